@@ -18,10 +18,10 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(ENGINE)
 # The model that is included: a command that names no model asks for one.
 EMBEDDED := model=smollm2_135m
-# A demonstration of four minutes on two cores: too few questions for a verdict, and one noisy run.
-AUDIT := $(EMBEDDED) n=100 r=1..3 noisy_replicates=1
+# A demonstration sized for five minutes on two cores without AVX-512: too few questions for a verdict, one noisy run.
+AUDIT := $(EMBEDDED) n=50 r=1..3 noisy_replicates=1
 
-.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external storm calibrate docs sbom install lock clean
+.PHONY: gpu demo audit perturb memory validity suite sensitivity test test-long test-apart test-pipeline test-real harnesses check bench external findings storm calibrate docs sbom install lock clean
 
 # What the program does not say itself, once the run has ended well.
 NEXT := @printf '\nNext: %s\n      (or `. $(VENV)/bin/activate` first, then just `audit ...`)\n'
@@ -55,7 +55,7 @@ validity: $(STAMP)
 SUITE := outputs/suite-demo
 DECIDED := || { code=$$?; [ $$code = 3 ] || [ $$code = 4 ] || [ $$code = 5 ] || exit $$code; }
 
-# The pack is signed by a key that is made for it and thrown away: docs/governance.md has how to keep one.
+# The pack is signed by a key that is made for it and thrown away: docs/do/governance.md has how to keep one.
 suite: $(STAMP)
 	$(PY) -m audit suite demo run_dir=$(SUITE) $(ARGS) $(DECIDED)
 	@set -e; keys=$$(mktemp -d); trap 'rm -rf "$$keys"' EXIT; mkdir "$$keys/trusted"; \
@@ -64,7 +64,7 @@ suite: $(STAMP)
 	$(PY) -m audit evidence verify $(SUITE)-pack.zip --keys "$$keys/trusted"
 	$(NEXT) "$(VENV)/bin/audit gate $(SUITE) --format markdown"
 
-# A part of the table of docs/sensitivity.md: every weight trained on half of the items, five passes, two forms. Half an hour.
+# A part of the table of docs/findings/sensitivity.md: every weight trained on half of the items, five passes, two forms. Half an hour.
 sensitivity: $(STAMP)
 	$(PY) -m audit.plant 'forms=[qa,raw]' 'doses=[5]' train.method=full $(ARGS)
 
@@ -79,7 +79,7 @@ else
 endif
 
 test-apart: $(STAMP)
-	nice $(PY) -m pytest tests -m 'not long' --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8
+	nice $(PY) -m pytest tests -m 'not long' --ignore tests/pipeline --ignore tests/real --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 test-pipeline: $(STAMP)
 	$(PY) -m pytest tests/pipeline -m 'not long' --numprocesses 2 --dist loadfile
@@ -89,7 +89,7 @@ test-real: $(STAMP)
 
 # What takes long and seldom breaks: levels and coverage over many draws, large files. Before a release; ARGS as above.
 test-long: $(STAMP)
-	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 $(ARGS)
+	$(PY) -m pytest tests -m long --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
 # lm-eval and Inspect ask tasks of ours by their own mock models, and their logs come home. Each has an environment of its
 # own, beside .venv; one that cannot be installed is skipped by name.
@@ -109,17 +109,21 @@ check: $(STAMP)
 bench: $(STAMP)
 	PYTHONPATH=tests $(PY) -m bench $(ARGS)
 
-# The engine on this machine's GPUs: values beside transformers, speed beside raw vLLM, adapters; a table in docs/measured_gpu.md.
+# The engine on this machine's GPUs: values beside transformers, speed beside raw vLLM, adapters; a table in docs/findings/measured_gpu.md.
 # ARGS="--large qwen3_8b" sweeps an 8B model too.
 gpu: $(STAMP)
 	PYTHONPATH=tests:. $(PY) -m bench.gpu $(ARGS)
 
-# The program on evaluations that others published, as the tables of docs/external.md; what is not in DATA is skipped by name.
+# The program on evaluations that others published, as the tables of docs/findings/external.md; what is not in DATA is skipped by name.
 DATA ?= ../shared/data
 external: $(STAMP)
 	PYTHONPATH=tests $(PY) -m external --data $(DATA) $(ARGS)
 
-# Kills at random moments, added to docs/storms.jsonl: ARGS="--seconds 600". Then an endpoint that misbehaves.
+# The pages of docs/findings that are made from published files; ARGS="--page livecodebench" makes one.
+findings: $(STAMP)
+	PYTHONPATH=tests $(PY) -m external --data $(DATA) --findings docs/findings $(ARGS)
+
+# Kills at random moments, added to docs/findings/storms.jsonl: ARGS="--seconds 600". Then an endpoint that misbehaves.
 storm: $(STAMP)
 	PYTHONPATH=tests $(PY) -m storm $(ARGS)
 	PYTHONPATH=tests $(PY) -m storm.endpoint

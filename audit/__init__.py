@@ -6,7 +6,8 @@ AGENTS.md says what is in which room. The audits are sweep (router-worker), pert
 held-out items) and validity (edits with contracts): one folder each, with the same file names. A command finds an audit
 by its name: `audits.part_of`.
 
-The public API is `audit.api`: `run_sweep` and the others run an audit, `load` reads a run, `find_runs` lists a folder.
+The public API is `audit.api`: `run_sweep` and the others run an audit, `import_logs` reads
+finished evaluations, `load` reads a run, `gate` decides on it, `compare` compares two, `find_runs` lists a folder.
 """
 
 from __future__ import annotations
@@ -25,15 +26,21 @@ if _sys.version_info < (3, 11) or _find_spec("omegaconf") is None:  # a sentence
         "packages: in a checkout 'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit."
     )
 
-from audit.api import find_runs, load, run, run_memory, run_perturb, run_sweep, run_validity
-from audit.errors import AuditError, ConfigError, DataError, EngineError
+from audit.api import compare, find_runs, gate, import_logs, load, run, run_memory, run_perturb, run_sweep, run_validity
+from audit.errors import AuditError, BenchmarkError, ConfigError, DataError, EngineError, ShardError, UsageError
 
 __all__ = [
     "AuditError",
+    "BenchmarkError",
     "ConfigError",
     "DataError",
     "EngineError",
+    "ShardError",
+    "UsageError",
+    "compare",
     "find_runs",
+    "gate",
+    "import_logs",
     "load",
     "run",
     "run_memory",

@@ -1,6 +1,7 @@
 """Run audits and read their runs from Python: the public functions of the package.
 
-Arguments are those of the commands. Heavy imports stand inside the functions, so `import audit` is fast.
+Arguments are those of the commands. Heavy imports are inside the functions, so `import audit` is
+fast.
 """
 
 from __future__ import annotations
@@ -13,11 +14,46 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, get_type_hint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from audit.decision import Ruling
     from audit.loading import Run, RunEntry
+    from audit.registry.comparison import CellChange
 
 
 class Options(TypedDict, total=False):
-    """Options that every audit takes; docs/reference/python.md names the others."""
+    """Name the options that every audit takes; docs/reference/python.md describes how they are
+    passed.
+
+    Attributes
+    ----------
+    model : str or sequence of str
+        Names of model configurations.
+    endpoint, model_id, api_key_env : str
+        A server, the model that it serves, and the environment variable of its key.
+    benchmark : str or mapping
+        Name of a benchmark, or keys below it such as {"path": "exam.csv"}.
+    data : Path or str
+        A file of questions in place of a benchmark.
+    n : int, str or None
+        Number of questions, "all", or None for the audit's default.
+    seed : int
+        Seed of the sample and the analysis.
+    reading : str or None
+        How answers are read; None takes each model's configuration.
+    canary : bool
+        True stops a model if more than half of its first answers are unparsed.
+    run_dir : Path, str or None
+        Run directory; None names it after the configuration.
+    report, gate, progress : bool
+        Whether to write the report, to end with the gate's exit code, and to print progress.
+    registry : str or None
+        File or address at which the finished run is registered.
+    verdict : mapping
+        Thresholds.
+    cluster, cost : str or mapping
+        Ray cluster, and limits of cost.
+    preset : str
+        Name of a set of options.
+    """
 
     model: str | Sequence[str]
     endpoint: str
@@ -41,7 +77,29 @@ class Options(TypedDict, total=False):
 
 
 class SweepOptions(Options, total=False):
-    """Options of the router-worker sweep."""
+    """Name the options of the router-worker sweep.
+
+    Attributes
+    ----------
+    r : int, str or sequence of int
+        Router counts of the noisy arm, such as "1..9".
+    arms : sequence of str
+        Arms to run.
+    draws : str
+        "nested" (r uses the first r messages of one set) or "independent".
+    aggregator : str
+        How the worker sees r messages: concatenate, summary or vote.
+    replicates, clean_replicates, noisy_replicates : int
+        Runs of every router arm, of the clean baseline, and of the noisy arm alone.
+    ensemble_control : bool
+        True runs forward_full at r > 1 too.
+    worker : str or None
+        Another model that answers in place of the router's model.
+    messages_from, messages_of : Path, str or None
+        A finished run whose stored router messages are answered, and its model.
+    hint_reference : Path, str or sequence of str
+        Runs of other models on this run's messages.
+    """
 
     r: int | str | Sequence[int]
     arms: Sequence[str]
@@ -58,7 +116,19 @@ class SweepOptions(Options, total=False):
 
 
 class ReferencedOptions(Options, total=False):
-    """Options of the audits that compare with references and held-out items."""
+    """Name the options of the audits that compare with references and held-out items.
+
+    Attributes
+    ----------
+    references : sequence of str
+        Models that are run too and not judged, or runs of such models.
+    allow_convicted : sequence of str
+        References in which an audit found something, and that are used all the same.
+    control_benchmark : str or mapping
+        Held-out items, which no model can have seen.
+    control_data : Path or str
+        A file of held-out items.
+    """
 
     references: Sequence[str]
     allow_convicted: Sequence[str]
@@ -67,7 +137,17 @@ class ReferencedOptions(Options, total=False):
 
 
 class PerturbOptions(ReferencedOptions, total=False):
-    """Options of the perturbation audit."""
+    """Name the options of the perturbation audit.
+
+    Attributes
+    ----------
+    variants, control_variants : Path, str or None
+        Libraries of rewordings: of the benchmark, and of the held-out items.
+    num_variants : int
+        Rewordings of each question.
+    original_replicates : int
+        Runs of the original wording, for the noise floor.
+    """
 
     variants: Path | str | None
     control_variants: Path | str | None
@@ -76,7 +156,17 @@ class PerturbOptions(ReferencedOptions, total=False):
 
 
 class MemoryOptions(ReferencedOptions, total=False):
-    """Options of the memory audit."""
+    """Name the options of the memory audit.
+
+    Attributes
+    ----------
+    fresh_after : str
+        Date after which items count as held out.
+    orders, option_orders : int
+        Other orders of each shard, and of an item's wrong options.
+    published_order : Path, str or None
+        Record of `audit publish`, if the published order was drawn at random.
+    """
 
     fresh_after: str
     orders: int
@@ -85,7 +175,23 @@ class MemoryOptions(ReferencedOptions, total=False):
 
 
 class ValidityOptions(Options, total=False):
-    """Options of the construct-validity audit."""
+    """Name the options of the construct-validity audit.
+
+    Attributes
+    ----------
+    scorer : str or None
+        Reference scorer; None takes the benchmark's own.
+    judge, judge_votes : str or None, int
+        XSTest: a model that votes on each reply, and its number of votes.
+    labels : Path, str or None
+        XSTest: a file of replies with people's labels, which validates the scorer.
+    variants : Path, str or None
+        Library of paraphrases.
+    formats : sequence of str
+        Format edits by name; empty takes the benchmark's.
+    edits_per_family : int
+        Edits of each family.
+    """
 
     scorer: str | None
     judge: str | None
@@ -116,6 +222,11 @@ def _named(options: type) -> Callable[[Function], Function]:
 def run_sweep(**options: Unpack[SweepOptions]) -> Run:
     """Run (or resume) a router-worker sweep in this process, and load it.
 
+    Parameters
+    ----------
+    **options : SweepOptions
+        Options of the command, as of `run`.
+
     Returns
     -------
     audit.loading.Run
@@ -137,13 +248,52 @@ def run_sweep(**options: Unpack[SweepOptions]) -> Run:
 
 @_named(PerturbOptions)
 def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
-    """Run (or resume) a perturbation audit in this process, and load it; errors as `run_sweep`."""
+    """Run (or resume) a perturbation audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : PerturbOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_perturb(model="scripted", n=20)  # doctest: +SKIP
+    """
     return run("perturb", **options)
 
 
 @_named(MemoryOptions)
 def run_memory(**options: Unpack[MemoryOptions]) -> Run:
-    """Run (or resume) a memory audit in this process, and load it; errors as `run_sweep`.
+    """Run (or resume) a memory audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : MemoryOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
 
     Examples
     --------
@@ -160,7 +310,29 @@ def run_memory(**options: Unpack[MemoryOptions]) -> Run:
 
 @_named(ValidityOptions)
 def run_validity(**options: Unpack[ValidityOptions]) -> Run:
-    """Run (or resume) a construct-validity audit in this process, and load it; errors as `run_sweep`."""
+    """Run (or resume) a construct-validity audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : ValidityOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_validity(model="scripted", n=20)  # doctest: +SKIP
+    """
     return run("validity", **options)
 
 
@@ -172,8 +344,8 @@ def run(audit: str, **options: Any) -> Run:
     audit : str
         sweep, perturb, memory, validity, or an audit that another package adds.
     **options
-        Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the keys below a key:
-        benchmark={"path": "exam.csv"}.
+        Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the
+        keys below a key: benchmark={"path": "exam.csv"}.
 
     Returns
     -------
@@ -209,6 +381,16 @@ def run(audit: str, **options: Any) -> Run:
 def load(run_dir: Path | str) -> Run:
     """Load the run of a directory as tables.
 
+    Parameters
+    ----------
+    run_dir : Path or str
+        Directory of the run.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
     Raises
     ------
     AuditError
@@ -220,7 +402,146 @@ def load(run_dir: Path | str) -> Run:
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
-    """Return every run in a folder, latest first."""
+    """Return every run in a folder, latest first.
+
+    Parameters
+    ----------
+    folder : Path or str
+        Folder to search.
+
+    Returns
+    -------
+    list of audit.loading.RunEntry
+        One entry a run.
+    """
     from audit.loading import find_runs as runs_in
 
     return runs_in(folder)
+
+
+class ImportOptions(TypedDict, total=False):
+    """Options of an import, named as those of `audit import`."""
+
+    held_out: Sequence[Path | str]
+    reworded: Sequence[Path | str]
+    judge: Sequence[str]
+    references: Sequence[str]
+    family: str
+    held_out_date: str
+    released: Sequence[str]
+    model: str
+    benchmark: str
+    map: Mapping[str, str]
+    key: str
+    metric: str
+    filter: str
+    options: int
+    below_chance_is_real: bool
+    answer_as: str
+    gold_as: str
+    seed: int
+
+
+def import_logs(logs: Sequence[Path | str], out: Path | str, **options: Unpack[ImportOptions]) -> Run:
+    """Import finished evaluations as a run, judge them, and load the run.
+
+    Parameters
+    ----------
+    logs : sequence of path
+        Logs, or folders of logs; "NAME=LOG" gives the model of one another name.
+    out : path
+        The run directory to write.
+    **options
+        Options of `audit import`: held_out=["new.eval"], judge=["tuned"], map={"correct": "right"}.
+
+    Returns
+    -------
+    audit.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    AuditError
+        If the command would refuse the logs or the options.
+
+    Examples
+    --------
+    >>> run = import_logs(["scores.csv"], "outputs/scores", held_out=["new.csv"])  # doctest: +SKIP
+    """
+    import contextlib
+    import sys
+
+    from audit.commands import tree
+
+    words = ["import", *map(str, logs), "-o", str(out)]
+    for name, value in options.items():
+        words += _option(name, value)
+    asked = tree(words).parse_args(words)
+    with contextlib.redirect_stdout(sys.stderr):
+        asked.run(asked)
+    return load(out)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """Return the words of one option of a command."""
+    from audit.errors import ConfigError, check_known
+
+    check_known("option", name, get_type_hints(ImportOptions))
+    flag = f"--{name.replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [flag, ",".join(f"{key}={one}" for key, one in value.items())]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            raise ConfigError(f"{name} is empty. Expected one or more values. Example: {name}=['NAME']")
+        return [flag, *map(str, value)]
+    return [flag, str(value)]
+
+
+def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
+    """Decide on a finished run or panel, as `audit gate` does without signed decisions.
+
+    Parameters
+    ----------
+    run_dir : path
+        A run, or the folder of a panel.
+    trust_report : bool
+        Take the word of verdict.json in place of computing the verdict again from the answers.
+
+    Returns
+    -------
+    audit.decision.Ruling
+        The decision with its exit code. `problem` says why there is no verdict to go by.
+    """
+    from audit.commands.again import verdict_again
+    from audit.governance.ruling import rule_run
+
+    return rule_run(Path(run_dir), None if trust_report else verdict_again)
+
+
+def compare(before: Path | str, after: Path | str, *, models: Mapping[str, str] | None = None) -> list[CellChange]:
+    """Compare two runs of the same questions, question by question.
+
+    Parameters
+    ----------
+    before, after : path
+        Runs of the same audit, or folders of panels.
+    models : mapping, optional
+        The model after, by the model before, if their names differ.
+
+    Returns
+    -------
+    list of audit.registry.comparison.CellChange
+        One for each model and benchmark.
+
+    Raises
+    ------
+    ConfigError
+        If the runs cannot be compared.
+    """
+    from audit.registry.comparison import compare_runs
+
+    return list(compare_runs(Path(before), Path(after), list((models or {}).items()), []))

@@ -148,9 +148,17 @@ def parse_chronology(text: str, source: str = NAME) -> Chronology:
     return Chronology(tuple(entries))
 
 
+def chronology_file(path: Path) -> Path:
+    """Return the file of a chronology: `path`, or in a folder its CHRONOLOGY.jsonl, or the one in its docs/."""
+    if not path.is_dir():
+        return path
+    in_docs = path / "docs" / NAME
+    return in_docs if in_docs.is_file() and not (path / NAME).is_file() else path / NAME
+
+
 def read_chronology(path: Path) -> Chronology:
-    """The chronology in a file, or in a folder's CHRONOLOGY.jsonl. Raises DataError."""
-    file = path / NAME if path.is_dir() else path
+    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if it cannot be read."""
+    file = chronology_file(path)
     try:
         return parse_chronology(read_text(file, follow=True), file.name)
     except (OSError, UnicodeDecodeError) as error:
@@ -164,13 +172,13 @@ def chronology_of(folder: Path) -> Chronology | None:
 
 def project_file() -> Path:
     """Where it lies: in the checkout, else as a copy in the package."""
-    here = _ROOT / NAME
+    here = chronology_file(_ROOT)
     return here if here.is_file() else Path(__file__).parent / "_chronology.jsonl"
 
 
 def append(path: Path, raw: Any) -> ChronologyEntry:
     """Adds one entry to a chronology, which is made where there is none. Raises DataError and then writes nothing."""
-    file = path / NAME if path.is_dir() else path
+    file = chronology_file(path)
     entry = parse_entry(raw)
     if file.is_file() and entry.id in {e.id for e in read_chronology(file).entries}:
         raise DataError(f"id {entry.id} is already in {file.name}; an entry is never replaced. Take another id.")

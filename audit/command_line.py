@@ -209,7 +209,10 @@ def _check_composed() -> None:
 
 
 def _check_models(config_name: str, overrides: Sequence[str]) -> None:
-    """Two models under one name become one in the configuration, so Hydra's list of what it put together is read."""
+    """Two models under one name become one in the configuration, so Hydra's list of what it put together is read. It
+    costs a quarter of composing, and is left out where the words name one model and no price."""
+    if not _may_name_two(overrides):
+        return
     loader = GlobalHydra.instance().config_loader()
     given: dict[str, list[str]] = {}
     for part in loader.compute_defaults_list(config_name, list(overrides), RunMode.RUN).defaults:
@@ -226,6 +229,16 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
                 f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs use "
                 "replicates=2; one model in two settings has two files, each with its own '# @package model.<name>'."
             )
+
+
+def _may_name_two(overrides: Sequence[str]) -> bool:
+    """Return whether a model may be given twice, or a rate for a model that there is not. A configuration of one's
+    own may hold both."""
+    parsed = [_parsed(word) for word in overrides]
+    models = [one for one in parsed if one and one.key_or_group == "model"]
+    named = sum(len(one.value()) if isinstance(one.value(), list) else 1 for one in models)
+    plain = all(one and one.key_or_group.partition(".")[0] not in ("cost", "hydra") for one in parsed)
+    return named > 1 or not plain
 
 
 def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:

@@ -43,7 +43,10 @@ def conduct(
     goes to the audit's `REPORT.build`.
     """
     if config.plan:
-        return int(part_of(audit, "plan").planned(config).show())
+        planned = part_of(audit, "plan").planned(config)
+        from audit.runtime.room import foreseen
+
+        return int(planned.show(foreseen(planned.resolved)))
     from audit.runtime.progress import Display
 
     with Display(quiet=not config.progress) as display:

@@ -5,8 +5,10 @@ Hydra lets `+key=value` add anything, which nothing then reads: keys that the sc
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from operator import attrgetter
@@ -148,7 +150,15 @@ def load_model_config(name: str) -> ModelConfig:
     """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives it."""
     if name not in (*known_models(), *DERIVED):
         raise unknown_name("model", name, known_models())
-    own = load_group("model", name) if name in known_models() else dict(DERIVED[name])
+    return deepcopy(_shipped_model(name)) if name in known_models() else _as_model(dict(DERIVED[name]))
+
+
+@cache
+def _shipped_model(name: str) -> ModelConfig:
+    return _as_model(load_group("model", name))
+
+
+def _as_model(own: dict[str, Any]) -> ModelConfig:
     return from_composed(OmegaConf.create(own), ModelConfig)
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import Origin, check_origin
-from audit.decision import parts_of, words
+from audit.decision import read_document, words
 from audit.errors import ConfigError, RegistryError, check_known
 from audit.governance.ruling import verdict_path
-from audit.guarded_files import read_json
 from audit.judging.ladder import Grade
 from audit.panel import PANEL
 from audit.references import (
@@ -26,7 +25,7 @@ from audit.references import (
 )
 from audit.resolve import ResolvedRun
 from audit.shards.manifest import Manifest
-from audit.verdict.vocabulary import grade_of
+from audit.verdict.together import parts_of
 
 
 def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
@@ -101,12 +100,12 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
         if not path.is_file():
             continue
         try:
-            parts = parts_of(read_json(path))
-            cells = [(audit, cell) for audit, part in parts for cell in part["cells"] if cell["model"] == model]
-            found = [(a, str(c["verdict"]), str(c["benchmark"])) for a, c in cells if _found(c)]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"{path} cannot be read ({error!r}). Build it again: audit report {home}") from error
-        yield from (_text(*one, str(home)) for one in found)
+            parts = parts_of(read_document(path))
+        except (OSError, ConfigError) as error:
+            raise ConfigError(f"{path} cannot be read ({error}). Build it again: audit report {home}") from error
+        for audit, cell in ((audit, cell) for audit, part in parts for cell in part.cells):
+            if cell.model == model and cell.grade is Grade.FOUND_STRONG:
+                yield _text(audit, cell.verdict, cell.benchmark, str(home))
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
@@ -124,7 +123,7 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
         print(f"registry: {error} Not known: whether a reference was convicted.", file=sys.stderr, flush=True)
         return {}
     found = {}
-    for cell, run in ((one.cell, one.run) for one in cells if _found(one.cell)):
+    for cell, run in ((one.cell, one.run) for one in cells if _convicts(one.cell["verdict"])):
         where = f"registry, run {run['key'][:12]}"
         told = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
         found[cell["model"], cell["model_revision"]] = told
@@ -140,10 +139,10 @@ def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Fac
             yield what
 
 
-def _found(cell: Mapping[str, Any]) -> bool:
-    """False for the verdict of an audit that is not installed here."""
-    known = words()
-    return cell["verdict"] in known and grade_of(known, cell) is Grade.FOUND_STRONG
+def _convicts(verdict: str) -> bool:
+    """Return whether a verdict of the registry is a strong finding; False for an audit that is not installed here."""
+    word = words().get(verdict)
+    return word is not None and word.grade is Grade.FOUND_STRONG
 
 
 def _text(audit: str, verdict: str, benchmark: str, where: str) -> str:

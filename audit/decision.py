@@ -2,15 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from audit.audits import AUDITS, every_audit, part_of
+from audit.errors import ConfigError
 from audit.exits import FAILED
+from audit.guarded_files import read_json
 from audit.judging.ladder import Decision as Decision
 from audit.judging.ladder import Grade
 from audit.records import CellRows
 from audit.verdict import forms
-from audit.verdict.vocabulary import EARLIER, VerdictWord, grade_of, subtitle
+from audit.verdict.document import AuditVerdict, Cell
+from audit.verdict.result import Status
+from audit.verdict.together import Document, Entry, JointVerdict, SuiteRules, parse, parts_of
+from audit.verdict.vocabulary import VerdictWord, subtitle
 
 # Of a panel. Something that settles nothing is worse than something a person can weigh: an approval must not carry it.
 WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
@@ -123,29 +129,101 @@ class Ruling:
 
 def words() -> dict[str, VerdictWord]:
     """Every audit's verdicts, by the word that verdict.json has."""
-    return {verdict: word for name in every_audit() for verdict, word in part_of(name, "vocabulary").VERDICTS.items()}
+    return {verdict: word for name in every_audit() for verdict, word in words_of(name).items()}
 
 
-_NO_SUITE: Mapping[str, Any] = {"source": (), "gate": "ours", "sentences": ()}
+def words_of(audit: str) -> Mapping[str, VerdictWord]:
+    """Return the verdicts of an audit, by the word that verdict.json has."""
+    found: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
+    return found
 
 
-def rule(verdict: Mapping[str, Any], run: str = "") -> Ruling:
-    """The ruling on what verdict.json holds; a panel is ruled by its worst cell. One with missing rows, or of which an
-    audit measured nothing, has failed.
+# Codes that an earlier version wrote, and what this one says of the same data.
+_EARLIER = {"brittle": "no_excess_detected"}
 
-    Raises ValueError for an unknown verdict; KeyError, TypeError or AttributeError for what is no verdict at all.
+
+def document_of(plain: Any, what: str = "verdict.json") -> Document:
+    """Return what the JSON value of a verdict.json says. what: the file, as messages name it.
+
+    A cell that an earlier version wrote without a grade gets the grade of its verdict. Raises ConfigError if a field is
+    missing or has another kind of value, or a verdict is unknown; the message names the field.
     """
-    known = words()
-    parts = parts_of(verdict)
-    each = [tuple(_cell(name, cell, known, block_at(part)) for cell in part["cells"]) for name, part in parts]
-    suite = verdict.get("suite") or _NO_SUITE
+    document = parse(_graded(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what)
+    for audit, part in parts_of(document):
+        known = words_of(audit)
+        for k, cell in enumerate(part.cells):
+            if cell.verdict not in known:
+                expected = ", ".join(map(str, known))
+                raise ConfigError(f"{what}: verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected {expected}.")
+    return document
+
+
+def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
+    """Return the verdict of one audit, such as `JudgedRun.to_dict` gives it.
+
+    Raises ConfigError as `document_of`, and if it is a verdict of several audits.
+    """
+    document = document_of(plain, what)
+    if isinstance(document, JointVerdict):
+        raise ConfigError(f"{what} is of {len(document.audits)} audits. Expected one. Example: audit report RUN")
+    return document
+
+
+def read_document(path: Path) -> Document:
+    """Return what a verdict.json says. Raises OSError if there is no such file, ConfigError as `document_of`."""
+    return document_of(_json(path), str(path))
+
+
+def read_verdict(path: Path) -> AuditVerdict[Any]:
+    """Return the verdict.json of one audit. Raises as `read_document`, and ConfigError if it is of several audits."""
+    return verdict_of(_json(path), str(path))
+
+
+def _json(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise ConfigError(
+            f"{path} is not JSON ({error}). Expected a verdict.json. Example: audit report RUN"
+        ) from error
+
+
+def _graded(plain: Any) -> Any:
+    """Return the value with a grade in every cell that an earlier version wrote without one."""
+    if not isinstance(plain, dict):
+        return plain
+    if isinstance(plain.get("audits"), dict):
+        return {**plain, "audits": {audit: _graded(part) for audit, part in plain["audits"].items()}}
+    cells = plain.get("cells")
+    if not isinstance(cells, list) or plain.get("audit") not in every_audit():
+        return plain
+    known = words_of(plain["audit"])
+    return {**plain, "cells": [_with_grade(cell, known) for cell in cells]}
+
+
+def _with_grade(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
+    if not isinstance(cell, dict) or "grade" in cell or not isinstance(cell.get("verdict"), str):
+        return cell
+    code = str(_EARLIER.get(cell["verdict"], cell["verdict"]))
+    evidence = cell.get("evidence")
+    archetype = evidence.get("archetype") if isinstance(evidence, dict) else None
+    if code not in known:
+        return cell
+    word = known[code].of(archetype if isinstance(archetype, str) else None)
+    return {**cell, "verdict": code, "grade": str(word.grade)}
+
+
+def rule(document: Document, run: str = "") -> Ruling:
+    """Return the ruling on a verdict.json; a panel is ruled by its worst cell. It has failed if rows are missing, or an
+    audit measured nothing."""
+    parts = parts_of(document)
+    joint, suite = (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
+    each = [tuple(_cell(name, cell, part.block_at) for cell in part.cells) for name, part in parts]
     cells = tuple(gated(cell, suite) for own in each for cell in own)
     own = (*_thresholds(parts), *_suite_rule(suite))
-    rules = (*map(str, suite["sentences"]), *own)
-    rows = (CellRows(**rows) for _, part in parts for rows in part["rows"])
-    incomplete = tuple(one for one in rows if not one.complete)
-    joint = verdict.get("joint", ())
-    together = tuple(f"{one['model']} on {one['benchmark']}: {said}" for one in joint for said in one["together"])
+    rules = (*(suite.sentences if suite else ()), *own)
+    incomplete = tuple(rows for _, part in parts for rows in part.rows if not rows.complete)
+    together = tuple(f"{one.model} on {one.benchmark}: {said}" for one in joint for said in one.together)
     if incomplete or not all(each) or not each:
         return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules)
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
@@ -165,58 +243,49 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     return failed(ruling.run, f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.")
 
 
-def block_at(verdict: Mapping[str, Any]) -> str:
-    """Return the weakest finding that blocks, of a verdict.json of one audit."""
-    return str(verdict.get("thresholds", {}).get("block_at", "strong"))
-
-
-def _thresholds(parts: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
     """Which thresholds of each audit are not those that ship: larger ones may let anything pass."""
     for audit, part in parts:
         if audit not in AUDITS:
             continue
         shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
-        told = part.get("thresholds", {}).items()
+        told = part.thresholds.items()
         other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
         if other:
             yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
 
 
-def _suite_rule(suite: Mapping[str, Any]) -> Iterator[str]:
+def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
     """Yield that the numbers of a suite decide in place of our verdict, if they do."""
-    if suite["gate"] == "source":
+    if suite is not None and suite.gate == "source":
         yield "The suite's own numbers decide here (gate: source)."
 
 
-def _scoped(
-    worst: Decision, joint: Iterable[Mapping[str, Any]], suite: Mapping[str, Any]
-) -> tuple[Decision, tuple[str, ...], str]:
+def _scoped(worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None) -> tuple[Decision, tuple[str, ...], str]:
     """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it speaks of)."""
     if worst != Decision.PASS:
         return worst, (), ""
-    scopes = [one["forms"] for one in joint if one.get("forms")]
-    if open_ := forms.unmet(scopes, suite.get("forms_required", {})):
+    scopes = [one.forms for one in joint if one.forms]
+    if open_ := forms.unmet(scopes, suite.forms_required if suite else {}):
         return Decision.NO_DECISION, (open_,), ""
     return worst, (), forms.words(scopes) if scopes else ""
 
 
-def gated(cell: CellRuling, suite: Mapping[str, Any]) -> CellRuling:
-    """A cell as the suite has it gated: where `gate` is "source", the source's thresholds decide; but they pass nothing
-    that could not be measured (withheld): of no right answer at all their score is 0."""
-    own = {"audit": cell.audit, "model": cell.model, "benchmark": cell.benchmark}
-    ruled = [one["decision"] for one in suite["source"] if own.items() <= one.items()]
+def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
+    """Return the cell as the suite has it gated.
+
+    If `gate` is "source", the source's thresholds decide; but they pass nothing that could not be measured (withheld):
+    of no right answer at all their score is 0.
+    """
+    if suite is None or suite.gate != "source":
+        return cell
+    own = (cell.audit, cell.model, cell.benchmark)
+    ruled = [one.decision for one in suite.source if own == (one.audit, one.model, one.benchmark)]
     measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
-    if suite["gate"] != "source" or not ruled or (ruled[0] == Decision.PASS and not measured):
+    if not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell
     said = f"decided by the source's thresholds; our verdict says {cell.decision}"
-    return replace(cell, decision=Decision(ruled[0]), reasons=(said, *cell.reasons))
-
-
-def parts_of(verdict: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """(audit, its verdict): of a page of several audits each, else the one."""
-    if "audits" in verdict:
-        return list(verdict["audits"].items())
-    return [(str(verdict["audit"]), verdict)]
+    return replace(cell, decision=ruled[0], reasons=(said, *cell.reasons))
 
 
 def failed(run: str, problem: str) -> Ruling:
@@ -224,22 +293,19 @@ def failed(run: str, problem: str) -> Ruling:
     return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
 
 
-def _cell(audit: str, cell: Mapping[str, Any], known: Mapping[str, VerdictWord], blocks: str) -> CellRuling:
-    if EARLIER.get(cell["verdict"], cell["verdict"]) not in known:
-        raise ValueError(f"unknown verdict {cell['verdict']!r}; expected one of {', '.join(map(str, known))}")
-    gates, grade = cell.get("gates", ()), grade_of(known, cell)
+def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
     return CellRuling(
         audit=audit,
-        model=str(cell.get("model", "")),
-        benchmark=str(cell.get("benchmark", "")),
-        verdict=str(cell["verdict"]),
-        grade=grade,
-        decision=grade.decision(blocks),
-        headline=str(cell.get("headline", "")),
-        reasons=tuple(map(str, cell.get("reasons", ()))),
-        what_to_do=tuple(map(str, cell.get("what_to_do", ()))),
-        not_run=tuple(map(str, cell.get("controls_missing", ()))),
-        failed_gates=tuple((str(g["name"]), str(g.get("detail", ""))) for g in gates if g.get("status") == "fail"),
-        plain=subtitle(known, cell),
-        context=str(cell.get("context") or ""),
+        model=cell.model,
+        benchmark=cell.benchmark,
+        verdict=cell.verdict,
+        grade=cell.grade,
+        decision=cell.grade.decision(blocks),
+        headline=cell.headline,
+        reasons=cell.reasons,
+        what_to_do=cell.what_to_do,
+        not_run=cell.controls_missing,
+        failed_gates=tuple((gate.name, gate.detail) for gate in cell.gates if gate.status == Status.FAIL),
+        plain=subtitle(words_of(audit), cell),
+        context=cell.context or "",
     )

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from audit.audits import Audit, Work, answer_requests
@@ -142,19 +143,26 @@ class Planned:
     describe: Callable[[Sequence[Asked]], Sequence[str]]
     facts: Callable[[Asked], Mapping[str, Any]] = called
 
-    def show(self) -> int:
-        """Print the plan, for people or for programs; the exit code: 1 where a model cannot run."""
+    def show(self, engines: Mapping[str, str] = MappingProxyType({})) -> int:
+        """Print the plan, for people or for programs; the exit code: 1 where a model cannot run. engines: by model,
+        what its engine needs."""
         run = self.resolved
         asked, path, failed = dry_run(run), run.path, run.failed
         if run.config.plan == "json":
             plans = [self.facts(one) for one in asked]
-            print(json.dumps(plain({"run_dir": named(path), "failed": failed, "plans": plans}), indent=1))
+            print(
+                json.dumps(
+                    plain({"run_dir": named(path), "failed": failed, "engines": dict(engines), "plans": plans}),
+                    indent=1,
+                )
+            )
         else:
             resumed = "  (exists: it would be resumed)" if (path / MANIFEST).exists() else ""
             print(f"run directory  {named(path)}{resumed}")
             for one, warning in ((s.benchmark, w) for s in run.samples for w in s.benchmark.warnings):
                 say(f"note: {one.name}: {warning}")
             print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *self.describe(asked), sep="\n")
+            print(*engines.values(), sep="\n", end="\n" if engines else "")
         return 1 if failed else 0
 
     def asked(self) -> list[Asked]:

@@ -6,7 +6,7 @@ loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from audit.audits import Audit, audit_of, part_of
+from audit.decision import read_verdict
 from audit.errors import AuditError, ConfigError, DataError, check_known
 from audit.exits import one_line
-from audit.guarded_files import read_json, read_text
+from audit.guarded_files import read_text
 from audit.json_types import attributes
 from audit.records import CellRows
 from audit.shards.complete import Seen, cell_rows, contents, count_rows
@@ -28,6 +29,7 @@ from audit.shards.object_store import is_url
 from audit.shards.read import load_cells, open_dataset
 from audit.shards.working_copy import named, run_folder
 from audit.summary import summarise
+from audit.verdict.document import AuditVerdict, Cell
 from audit.verdict.run import CellResult
 
 if TYPE_CHECKING:  # figures need matplotlib
@@ -88,29 +90,34 @@ class Run:
         return CellRows("", "", found, expected).watermark
 
     def verdict_json(self) -> dict[str, Any]:
-        """The whole of report/verdict.json. ConfigError when the report is not built, or is not of these shards."""
-        path, problem = self.path / "report" / "verdict.json", ""
+        """Return the whole of report/verdict.json as JSON types; errors as `document`."""
+        return self.document().plain
+
+    def document(self) -> AuditVerdict[Any]:
+        """Return report/verdict.json as a typed model.
+
+        Raises ConfigError if the report is not built, is not of these shards, or holds a field of another kind.
+        """
+        path = self.path / "report" / "verdict.json"
         try:
-            found = read_json(path)
-            there = contents(count_rows(self.path, self.audit.schema))
-            if there not in [run["models"] for run in found["runs"]]:
-                problem = "was not made from the answers that the shards hold now"
-            elif "cells" not in found:
-                problem = "is not a verdict of one audit"
+            found = read_verdict(path)
         except FileNotFoundError:
-            problem = "does not exist"
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            problem = f"is not a verdict of this program ({error!r})"
-        if problem:
-            raise ConfigError(f"{path} {problem}. Build it: audit report {self.path}")
+            raise ConfigError(f"{path} does not exist. Build it: audit report {self.path}") from None
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error}). Build it: audit report {self.path}") from error
+        there = contents(count_rows(self.path, self.audit.schema))
+        if there not in [run.held for run in found.runs]:
+            raise ConfigError(
+                f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
+            )
         return found
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
         """One row a cell (model x benchmark): the plain fields of verdict.json; what is nested is in `verdict_json`.
         Each verdict must be what the answers give now, else ConfigError; with trust_report the file's word is taken,
         which is faster."""
-        cells = self.verdict_json()["cells"]
-        said = sorted((cell["model"], cell["benchmark"], str(cell["verdict"])) for cell in cells)
+        document = self.document()
+        said = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
         if not trust_report:
             given = sorted((one.model, one.benchmark, str(one.verdict)) for one in self.results())
             if said != given:
@@ -118,7 +125,7 @@ class Run:
                 raise ConfigError(
                     f"{path} says {said}, the answers give {given}. Build it again: audit report {self.path}"
                 )
-        first = ["model", "benchmark", "verdict", "headline"]
+        first, cells = ["model", "benchmark", "verdict", "headline"], document.plain["cells"]
         plain = {name for cell in cells for name, value in cell.items() if not isinstance(value, list | dict)}
         names = [*first, *sorted(plain - {*first, "sensitivity"})]
         return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
@@ -160,7 +167,7 @@ class Run:
         return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
-        """One row an answer, as stored; `columns` for some of them (docs/columns.md)."""
+        """One row an answer, as stored; `columns` for some of them (docs/reference/columns.md)."""
         known = self.audit.schema.columns.names
         for name in columns or ():
             check_known("column", name, known)
@@ -194,10 +201,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         try:
-            cells = self.verdict_json()["cells"]
-            shown = [[c[name] for name in ("model", "benchmark", "verdict", "headline")] for c in cells]
+            shown = [[c.model, c.benchmark, c.verdict, c.headline] for c in self.document().cells]
         except AuditError as error:
-            shown = [[error]]
+            shown = [[str(error)]]
         table = ["".join(f"<td>{escape(str(value))}</td>" for value in row) for row in shown]
         mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
         head = f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}"
@@ -210,7 +216,7 @@ class Run:
 @dataclass(frozen=True)
 class RunEntry:
     """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read.
-    cells: of verdict.json. reason: why there are none."""
+    cells: of the verdict. reason: why there are none."""
 
     path: Path
     audit: str = ""
@@ -220,13 +226,13 @@ class RunEntry:
     benchmarks: tuple[str, ...] = ()
     found: int = 0
     expected: int | None = None
-    cells: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    cells: tuple[Cell, ...] = field(default=(), repr=False)
     problem: str = ""
     reason: str = ""
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        return tuple(str(cell["verdict"]) for cell in self.cells)
+        return tuple(cell.verdict for cell in self.cells)
 
 
 def load(run_dir: Path | str) -> Run:
@@ -272,9 +278,10 @@ def entry_line(entry: RunEntry) -> str:
 
 
 def _entry(run: Run) -> RunEntry:
-    manifest, cells, reason = run.manifest, (), ""
+    manifest, reason = run.manifest, ""
+    cells: tuple[Cell, ...] = ()
     try:
-        cells = tuple(run.verdict_json()["cells"])
+        cells = run.document().cells
     except AuditError as error:
         reason = _why(run, error)
     asked = [r.expected for r in run.rows]

@@ -176,8 +176,8 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
     return PlannedCost(hours, None if hours is None else gpu_hours, paid, cost.currency, "; ".join(bases))
 
 
-def _gpus(model: ModelConfig) -> int:
-    return model.tensor_parallel_size * model.replicas if model.engine == "vllm" else 0
+def _gpus(model: ModelConfig) -> float:
+    return model.gpus * model.replicas if model.engine == "vllm" else 0
 
 
 def price(cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None) -> float | None:

@@ -274,6 +274,14 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
             raise ConfigError(f"References {weights[told]} and {name} are one model (weights {told}). Leave out one.")
 
 
+def check_logs_passed(path: Path, manifest: Manifest) -> None:
+    """Raise ConfigError if a check of an import's logs failed: its answers carry no verdict, here or elsewhere."""
+    bad = [one for one in manifest.analysis.get("log_checks", ()) if not one["passed"]]
+    if bad:
+        found = f"The check {bad[0]['name']} of the import {path} failed: {bad[0]['detail']}"
+        raise ConfigError(f"{found} Expected an import whose checks pass. Import its logs again.")
+
+
 def is_imported(manifest: Manifest) -> bool:
     """Whether a run's rows were read from others' logs (`audit import`)."""
     return manifest.config.get("provenance") == IMPORTED
@@ -353,6 +361,7 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
         raise ConfigError(f"Reference {path} is of {', '.join(manifest.benchmark)}; expected {benchmark}.")
     if manifest.status != "finished":
         raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
+    check_logs_passed(path, manifest)
     if is_imported(manifest):
         return manifest  # the items' texts tell what was asked
     for name, revision in benchmarks.items():

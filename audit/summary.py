@@ -19,7 +19,7 @@ from audit.config import RunConfig
 from audit.engines.config import LIKELIHOODS
 from audit.exits import lines, one_line, refused
 from audit.json_types import plain
-from audit.records import CellRows, Setting
+from audit.records import Setting
 from audit.shards.object_store import is_url
 from audit.shards.working_copy import named
 from audit.statistics.chance import chance_level
@@ -29,6 +29,8 @@ from audit.verdict.vocabulary import sizes_of
 
 if TYPE_CHECKING:
     from audit.report.build import ReportPaths
+    from audit.verdict.document import AuditVerdict, Cell
+    from audit.verdict.together import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +113,15 @@ def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths:
     return code if config.gate else 0
 
 
-def print_end(content: Mapping[str, Any], run_dirs: Sequence[Path]) -> int:
-    """Each verdict in plain words with its figures, what to do, the next command (of one run alone). The exit code that
-    the verdict stands for. content: of verdict.json."""
+def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
+    """Print each verdict in plain words with its figures, what to do, and the next command (of one run alone); return
+    the exit code that the verdict stands for."""
     from audit.governance.ruling import print_content
     from audit.shards.manifest import MANIFEST, Manifest
+    from audit.verdict.together import JointVerdict
 
     code = print_content(content)
-    if len(run_dirs) == 1 and "audits" not in content and (run_dirs[0] / MANIFEST).is_file():
+    if len(run_dirs) == 1 and not isinstance(content, JointVerdict) and (run_dirs[0] / MANIFEST).is_file():
         manifest = plain(asdict(Manifest.load(run_dirs[0])))
         if short := out_of_reach([(content, manifest)]):
             print(f"note: {one_line(short)}")
@@ -133,25 +136,26 @@ def print_failed(failed: Mapping[str, str]) -> None:
         refused(f"model {name} failed: {why}", lines)
 
 
-Parts = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]  # (verdict.json, manifest) of each audit
+if TYPE_CHECKING:
+    Parts = Sequence[tuple[AuditVerdict[Any], Mapping[str, Any]]]  # (verdict, manifest) of each audit
 # Words that say what is audited: another audit of the same model takes them too.
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
-def next_command(content: Mapping[str, Any], manifest: Mapping[str, Any], run_dir: str) -> str:
+def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """What to type after a run of one audit: the same command where rows are missing, with more questions where these
     were too few, its plan where the benchmark has too few; after no verdict what the to-do says, or the page; else the
-    plan of another audit. Empty where nothing of the kind can be typed. content: of verdict.json. manifest: of the run,
+    plan of another audit. Empty where nothing of the kind can be typed. manifest: of the run,
     as JSON. run_dir: as a person names it."""
-    typed, audit = manifest["config"].get("typed"), content["audit"]
+    typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
         return ""
     words = [word for word in typed if not word.startswith("plan=")]
-    if not all(CellRows(**rows).complete for rows in content["rows"]):
+    if not all(rows.complete for rows in content.rows):
         return _going_on(audit, words, manifest)
     if larger_one := _enlarged(audit, words, [(content, manifest)]):
         return larger_one
-    verdicts = {cell["verdict"] for cell in content["cells"]}
+    verdicts = {cell.verdict for cell in content.cells}
     if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)
         return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
@@ -183,21 +187,21 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
     return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
 
 
-def _mending(content: Mapping[str, Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
+def _mending(content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
     """What the to-do of a withheld verdict names; empty where a person has to read or mend first."""
-    cells = [cell for cell in content["cells"] if cell["verdict"] == "withheld"]
-    to_do = {one["code"] for cell in cells for one in cell["advice_codes"]}
+    cells = [cell for cell in content.cells if cell.verdict == "withheld"]
+    to_do = {one.code for cell in cells for one in cell.advice_codes}
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
         return "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
-    if content["audit"] == "sweep" and "gate_noise_floor" in to_do:
+    if content.audit == "sweep" and "gate_noise_floor" in to_do:
         return larger(command, "seed", manifest["config"]["seed"] + 1)
     if "ask_all" in to_do and any(one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()):
         return larger(command, "n", "all")
     return ""
 
 
-def _calls_failed(cell: Mapping[str, Any]) -> bool:
-    numbers = (each for gate in cell["gates"] for each in gate.get("numbers", {}).items())
+def _calls_failed(cell: Cell) -> bool:
+    numbers = (each for gate in cell.gates for each in gate.numbers.items())
     return any(share for name, share in numbers if name.endswith("_error"))
 
 
@@ -232,8 +236,8 @@ def out_of_reach(parts: Parts) -> str:
 def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
     """(benchmark, questions asked, needed, there) of every underpowered cell whose need is known."""
     for content, manifest in parts:
-        for cell in content["cells"]:
+        for cell in content.cells:
             asked, needed = sizes_of(cell)
-            of = manifest["benchmark"].get(cell["benchmark"], {})
-            if cell["verdict"] == "underpowered" and asked and needed:
-                yield cell["benchmark"], of.get("n", int(asked)), int(needed), of.get("n_distinct", int(needed))
+            of = manifest["benchmark"].get(cell.benchmark, {})
+            if cell.verdict == "underpowered" and asked and needed:
+                yield cell.benchmark, of.get("n", int(asked)), int(needed), of.get("n_distinct", int(needed))

@@ -1,5 +1,6 @@
-"""The site's hooks: help texts become a page, and files outside docs/ become pages that links reach."""
+"""The site's hooks: help texts and shipped tables fill pages, and files outside docs/ become pages that links reach."""
 
+import json
 import posixpath
 import re
 import subprocess
@@ -8,6 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+
+from audit.memory import calibrate as memory
+from audit.memory.analyse import JUDGE as MEMORY
+from audit.perturb import calibrate as perturb
+from audit.perturb.analyse import JUDGE as PERTURB
+from audit.plant import words as plant
+from audit.suite import calibrate as suite
+from audit.sweep import calibrate as sweep
+from audit.sweep.analyse import JUDGE as SWEEP
+from audit.verdict.shipped import shipped_table
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where the site has a file that is kept beside what it describes.
@@ -28,7 +39,28 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def _shipped() -> dict[str, str]:
+    """Return the tables of the files in audit/data by name: simulated error rates, and what planted memory showed."""
+    rates = memory.tables(shipped_table(MEMORY.shipped)["designs"])
+    names = ("found", "unknown", "with_memory", "cleared", "cleared_10")
+    of_perturb = shipped_table(PERTURB.shipped)["designs"]
+    of_sweep = shipped_table(SWEEP.shipped)
+    return {
+        **{f"memory_{name}": table for name, table in zip(names, rates, strict=True)},
+        "perturb_designs": perturb.markdown(of_perturb),
+        "perturb_worlds": perturb.worlds_markdown(of_perturb),
+        "perturb_cleared": perturb.cleared_markdown(of_perturb),
+        "sweep_designs": sweep.markdown(of_sweep["designs"]),
+        "sweep_worlds": sweep.worlds_markdown(of_sweep["worlds"]),
+        "suite": suite.markdown(shipped_table("calibration_suite.json")["designs"]),
+        "sensitivity": plant.markdown(json.loads((ROOT / "audit/data/sensitivity.json").read_text(encoding="utf-8"))),
+    }
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    if "<!-- table: " in markdown:
+        tables = _shipped()
+        markdown = re.sub(r"<!-- table: (\w+) -->", lambda found: tables[found[1]], markdown)
     here = page.file.src_uri
     source = next((name for name, uri in OUTSIDE.items() if uri == here), f"docs/{here}")
     markdown = re.sub(r"\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)", lambda m: _link(m, source, here), markdown)

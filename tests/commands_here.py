@@ -29,4 +29,5 @@ calibrate, chronology, compare, data, demo, evidence, export, gate, inventory = 
 import_logs, overview, publish, reanalyze, references, registry = map(
     _command, ("import", "open", "publish", "reanalyze", "references", "registry")
 )
+leaderboard = _command("leaderboard")
 report, review, runs, suite, variants, watch = map(_command, ("report", "review", "runs", "suite", "variants", "watch"))

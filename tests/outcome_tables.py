@@ -11,7 +11,7 @@ import pyarrow as pa
 from audit.records import Reading, Setting
 from audit.shards.attempt import start_attempt
 from audit.shards.cells import cell_columns, pair_batches, pick
-from audit.shards.keys import Digests, clean_text, digests_of_table, rows_to_table
+from audit.shards.keys import Digests, clean_text, column_array, digests_of_table, rows_to_table
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.shards.write import write_shard
@@ -74,7 +74,7 @@ _MAKE = {"arm": Arm, "draws": Draws, "reading": Reading} | {
 
 
 def outcomes_to_table(outcomes: Sequence[Outcome]) -> pa.Table:
-    return rows_to_table([{name: getattr(o, name) for name in NAMES} for o in outcomes], SCHEMA)
+    return rows_to_table([vars(o) for o in outcomes], SCHEMA)
 
 
 def table_to_outcomes(table: pa.Table | pa.RecordBatch) -> list[Outcome]:
@@ -108,7 +108,9 @@ def iter_outcomes(run_dirs: Path | str | Sequence[Path | str]) -> Iterator[Outco
 def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutcomes]:
     """The cells of rows in memory."""
     columns = cell_columns(SCHEMA, answers=answers)
-    batches = outcomes_to_table(outcomes).to_batches(max_chunksize=1024)
+    fields = [one for one in SCHEMA.columns if one.name in {"options", *columns}]
+    arrays = [column_array([getattr(o, one.name) for o in outcomes], one) for one in fields]
+    batches = pa.Table.from_arrays(arrays, schema=pa.schema(fields)).to_batches(max_chunksize=1024)
     return pair_batches((pick(batch, columns) for batch in batches), SCHEMA)
 
 

@@ -1,7 +1,8 @@
 """Which columns of a file of one's own hold what a question needs: a guess, tried with the reader itself (pure)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -16,6 +17,11 @@ _GROUPS = ("subject", "category", "topic", "domain", "group", "section", "chapte
 _STEMS = "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or one of several options
+_IMAGE_PATH = re.compile(r"(?i)\A(data:image/|[^\s]+\.(png|jpe?g|gif|webp|bmp|tiff?|svg)\Z)")
+_FIGURE = re.compile(
+    r"(?i)\b(look at|refer to|see|shown in|in|using|from) the (figure|image|picture|diagram|graph|photo|chart)\b"
+    r"|\b(figure|image|picture|diagram|graph|photo|chart) (shown|below|above)\b"
+)
 _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
 _TRIED = 20  # rows that are read with each pair of columns: 50 columns are 2,450 pairs
 _SEPARATORS = ("|", ";", " / ", "\n", ",")
@@ -43,7 +49,8 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         "group_column": _where(False, rows, _named(columns, _GROUPS)),
     }
     options = _option_columns(columns, found["answer_column"])
-    if listed := _named(columns, sorted(names.CHOICES_NAMES)):
+    listed = _named(columns, sorted(names.CHOICES_NAMES)) or (None if options else _list_column(rows))
+    if listed:
         found |= {"choices_column": listed, "choices_separator": _separator(rows, listed)}
     elif options:
         found["choice_columns"] = options
@@ -58,6 +65,49 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         return guessed
     forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
     return max(forms, key=lambda one: sum(_reads(row, one) for row in rows))  # the first of the best
+
+
+def _list_column(rows: Sequence[RawRow]) -> str | None:
+    """Return the one column that is a list of texts in every row."""
+    every = [row for row in rows if isinstance(row, Mapping)]
+    found = [name for name in every[0] if all(names.is_option_list(row.get(name)) for row in every)]
+    return str(found[0]) if len(found) == 1 else None
+
+
+def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
+    """Return what a reader loses of these rows, a sentence each: images, and an id column whose values repeat."""
+    total, pictured = 0, 0
+    images: Counter[str] = Counter()
+    ids: dict[str, Counter[str]] = {}
+    for row in rows:
+        if not isinstance(row, Mapping):
+            continue
+        total += 1
+        pictured += _FIGURE.search(str(row.get(config.question_column, ""))) is not None
+        for name, value in row.items():
+            images[str(name)] += _is_image(str(name), value)
+            if _plain(str(name)) in _IDS and config.id_column is None:
+                ids.setdefault(str(name), Counter())[str(value)] += 1
+    said = [
+        f"The column {name!r} holds images in {n} of {total} rows. Questions are sent as text, without them."
+        for name, n in images.items()
+        if n
+    ]
+    if pictured:
+        said.append(f"{pictured} of {total} questions point to a figure, which is not sent. Leave such questions out.")
+    for name, values in ids.items():
+        repeated = sum(n > 1 for n in values.values())
+        if repeated:
+            said.append(f"The column {name!r} is not read: {repeated} of its values name several rows.")
+    return said
+
+
+def _is_image(name: str, value: Any) -> bool:
+    """Return whether a field holds an image: by its name, or as the path of one."""
+    if not value:
+        return False
+    named = {"image", "images", "img", "picture", "figure", "photo"} & set(_plain(name).split("_"))
+    return bool(named) or (isinstance(value, str) and _IMAGE_PATH.search(value) is not None)
 
 
 def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> BenchmarkConfig:

@@ -13,6 +13,7 @@ from audit.benchmarks import hub
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.benchmarks.files import DataFile, content_hash, labelled_rows, missing_shards, select_files, some_names
 from audit.benchmarks.fresh import is_newer
+from audit.benchmarks.guess import concerns
 from audit.benchmarks.items import Items, without_contradictions
 from audit.benchmarks.registry import Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
@@ -63,7 +64,14 @@ class Benchmark:
             f"The first option is right in none of {n} questions. If keys count from 1, write "
             "benchmark.index_base=1.": unlikely,
         }
-        return (*self.notes, *(sentence for sentence, holds in found.items() if holds))
+        return (*self.notes, *(sentence for sentence, holds in found.items() if holds), *self._concerns)
+
+    @cached_property
+    def _concerns(self) -> tuple[str, ...]:
+        """Return what is lost of a file of one's own: images, and repeated ids."""
+        if self.config.format != "mcq_file" or self.config.path is None:
+            return ()
+        return tuple(concerns((row for _, row, _ in self.located_rows()), self.config))
 
     def iter_questions(self) -> Iterator[Item]:
         """Every item in order, from the start at each call; memory is bounded."""

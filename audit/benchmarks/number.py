@@ -79,6 +79,7 @@ _FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([-−]?\d{1,15})\s?\}|(\d))\s?(
 _POWER = re.compile(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,4}")
 _UNICODE_FRACTION = re.compile("[¼½¾⅐-⅞]")
 
+_DIGITS = re.compile(r"-?\d{1,15}", re.ASCII)
 _RUN = re.compile(r"(?:\d{1,60}|(?<!\d)\.\d{1,60})(?:[.,'\u202f٫]\d{1,60}| (?=\d{3}(?!\d))\d{3}){0,20}")
 _WORD_AFTER = re.compile(r"[ \u202f-]?([A-Za-z]{2,12})\b")
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,3})(?![\w])|\s?[×x]\s?10\^([-−]?\d{1,3})(?![\d^])")
@@ -153,8 +154,34 @@ def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
     """Return the number that is all of a text beside its dress and unit (`one_number`), or None."""
     if len(text) > 200:
         return None
-    plain = prepared(text).strip().strip("\"'")
-    numbers = list(numbers_in(plain, "." if decimal_point else None, alone=True))
+    return _alone(prepared(text).strip().strip("\"'"), "." if decimal_point else None)
+
+
+def values_alone(text: str) -> frozenset[Fraction]:
+    """Return every number that a text alone can be, by either decimal mark; a percentage is also its hundredth.
+
+    A spelling that has no value by itself and one value by a mark, such as "3,5", may be a list: it is none.
+
+    >>> sorted(map(float, values_alone("1.234"))), values_alone("18.5"), values_alone("25 %")
+    ([1.234, 1234.0], frozenset({Fraction(37, 2)}), frozenset({Fraction(1, 4), Fraction(25, 1)}))
+    """
+    if _DIGITS.fullmatch(text):
+        return frozenset((Fraction(int(text)),))
+    plain = prepared(text).strip().strip("\"'") if len(text) <= 200 else ""
+    read = [_alone(plain, mark) for mark in (None, ".", ",")]
+    found = {value for one in read if one is not None for value in _values(one)}
+    return frozenset(found if read[0] is not None or len(found) > 1 else ())
+
+
+def _values(number: Written) -> Iterator[Fraction]:
+    if number.value is not None:
+        yield number.value
+        if number.percent:
+            yield number.value / 100
+
+
+def _alone(plain: str, mark: str | None) -> Written | None:
+    numbers = list(numbers_in(plain, mark, alone=True))
     if len(numbers) != 1 or numbers[0].value is None:
         return None
     (number,) = numbers

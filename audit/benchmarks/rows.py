@@ -349,14 +349,29 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     return _toldchoices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
 
 
+def is_option_list(value: Any) -> bool:
+    """Return whether a field is a list of two texts or more, as options are."""
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) for one in value)
+
+
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
     """A, B, ... in a row that has no field `wanted`."""
     columns = [letter for letter in LETTERS if letter in row]
     if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
-        likely = next((name for name in row if str(name).lower() in CHOICES_NAMES), "...")
+        listed = [name for name, value in row.items() if is_option_list(value)]
+        usual = [name for name in row if str(name).lower() in CHOICES_NAMES]
+        likely = next(iter([*usual, *listed]), "...")
+        free = (
+            ""
+            if usual or listed or columns
+            else (
+                " Answers in free text are not scored here: write options, or for numbers say benchmark=gsm8k "
+                "benchmark.path=FILE."
+            )
+        )
         raise BenchmarkError(
             f"no field {wanted!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
-            f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'."
+            f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'.{free}"
         )
     return columns
 

@@ -33,6 +33,7 @@ _DOES = {
     "suite": "several audits of one pinned model, on one engine; one decision",
     "watch": "how far a run is: rows, accuracy, time left, money, one reply",
     "import": "finished evaluations of other tools, as a run; their held-out gap",
+    "leaderboard": "many models' finished evaluations: ranked with and without memory",
     "data": "show how a question file is read, and the options that read it",
     "references": "sets of other models' answers, to compare with",
     "inventory": "which benchmarks a model could have read",

@@ -13,16 +13,18 @@ from audit.errors import ConfigError
 
 if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
     from audit.governance.reviews import Bound
+    from audit.verdict.document import AuditVerdict
+    from audit.verdict.together import Document
 
 
-def verdict_again(folder: Path, read: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
     """The verdict of a folder from its answers, and why the stored one is another (`governance.recompute`)."""
     from audit.governance import recompute
 
     return recompute.verdict_again(folder, read, suite_section)
 
 
-def suite_section(folder: Path) -> Callable[[Mapping[str, Mapping[str, Any]]], dict[str, Any]]:
+def suite_section(folder: Path) -> Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]:
     """What verdict.json says of the suite in a folder (`suite.judge`)."""
     from audit.suite.judge import section_of
 

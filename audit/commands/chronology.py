@@ -16,7 +16,9 @@ def add_words(parser: ArgumentParser) -> None:
     checking = commands.add_parser("check", help="every entry is whole, and its test exists")
     rendering = commands.add_parser("render", help="markdown")
     for command in (adding, checking, rendering):
-        command.add_argument("path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME}")
+        command.add_argument(
+            "path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME} or docs/{NAME}"
+        )
 
 
 def run(options: Namespace) -> int:

@@ -152,4 +152,4 @@ def _counts(benchmark: Benchmark, counts: Counts, problems: Sequence[str]) -> li
     if problems:
         found.append(f"cannot be read     {len(problems):,} rows; duplicates were not counted")
         return ["", *found, *(one_line(f"  {text}") for text in problems[:_SHOWN])]
-    return ["", *found, f"duplicates         {' '.join(benchmark.warnings) or 'none'}"]
+    return ["", *found, f"take note          {' '.join(benchmark.warnings) or 'nothing'}"]

@@ -3,7 +3,7 @@
 examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass; 1 the run failed or is
 incomplete, or its verdict is not what its answers give; 3 block (something was found); 4 review (found, and another
 cause is not excluded); 5 no decision. A panel has the code of its worst cell: 3, then 5, then 4, then 0.
-docs/governance.md has the verdicts.
+docs/do/governance.md has the verdicts.
 """
 
 import os

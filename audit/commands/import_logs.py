@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,30 +22,67 @@ if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
     from audit.imports.record import Imported
+    from audit.verdict.document import Cell
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
 _NO_OPTIONS = ("table", "opencompass", "openai-evals", "promptfoo")  # tools whose logs may not hold the options
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
-def run(asked: argparse.Namespace) -> int:
-    """Read, join, write, judge; a table of what was imported and one line a verdict."""
+@dataclass(frozen=True)
+class Panel:
+    """Logs as they were read and joined. known: what sets tell of their models. files: facts of every log. changed:
+    items that differ between logs, by benchmark; spare: held-out items beyond the strata. released: dates by model,
+    with that of the judged ones under ""."""
+
+    joined: Joined
+    benchmark: str
+    held_out: str | None
+    judged: list[str]
+    files: list[dict[str, Any]]
+    known: dict[str, Origin]
+    columns: dict[str, str]
+    released: dict[str, str]
+    changed: dict[str, int]
+    spare: int
+
+
+def read_panel(asked: argparse.Namespace) -> Panel:
+    """Read and join the logs of the arguments, and choose the benchmark and the judged models."""
     check_seed(asked.seed)
     _check_forms(asked)
     form = "FIELD=COLUMN, such as --map model=name,item=id,correct=score"
     columns = dict(pair_of("--map", one, form) for one in asked.map.split(",")) if asked.map else {}
     released = _released(asked)
     joined, held_out, files, known = _read(asked, columns, released)
-    from audit.benchmarks.fresh import Origin, check_origin
-    from audit.imports.chance import check_above_guessing, check_options_known
-    from audit.imports.join import check_joined, leave_out_changed, match_strata, rejoin_by_text
-    from audit.imports.reworded import REWORDED, write_reworded
-    from audit.imports.write import Asked, write_run
+    from audit.imports.join import leave_out_changed, match_strata, rejoin_by_text
 
     rejoin_by_text(joined)
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
+    return Panel(joined, benchmark, held_out, judged, files, known, columns, released, changed, spare)
+
+
+def print_read(panel: Panel, names: Sequence[str], *, reworded: bool = False) -> None:
+    """Print what was read of each model and set, which scores, and what was left out."""
+    _print_table(panel.joined, names, panel.judged, reworded)
+    _print_scores(panel.files)
+    _print_left_out(panel.joined, panel.benchmark, panel.files, panel.changed, panel.spare)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Read, join, write, judge; a table of what was imported and one line a verdict."""
+    panel = read_panel(asked)
+    joined, benchmark, held_out, judged = panel.joined, panel.benchmark, panel.held_out, panel.judged
+    released, known, files = panel.released, panel.known, panel.files
+    from audit.benchmarks.fresh import Origin, check_origin
+    from audit.imports.chance import check_above_guessing
+    from audit.imports.checks import check_logs
+    from audit.imports.join import check_joined
+    from audit.imports.reworded import REWORDED, write_reworded
+    from audit.imports.write import Asked, write_run
+
     known |= dict.fromkeys(judged, Origin(released.get(""), asked.family or None))
     tested: dict[str, Origin] = {}
     references: dict[str, Origin] = {}
@@ -57,27 +94,29 @@ def run(asked: argparse.Namespace) -> int:
     if held_out:
         told = check_origin(held_out, asked.held_out_date, None, tested, references)
     names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
-    _print_table(joined, names, judged, bool(asked.reworded))
-    _print_scores(files)
-    _print_left_out(joined, benchmark, files, changed, spare)
+    print_read(panel, names, reworded=bool(asked.reworded))
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
-    if asked.options is None:
-        check_options_known(joined, names)
     if not asked.below_chance_is_real:
         check_above_guessing(joined, names)
+    checks = check_logs(joined, names, asked.options)
+    for check in checks:
+        if not check.passed:
+            say(f"no verdict: {check.name}: {check.detail}")
     options = {
-        "columns": columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
-        "left_out": {"changed": changed, "of_strata": spare}, "filter": asked.filter, "options": asked.options,
-        "below_chance_is_real": asked.below_chance_is_real,
+        "columns": panel.columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
+        "left_out": {"changed": panel.changed, "of_strata": panel.spare}, "filter": asked.filter,
+        "options": asked.options, "below_chance_is_real": asked.below_chance_is_real,
     }  # fmt: skip
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
+    from audit.verdict.together import parts_of
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
-    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, references | tested))
+    origins = references | tested
+    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins))
     paths = report.build([asked.out], asked.out / "report")
-    _print_verdicts(paths.content["cells"])
+    _print_verdicts([cell for _, part in parts_of(paths.content) for cell in part.cells])
     alone = len(judged) == len(joined.models) and not asked.reworded
     place = shlex.quote(str(asked.out))
     become = f"references build {place} --name NAME --source WHO --licence WHICH --facts CSV   # model,released,family"
@@ -87,11 +126,17 @@ def run(asked: argparse.Namespace) -> int:
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("logs", nargs="+", metavar="LOG", help="a log or a folder of logs, or NAME=LOG")
+    add_reading(parser)
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
-    add("--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark")
     add("--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words")
     add("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which logs are read, and how."""
+    add = parser.add_argument
+    add("logs", nargs="+", metavar="LOG", help="a log or a folder of logs, or NAME=LOG")
+    add("--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark")
     add("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
     add("--family", default="", help="of the judged models: a set's models of it are left out")
     add("--held-out-date", metavar="DATE", help="when the held-out items were written: 2024, 2024-05")
@@ -160,7 +205,7 @@ def _read(
                 say(f"left out: {shown}: {log}")
                 continue
             outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
-            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes)
+            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes, log.unfinished)
             about = {
                 "tool": log.tool,
                 "version": log.version,
@@ -230,7 +275,7 @@ def _chosen(
 ) -> tuple[str, list[str], Joined]:
     """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models with a
     date."""
-    from audit.imports.join import check_held_out, only
+    from audit.imports.join import leave_out_shared, only
 
     benchmark = _benchmark(asked, joined, held_out)
     for name in (*asked.judge, *asked.references, *filter(None, released)):
@@ -239,8 +284,8 @@ def _chosen(
     if twice := sorted(set(judged) & set(asked.references)):
         raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
     joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
-    if held_out is not None:
-        check_held_out(joined, benchmark, held_out)
+    if held_out is not None and (shared := leave_out_shared(joined, benchmark, held_out)):
+        say(f"left out: {shared} held-out items that are items of {benchmark} too")
     return benchmark, judged, joined
 
 
@@ -264,13 +309,13 @@ def _benchmark(asked: argparse.Namespace, joined: Joined, held_out: str | None) 
     return benchmark
 
 
-def _print_verdicts(cells: Sequence[Mapping[str, Any]]) -> None:
+def _print_verdicts(cells: Sequence[Cell]) -> None:
     """One line a verdict; many withheld ones together."""
-    withheld = [one for one in cells if one["verdict"] == WITHHELD]
+    withheld = [one for one in cells if one.verdict == WITHHELD]
     together = len(withheld) > MAX_TOLD
     for cell in cells:
-        if not together or cell["verdict"] != WITHHELD:
-            say(f"{cell['verdict']}: {cell['headline']}")
+        if not together or cell.verdict != WITHHELD:
+            say(f"{cell.verdict}: {cell.headline}")
     if together:
         print(f"{WITHHELD}: {len(withheld)} models; the report has each")
 
@@ -304,7 +349,7 @@ def _print_left_out(
     untold = any(one.get("tool") in _NO_OPTIONS for one in files)
     if untold and not any(one.options for one in joined.items[benchmark].values()):
         print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
-        print("  give the number of options, such as --map options=4")
+        print("  give the number of options, such as --options 4")
     if spare:
         print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
 
@@ -316,7 +361,8 @@ def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], re
     for one in counts(joined):
         if one.benchmark in names:
             counted = f"{one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} {one.unparsed:>9,}"
-            say(f"{one.model:<36} {one.benchmark:<28} {counted}")
+            part = joined.partial.get((one.model, one.benchmark), "")
+            say(f"{one.model:<36} {one.benchmark:<28} {counted}{f'  partial: {part}' if part else ''}")
     others = len(joined.models) - len(judged)
     what = "drop under rewording" if reworded else "score on held-out items"
     score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"

@@ -1,23 +1,27 @@
 """A page of the runs in a folder: verdicts, scores, reports. Asks no network."""
 
+from __future__ import annotations
+
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from audit.audits import part_of
 from audit.decision import SHOWN
 from audit.exits import OK
 from audit.governance.ruling import rule_run
+from audit.judging.ladder import Grade
 from audit.loading import RunEntry, find_runs
 from audit.panel import PANEL
 from audit.report.page import render_page
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
 from audit.shards.working_copy import local_folder
+from audit.verdict.document import Cell, Interval
 from audit.verdict.vocabulary import VerdictWord, word_of
 
 
@@ -42,12 +46,16 @@ def run(asked: Namespace) -> int:
 
 
 PAGE = "index.html"
+SHOWN_NAMES = 3  # of models in a row; more are a number
 
 
 @dataclass(frozen=True)
 class Line:
-    """A model and benchmark of a run, a suite or panel with its decision, or a folder with the problem that it has.
-    score, without: on the published items, and without memory {estimate, low, high}; 0-1. href: of the report."""
+    """A run, a suite or panel with its decision, or a folder with the problem that it has.
+
+    score, without: on the published items, and without memory, 0-1. href: of the report. cells: a line a verdict, if
+    the run has several; tally: then how many have each verdict, worst first.
+    """
 
     name: str
     audit: str = ""
@@ -57,9 +65,11 @@ class Line:
     benchmark: str = ""
     word: VerdictWord | None = None
     score: float | None = None
-    without: Mapping[str, float] | None = None
+    without: Interval | None = None
     href: str = ""
     problem: str = ""
+    cells: tuple[Line, ...] = ()
+    tally: tuple[tuple[VerdictWord, int], ...] = ()
 
 
 def write_overview(folder: Path) -> Path:
@@ -71,7 +81,7 @@ def write_overview(folder: Path) -> Path:
     lost, empty = "a page without its run", "no run of this program is in it"
     lines = [
         *(_of_panel(folder, path) for path in panels),
-        *(line for run in runs for line in _of_run(folder, run)),
+        *(_of_run(folder, run) for run in runs),
         *(Line(name, href=href, problem=lost if href else empty) for name, href in pages),
     ]
     text = render_page("report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs))
@@ -88,31 +98,44 @@ def _of_panel(folder: Path, path: Path) -> Line:
     return replace(about, href=_href(folder, path), problem=ruling.problem)
 
 
-def _of_run(folder: Path, run: RunEntry) -> list[Line]:
+def _of_run(folder: Path, run: RunEntry) -> Line:
     name, href = _name(folder, run.path), _href(folder, run.path)
     started = run.started[:16].replace("T", " ")
     if run.problem:
-        return [Line(name, problem=run.problem)]
+        return Line(name, problem=run.problem)
     rows = f"all {run.found:,}"
     if run.found != run.expected:
         rows = f"{run.found:,} of {'unknown' if run.expected is None else f'{run.expected:,}'}, {run.status}"
-    about = Line(name, run.audit, started, rows, ", ".join(run.models), ", ".join(run.benchmarks), href=href)
-    try:
-        return [_of_cell(about, cell) for cell in run.cells] or [about]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return [replace(about, problem=f"its verdict.json is not one of this program ({error!r})")]
+    about = Line(name, run.audit, started, rows, _few(run.models, "models"), _few(run.benchmarks, "sets"), href=href)
+    cells = tuple(_of_cell(about, cell) for cell in run.cells)
+    if len(cells) == 1:
+        return cells[0]
+    return replace(about, cells=cells, tally=_tally([one.word for one in cells if one.word]))
 
 
-def _of_cell(about: Line, cell: Mapping[str, Any]) -> Line:
+def _few(names: Sequence[str], what: str) -> str:
+    return ", ".join(names) if len(names) <= SHOWN_NAMES else f"{len(names)} {what}"
+
+
+def _tally(words: Sequence[VerdictWord]) -> tuple[tuple[VerdictWord, int], ...]:
+    """Return each verdict once with its number, in the order of the grades."""
+    by_name = {word.name: word for word in words}
+    counts = Counter(word.name for word in words)
+    order = sorted(counts, key=lambda name: (list(Grade).index(by_name[name].grade), -counts[name]))
+    return tuple((by_name[name], counts[name]) for name in order)
+
+
+def _of_cell(about: Line, cell: Cell) -> Line:
     told = part_of(about.audit, "vocabulary")
     figures = {one.name: one.estimate for one in told.INSTRUMENT.tracked(cell)}
+    estimate = cell.without_memory.estimate if cell.without_memory else None
     return replace(
         about,
-        model=cell["model"],
-        benchmark=f"{cell['benchmark']} ({cell['context']})" if cell.get("context") else cell["benchmark"],
+        model=cell.model,
+        benchmark=f"{cell.benchmark} ({cell.context})" if cell.context else cell.benchmark,
         word=word_of(told.VERDICTS, cell),
         score=figures.get("score"),
-        without=((cell.get("without_memory") or {}).get("estimate") or {}).get("without"),
+        without=estimate.without if estimate else None,
     )
 
 

@@ -16,16 +16,16 @@ EXECUTORS = ("mp", "ray")
 # vLLM arguments that this configuration decides, with what to set instead (`{m}` is model.<name>). In `engine_args`
 # they would pass by what is checked, reserved, pinned or recorded: GPUs are reserved for `tensor_parallel_size`, rows
 # carry `revision`, and a token would be written into the manifest.
-_GPUS = "{m}.tensor_parallel_size=<GPUs> (with {m}.executor=ray to span nodes)"
+_GPUS = "{m}.tensor_parallel_size=<GPUs> within a node"
+_STAGES = "{m}.pipeline_parallel_size=<stages> and {m}.executor=ray, which may be on several nodes"
 _WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
 DECIDED_ENGINE_ARGS: dict[str, str] = {
     **dict.fromkeys(("model", "model_weights", "tokenizer", "hf_config_path"), _WEIGHTS),
     **dict.fromkeys(("revision", "tokenizer_revision", "code_revision"), "{m}.revision=<commit>"),
     "trust_remote_code": "{m}.trust_remote_code=true",
     "hf_token": "HF_TOKEN in the environment, so that no file holds it",
-    **dict.fromkeys(
-        ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "device_ids"), _GPUS
-    ),
+    **dict.fromkeys(("tensor_parallel_size", "prefill_context_parallel_size", "device_ids"), _GPUS),
+    "pipeline_parallel_size": _STAGES,
     "distributed_executor_backend": "{m}.executor=mp or {m}.executor=ray",
     **dict.fromkeys(("nnodes", "node_rank", "master_addr", "master_port"), "{m}.executor=ray"),
     "dtype": "{m}.dtype=<type>",
@@ -57,6 +57,7 @@ class ScriptedConfig:
     parse_failures: float = 0.0  # share of worker replies without an answer
     likelihood: dict[str, float] = field(default_factory=dict)  # by label: nats added to each word of a given text
     latency_s: float = 0.0
+    load_s: float = 0.0
     fail_to_load: bool = False
     on_gpu: bool = False  # hold tensor_parallel_size GPUs, as vLLM would: to try a cluster's placement and autoscaler
 
@@ -73,8 +74,12 @@ class ModelConfig:
     option_normalisation: str = "token"
     released: str | None = None  # 2024, 2024-07 or 2024-07-23: nothing that is newer was in its training
     family: str | None = None  # such as qwen: models of one maker, trained alike
-    tensor_parallel_size: int = 1
+    tensor_parallel_size: int = 1  # GPUs that share each layer; best in one node
+    pipeline_parallel_size: int = 1  # stages of layers, which may be on several nodes (executor=ray)
     executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
+    gpu_share: float = 1.0  # of one GPU for each replica; below 1 several small engines share a GPU
+    accelerator_type: str | None = None  # of its GPUs, by Ray's name, such as H100
+    on_cpus: bool | None = None  # without GPUs: true allows CPUs, false refuses; null: allowed up to 4 GB of weights
     replicas: int = 1
     dtype: str = "auto"
     max_model_len: int | None = None
@@ -91,6 +96,7 @@ class ModelConfig:
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
     solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
+    engine_metrics: bool = False  # vLLM's own metrics in Ray's exporter, ray_vllm_*
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
     max_restarts: int = 1
@@ -100,6 +106,11 @@ class ModelConfig:
     send_seed: bool = True  # of endpoints; false where the field is refused: a run is then not reproducible
     extra_body: dict[str, Any] = field(default_factory=dict)  # merged into every request to an endpoint
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of one replica."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.gpu_share
 
 
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
@@ -114,8 +125,14 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
-    for label in ("tensor_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"):
+    for label in ("tensor_parallel_size", "pipeline_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"):
         check_number(f"{label} of model {name}", getattr(model, label), at_least=1, whole=True)
+    check_number(f"gpu_share of model {name}", model.gpu_share, at_most=1, positive=True)
+    if model.gpu_share < 1 and model.tensor_parallel_size * model.pipeline_parallel_size > 1:
+        raise ConfigError(
+            f"gpu_share of model {name} is {model.gpu_share:g} with several GPUs. Expected a share of one GPU. "
+            f"Example: model.{name}.tensor_parallel_size=1 model.{name}.gpu_share={model.gpu_share:g}"
+        )
     check_number(f"max_restarts of model {name}", model.max_restarts, whole=True)
     for role in ("preparing", "worker", "solver"):
         sampling = getattr(model, role)

@@ -1,6 +1,7 @@
 """Which endpoint takes which request, and when: weights, concurrency bounds, outages, affinity. No I/O.
 
-An endpoint is ready when it has a free slot, is in service and is not pausing (Retry-After). Among ready endpoints
+An endpoint is ready when it has a free slot, is in service, is not pausing (Retry-After) and its limits of requests and
+tokens a minute allow another (`pace`). Among ready endpoints
 smooth weighted round robin decides; an affinity's home (weighted rendezvous hashing) is preferred while that does not
 take an endpoint more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests
 of one question together. `failures` in a row take an endpoint out of service. After each `cooldown_s` one request tests
@@ -17,6 +18,7 @@ from functools import lru_cache
 from itertools import islice
 
 from audit.engines.openai_config import CircuitConfig
+from audit.engines.pace import Pace
 
 AFFINITY_SLACK_PICKS = 8.0
 # How far down the queue a free endpoint looks for a request of its own; it bounds the work of one decision.
@@ -37,6 +39,7 @@ class Slot:
     failures: int = 0  # in a row
     probe_at: float | None = None  # out of service: from then on one request may test it
     probing: bool = False  # that request is under way
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def in_service(self) -> bool:
@@ -45,7 +48,8 @@ class Slot:
     def ready(self, now: float) -> bool:
         """Whether a request may be sent now; to an endpoint that is out, that request is the probe."""
         open_to_one = self.probe_at is None or (now >= self.probe_at and not self.probing)
-        return self.in_flight < self.concurrency and self.paused_until <= now and open_to_one
+        paused = max(self.paused_until, self.pace.at()) > now
+        return self.in_flight < self.concurrency and not paused and open_to_one
 
     def take_out(self, now: float) -> None:
         """For one cooldown from now, as where it was found dead at the start."""
@@ -65,6 +69,7 @@ class _Waiter:
     affinity: str
     avoid: Slot | None
     future: asyncio.Future[Lease]
+    tokens: int = 0
 
 
 @dataclass
@@ -76,9 +81,10 @@ class Dispatcher:
     _waiters: deque[_Waiter] = field(default_factory=deque)
     _timer: asyncio.TimerHandle | None = None
 
-    async def acquire(self, affinity: str, avoid: Slot | None = None) -> Lease:
-        """Wait for an endpoint; `avoid` is not given while another one is in service."""
-        waiter = _Waiter(affinity, avoid, asyncio.get_running_loop().create_future())
+    async def acquire(self, affinity: str, avoid: Slot | None = None, tokens: int = 0) -> Lease:
+        """Wait for an endpoint; `avoid` is not given while another one is in service. tokens: that the request may
+        take, for an endpoint with a limit of them."""
+        waiter = _Waiter(affinity, avoid, asyncio.get_running_loop().create_future(), tokens)
         self._waiters.append(waiter)
         self._match()
         try:
@@ -148,6 +154,7 @@ class Dispatcher:
             waiter, slot = pick
             self._waiters.remove(waiter)
             slot.in_flight += 1
+            slot.pace.sent(now, waiter.tokens)
             slot.probing = slot.probing or not slot.in_service
             waiter.future.set_result(Lease(slot, probe=not slot.in_service))
         self._set_timer(now)
@@ -189,7 +196,7 @@ class Dispatcher:
 
     def _set_timer(self, now: float) -> None:
         self.close()
-        moments = [at for s in self.slots for at in (s.paused_until, s.probe_at or 0.0) if at > now]
+        moments = [at for s in self.slots for at in (s.paused_until, s.pace.at(), s.probe_at or 0.0) if at > now]
         if self._waiters and moments:
             delay = min(moments) - now
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)

@@ -30,7 +30,8 @@ class EndpointConfig:
     environment variable with the key (a server without keys needs none to be set); `timeout_s` bounds one whole
     attempt, connection included. `max_tokens_field` is "max_completion_tokens" and `send_temperature` (with it top_p)
     false for endpoints that refuse the usual fields; `top_logprobs` is the most that the endpoint allows, up to 20.
-    `reply_model` is the name that its replies carry, where that is not `model`."""
+    `reply_model` is the name that its replies carry, where that is not `model`. `rpm` and `tpm` are the requests and
+    tokens a minute that it allows; null: as its replies state in `x-ratelimit-limit-*`, else no limit."""
 
     url: str = _EXAMPLE_URL
     model: str = ""
@@ -42,6 +43,8 @@ class EndpointConfig:
     send_temperature: bool = True
     top_logprobs: int = 20
     reply_model: str = ""
+    rpm: float | None = None
+    tpm: float | None = None
 
     @property
     def infers(self) -> bool:
@@ -152,6 +155,9 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
     check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
     check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
+    for limit in ("rpm", "tpm"):
+        if (value := getattr(endpoint, limit)) is not None:
+            check_number(f"{limit} of endpoint {shown}", value, positive=True)
     check_known(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
 from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
 from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
+from audit.engines.pace import Pace
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind
 from audit.records import Generation
@@ -79,7 +81,7 @@ class Endpoint:
 
     def __init__(self, name: str, config: EndpointConfig, model: ModelConfig, key: str, redactor: Redactor) -> None:
         self.config = config
-        self.slot = Slot(name, config.weight, config.concurrency, model.circuit)
+        self.slot = Slot(name, config.weight, config.concurrency, model.circuit, pace=Pace(config.rpm, config.tpm))
         self.id = endpoint_id(config)
         self.last_failure = ""
         self._model = model
@@ -161,12 +163,14 @@ class Endpoint:
                     messages=request.messages,
                     extra_body=chat_body(request, self._model, self.config),
                 )
+                self.slot.pace.learn(reply.headers, time.monotonic())
                 return reply.text
         except TimeoutError:
             return self._no_reply()
         except openai.APIStatusError as error:
             code, message = policy.error_code_and_message(error.body)
             wait_s = policy.retry_after_seconds(error.response.headers)
+            self.slot.pace.learn(error.response.headers, time.monotonic())
             return policy.classify_status(error.status_code, code, message, wait_s)
         except openai.APIConnectionError as error:
             kind = _CAUSES.get(type(error.__cause__).__name__, Kind.SERVER)

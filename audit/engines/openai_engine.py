@@ -17,6 +17,7 @@ from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Dispatcher, Lease, Slot
 from audit.engines.openai_config import endpoint_id
 from audit.engines.openai_endpoint import FINAL, HELLO, Endpoint, check_patiently, last_failures, probed
+from audit.engines.pace import tokens_of
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, backoff_seconds
@@ -190,10 +191,14 @@ class OpenAIEngine:
         """One attempt. The lease is still to be released, by noting the result."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
-        lease = await self._dispatcher.acquire(request.affinity, avoid)
+        tokens = tokens_of(request.system + request.prompt, request.max_tokens)
+        lease = await self._dispatcher.acquire(request.affinity, avoid, tokens)
         endpoint = self._by_slot[lease.slot]
         try:
-            return lease, endpoint, await endpoint.attempt(request)
+            found = await endpoint.attempt(request)
+            if isinstance(found, Generation) and (used := found.prompt_tokens + found.completion_tokens):
+                lease.slot.pace.used(tokens, used)
+            return lease, endpoint, found
         except BaseException:
             self._dispatcher.abandoned(lease)
             raise

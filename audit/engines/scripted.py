@@ -39,6 +39,7 @@ class ScriptedEngine:
         self._requests = 0
 
     async def start(self) -> None:
+        await asyncio.sleep(self._config.load_s)
         if self._config.fail_to_load:
             raise EngineLoadError("The scripted engine was asked to fail to load (scripted.fail_to_load=true).")
 

@@ -85,8 +85,12 @@ _ERROR_CHARS = 500  # of vLLM's text, which may quote the whole prompt's tokens
 class VllmEngine:
     """One AsyncLLM on the GPUs this process may use, or on its CPUs."""
 
-    def __init__(self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool) -> None:
+    def __init__(
+        self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool, metrics: Any = None
+    ) -> None:
+        """metrics: the module whose Gauge, Counter and Histogram export vLLM's own metrics; None exports none."""
         self.engine_id = engine_id
+        self._metrics = metrics
         self.precision = ""
         self._config = config
         self._path = path
@@ -114,7 +118,7 @@ class VllmEngine:
             check_batch_invariant(self._config.name, current_platform)
         try:
             args = engine_args(self._config, self._path, self._revision, self._on_gpu, is_cpu_build())
-            llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args))
+            llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args), stat_loggers=stat_loggers(self._metrics))
             self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
             self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
@@ -322,6 +326,17 @@ class VllmEngine:
             )
 
 
+def stat_loggers(metrics: Any) -> list[Any] | None:
+    """Return vLLM's logger of its metrics, which writes to the classes of this module; None without one."""
+    if metrics is None:
+        return None
+    from vllm.v1.metrics import ray_wrappers
+
+    if ray_wrappers.ray_metrics is None:  # vLLM looks for Ray Serve in the same breath, which is not installed here
+        ray_wrappers.ray_metrics = metrics
+    return [ray_wrappers.RayPrometheusStatLogger]
+
+
 class _Rest(NamedTuple):
     """An option's tokens behind its first one: their logprobs, and what the request took."""
 
@@ -377,9 +392,10 @@ def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bo
     if revision is not None:
         args |= {"revision": revision, "tokenizer_revision": revision}
     if on_gpu:
-        args["gpu_memory_utilization"] = config.gpu_memory_utilization
+        args["gpu_memory_utilization"] = config.gpu_memory_utilization * config.gpu_share
         args["tensor_parallel_size"] = config.tensor_parallel_size
-        if config.tensor_parallel_size > 1:
+        args["pipeline_parallel_size"] = config.pipeline_parallel_size
+        if config.tensor_parallel_size * config.pipeline_parallel_size > 1:
             args["distributed_executor_backend"] = config.executor
     if cpu_build:
         # A seeded request whose prompt is prefilled in chunks crashes vLLM's CPU build.

@@ -121,10 +121,15 @@ SEAL = "converted.sha256"  # in a converted copy: `folder_sha256` of its weights
 
 
 def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
-    """Over the names and contents of the files of these patterns."""
+    """Return a hash over the names and contents of the files of these patterns. Links are followed: the hub's cache,
+    which may be named as a folder, is made of them. Raises EngineLoadError for what is no regular file."""
     digest = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
-        digest.update(f"{path.name}\0{file_sha256(path)}\n".encode())
+        try:
+            found = file_sha256(path, follow=True)
+        except OSError as error:
+            raise EngineLoadError(f"A file of the model cannot be read: {error}. Expected regular files.") from error
+        digest.update(f"{path.name}\0{found}\n".encode())
     return digest.hexdigest()
 
 
@@ -140,7 +145,7 @@ class Weights:
 def resolve_weights(model: ModelConfig) -> Weights:
     """Pin the weights. Raises EngineLoadError naming the model when they are missing, gated or unreachable."""
     if model.path.startswith(PACKAGE_PREFIX):
-        found = f"sha256:{file_sha256(source := _packaged_gguf(model), follow=True)}"
+        found = f"sha256:{file_sha256(source := packaged_gguf(model), follow=True)}"
         if model.revision not in (None, found):
             raise EngineLoadError(
                 f"Model {model.name}: {source} is {found}. Expected {model.revision}: install it again."
@@ -160,7 +165,7 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     short = weights.revision.removeprefix("sha256:")[:16]
     target = cache / "benchmark-audit" / "models" / f"{model.name}-{short}"
     if not (target / SEAL).is_file():
-        source = _packaged_gguf(model)
+        source = packaged_gguf(model)
         shutil.rmtree(target, ignore_errors=True)  # a copy from before copies were sealed
         # In a process of its own: transformers and torch would stay in this one's memory.
         done = subprocess.run(
@@ -174,7 +179,8 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     return str(target)
 
 
-def _packaged_gguf(model: ModelConfig) -> Path:
+def packaged_gguf(model: ModelConfig) -> Path:
+    """Return the one GGUF file of a model's package. Raises EngineLoadError if there is none, or there are several."""
     module = model.path.removeprefix(PACKAGE_PREFIX)
     found = sorted(_package_folder(module, f"model {model.name}").glob("*.gguf"))
     if len(found) != 1:
@@ -215,6 +221,18 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
             cached = hf_hub_download(path, name, revision=revision, etag_timeout=3)
         return Path(cached).read_text(encoding="utf-8")
     # What is wrong with the repository is said when its weights are resolved.
+    except (EntryNotFoundError, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__):
+        return None
+
+
+@cache
+def hub_size(path: str, revision: str | None, name: str) -> int | None:
+    """Return the bytes of a file of a model's repository on the hub; None if the hub does not tell."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+
+    try:
+        return get_hf_file_metadata(hf_hub_url(path, name, revision=revision), timeout=3).size
     except (EntryNotFoundError, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__):
         return None
 

@@ -12,7 +12,7 @@ from securesystemslib.signer import Signer
 
 from audit.audits import audit_of, part_of
 from audit.chronology import project_file
-from audit.decision import Ruling, parts_of
+from audit.decision import Ruling, read_document
 from audit.errors import ConfigError, ShardError
 from audit.governance.keys import MAX_BYTES, Keys, seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES, chain_of, decision_files
@@ -28,7 +28,7 @@ from audit.governance.side_files import (
     prompts_of,
 )
 from audit.governance.verify import DEVIATIONS, PREDICATE, REFERENCES, RUN, STATEMENT, VERDICT, good_name, write_archive
-from audit.guarded_files import check_regular, read_bytes, read_json
+from audit.guarded_files import check_regular, read_bytes
 from audit.json_types import attributes, plain
 from audit.panel import PANEL, panel_runs
 from audit.report.sensitivity import load_sensitivity
@@ -37,6 +37,7 @@ from audit.shards.complete import listed_shards
 from audit.shards.files import file_sha256, make_folder, whole_file
 from audit.shards.manifest import MANIFEST, SEAL, Manifest
 from audit.verdict.shipped import shipped_table
+from audit.verdict.together import parts_of
 
 _REPORT = ("report/verdict.json", "report/report.html")
 
@@ -146,8 +147,8 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
 def _check_own(run_dir: Path) -> None:
     """ConfigError where the report in a run's directory is of several runs, and so of other shards too."""
     path = run_dir / "report" / "verdict.json"
-    parts = parts_of(read_json(path)) if path.is_file() else ()
-    if parts and (merged := sum(len(part["runs"]) for _, part in parts)) != 1:
+    parts = parts_of(read_document(path)) if path.is_file() else ()
+    if parts and (merged := sum(len(part.runs) for _, part in parts)) != 1:
         raise ConfigError(f"{path} is of {merged} runs together. Build the run's own again: audit report {run_dir}")
 
 

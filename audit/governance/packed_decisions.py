@@ -6,13 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from audit.decision import parts_of, rule
+from audit.decision import document_of, rule
 from audit.errors import ConfigError
 from audit.governance.keys import DECISIONS, Keys, person
 from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
 from audit.governance.verify import RUN, SEAL, VERDICT, Pack
 from audit.panel import PANEL
 from audit.shards.manifest import MANIFEST
+from audit.verdict.together import parts_of
 
 
 def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
@@ -29,7 +30,7 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
 def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: datetime) -> str:
     """Return the decision of the pack's verdict with people's decisions: "pass", "review", "block", "no decision"."""
     try:
-        ruling = rule(pack.json(VERDICT))
+        ruling = rule(document_of(pack.json(VERDICT), VERDICT))
         if decided:
             homes = [name.removesuffix(f"/{MANIFEST}") for name in _manifests(pack)]
             known = {person(one.signer): one.signer for one in (trusted or {}).values()}
@@ -55,7 +56,7 @@ def _bound(pack: Pack, home: str) -> Bound:
     """Return what a decision on the run, panel or suite in a folder of the pack binds, as `ruling.bound_to` does."""
     try:
         return _bound_in(pack, home)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
         raise pack.wrong(f"{home} holds decisions, and no whole run or panel ({error!r}).") from error
 
 
@@ -68,7 +69,7 @@ def _bound_in(pack: Pack, home: str) -> Bound:
             if f"{place}/{name}" in pack.sums:
                 subjects[f"{below}{name}"] = pack.sums[f"{place}/{name}"]
         subjects |= {f"{below}{name}": sha256 for name, sha256 in _tables(pack, place).items()}
-    verdict = pack.json(report["verdict.json"])
+    verdict = document_of(pack.json(report["verdict.json"]), report["verdict.json"])
     told = {name: _told(pack, place) for name, place in members.items()}
     run, models = _told(pack, home)
     if members:
@@ -77,7 +78,7 @@ def _bound_in(pack: Pack, home: str) -> Bound:
     facts = {
         "run": run,
         "models": models,
-        "libraries": {audit: part["library"]["sha256"] for audit, part in parts_of(verdict) if part.get("library")},
+        "libraries": {audit: part.library.sha256 for audit, part in parts_of(verdict) if part.library},
         "suite": next((name for name in SUITES if f"{home}/{name}" in pack.sums), None),
         "verdict_decision": str(rule(verdict).verdict_decision),
     }

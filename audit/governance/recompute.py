@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from audit.audits import audit_of, part_of
-from audit.errors import AuditError
-from audit.governance.ruling import Verdict, verdict_path
-from audit.guarded_files import read_json
+from audit.decision import read_document, verdict_of
+from audit.errors import AuditError, ConfigError
+from audit.governance.ruling import verdict_path
 from audit.panel import SUITE, panel_runs
 from audit.report.joint import content
+from audit.verdict.document import AuditVerdict
+from audit.verdict.together import Document
 
 # Versions of numpy and of the processor's library move the last digits of a mean, and nothing more.
 RELATIVE, ABSOLUTE = 1e-3, 1e-6
@@ -30,11 +32,11 @@ _WORDS = {
 }
 _SAID = {"reason_codes", "advice_codes"}  # what sentences are made of: another version's may be others, and more
 # A suite's folder -> of the verdicts by audit, what verdict.json says of the suite.
-SectionOf = Callable[[Path], Callable[[Mapping[str, Verdict]], dict[str, Any]]]
+SectionOf = Callable[[Path], Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]]
 _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdict"}
 
 
-def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tuple[Path, dict[str, Any]]]:
+def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tuple[Path, Document]]:
     """Each verdict.json of a run, panel or suite with what the shards give now, the folder's own first. section_of:
     what verdict.json says of a suite. alone: also each run's own verdict where a panel judged several runs of one audit
     together. Nothing is written. Raises AuditError where the shards cannot be judged."""
@@ -47,10 +49,10 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
     verdicts = {audit: _judged(dirs) for audit, dirs in by_audit.items()}
     suite = (folder / SUITE).is_file()
     if suite:
-        whole = content(verdicts, section_of(folder)(verdicts))
+        whole: Document = content(verdicts, section_of(folder)(verdicts))
     else:
         whole = content(verdicts) if len(verdicts) > 1 else next(iter(verdicts.values()))
-    found = [(home, whole)]
+    found: list[tuple[Path, Document]] = [(home, whole)]
     for audit, dirs in by_audit.items():
         page = home.parent / audit / "verdict.json"
         found += [(page, verdicts[audit])] if page.is_file() else []
@@ -63,10 +65,9 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
     return found
 
 
-def _judged(run_dirs: Sequence[Path]) -> dict[str, Any]:
-    """What verdict.json holds of runs of one audit, as their manifests ask for it."""
-    found: dict[str, Any] = part_of(audit_of(run_dirs[0]).name, "report").verdict_of(run_dirs)
-    return found
+def _judged(run_dirs: Sequence[Path]) -> AuditVerdict[Any]:
+    """Return the verdict on runs of one audit, as their manifests ask for it."""
+    return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").verdict_of(run_dirs))
 
 
 def difference(stored: Any, again: Any, at: str = "") -> str:
@@ -97,20 +98,23 @@ def _differs(stored: Any, again: Any, at: str) -> bool:
     return type(stored) is not type(again) or stored != again
 
 
-def verdict_again(folder: Path, read: Verdict, section_of: SectionOf) -> tuple[dict[str, Any], str]:
-    """(the verdict of a folder as computed now, why a verdict.json that lies there is another; "" where none is). read:
-    what the folder's own verdict.json holds. section_of: as `recomputed`."""
+def verdict_again(folder: Path, read: Document, section_of: SectionOf) -> tuple[Document | None, str]:
+    """(the verdict of a folder as computed now; None, and why a verdict.json that lies there is another). read: the
+    folder's own verdict.json. section_of: as `recomputed`."""
     try:
         found = recomputed(folder, section_of, alone=False)
     except (AuditError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return {}, f"The verdict could not be computed again from the answers: {error}. --trust-report takes its word."
+        return (
+            None,
+            f"The verdict could not be computed again from the answers: {error}. --trust-report takes its word.",
+        )
     for path, again in found:
         try:
-            stored = read if path == found[0][0] else read_json(path)
-        except (OSError, ValueError) as error:
-            return {}, f"{path} cannot be read ({error}). Build it again: audit report"
-        if odd := difference(stored, again):
-            return {}, (
+            stored = read if path == found[0][0] else read_document(path)
+        except (OSError, ConfigError) as error:
+            return None, f"{path} cannot be read ({error}). Build it again: audit report"
+        if odd := difference(stored.plain, again.plain):
+            return None, (
                 f"{path} is not the verdict on the answers that are there: {odd}. It was changed, or judged by another "
                 "version of the program or with options of its own (--seed, --variants, --control-benchmark). Build it "
                 f"again: audit report. --trust-report takes its word."

@@ -24,6 +24,7 @@ from audit.exits import FAILED, OK
 from audit.governance.keys import DECISION as PREDICATE
 from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_of, unseal
 from audit.guarded_files import read_bytes
+from audit.guarded_yaml import parse_yaml
 from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")
@@ -71,7 +72,9 @@ def approvals_asked(text: str, where: str) -> int:
     """Return how many people a suite's text asks for (`governance.approvals_required`), 1 if it does not say.
     ConfigError if it cannot be read: it may ask for more."""
     try:
-        found = yaml.safe_load(text)  # JSON is YAML
+        found = parse_yaml(text)  # JSON is YAML
+        if found.get("suite") and found.get("governance"):
+            raise ValueError("it has governance both of its own and in a suite")
         asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
         if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
             raise ValueError(f"approvals_required is {reprlib.repr(asked)}")

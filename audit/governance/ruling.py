@@ -7,7 +7,7 @@ cell has failed.
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 from securesystemslib.signer import Signer
 
 from audit.audits import audit_of
-from audit.decision import Decision, Ruling, failed, parts_of, rule
+from audit.decision import Decision, Ruling, failed, read_document, rule
 from audit.errors import AuditError, ConfigError, RegistryError
 from audit.exits import FAILED
 from audit.governance import reviews
@@ -33,11 +33,12 @@ from audit.governance.keys import (
     statement,
 )
 from audit.governance.reviews import Bound, Kind, chain_of
-from audit.guarded_files import read_json, read_text
+from audit.guarded_files import read_text
 from audit.panel import PANEL, SUITE, panel_runs
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, SEAL, TOMBSTONE, Manifest
+from audit.verdict.together import Document, parts_of, suite_of
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
@@ -63,13 +64,12 @@ def approvals_required(run_dir: Path) -> int:
 
 
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
-Verdict = Mapping[str, Any]  # what verdict.json holds
-# (a folder, what its verdict.json holds) -> (the verdict on its answers, why the stored one is another)
-Again = Callable[[Path, Verdict], tuple[dict[str, Any], str]]
+# (a folder, its verdict.json) -> (the verdict on its answers; None, and why the stored one is another)
+Again = Callable[[Path, Document], tuple[Document | None, str]]
 
 
-def print_content(verdict: Verdict) -> int:
-    """Print each cell's verdict with its reasons, of what verdict.json holds; the exit code that it stands for."""
+def print_content(verdict: Document) -> int:
+    """Print each cell's verdict with its reasons; return the exit code that it stands for."""
     ruling = rule(verdict)
     print(as_sentences(ruling), end="")
     return ruling.exit_code
@@ -82,12 +82,12 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
     run_dir = home_of(run_dir)
     path, name = verdict_path(run_dir), run_dir.resolve().name
     try:
-        verdict = read_json(path)
+        verdict = read_document(path)
         ruling = rule(verdict, name)
         problem = _not_of_this_run(run_dir, verdict, again is None)
         if again is not None and not problem and ruling.exit_code != FAILED:
             computed, problem = again(run_dir, verdict)
-            ruling = ruling if problem else rule(computed, name)
+            ruling = ruling if computed is None else rule(computed, name)
         if not problem:
             ruling = replace(ruling, rules=(*ruling.rules, *_unhashed(run_dir)))
         problem = problem or ("" if ruling.cells else f"{path} holds no cell: nothing was measured.")
@@ -95,15 +95,27 @@ def rule_run(run_dir: Path, again: Again | None = None) -> Ruling:
         problem = f"There is no folder {run_dir}. Expected a run directory, such as outputs/my_run."
         if (run_dir / PANEL).is_file():
             problem = f"{path} is missing: {_how_far(run_dir)}. The command that made it, again, goes on."
+        elif inside := _runs_inside(run_dir):
+            problem = (
+                f"{run_dir} is a folder of {len(inside)} runs. Expected one run, or a panel of them. "
+                f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
+            )
         elif run_dir.exists():
             problem = (
                 f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
             )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problem = f"{path} is not a verdict of this program ({error!r}). Expected the keys of verdict.schema.json."
+    except ConfigError as error:
+        problem = str(error)
     except OSError as error:
         problem = f"{path} cannot be read ({error})."
     return failed(name, problem) if problem else ruling
+
+
+def _runs_inside(folder: Path) -> list[Path]:
+    """Return the run directories that lie in a folder which is no run itself."""
+    if (folder / MANIFEST).is_file() or not folder.is_dir():
+        return []
+    return sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
 
 
 def ruling_with_decisions(
@@ -123,6 +135,7 @@ def ruling_with_decisions(
     if ruling.problem or (check is None and not decided_on):
         return ruling
     try:
+        needed = approvals_required(run_dir) if decided_on else 1  # before the suite is hashed: it may have any size
         bound = bound_to(run_dir, ruling)
         if check is not None:
             check(run_dir, bound)
@@ -133,7 +146,7 @@ def ruling_with_decisions(
         trusted = load_trusted(keys)
         decided = [one for one, _ in chain_of(run_dir, bound, trusted, now)]
         run_by = runners(run_dir, {one.signer for one in trusted.values()})
-        return reviews.honour(ruling, decided, run_by, max(approvals, approvals_required(run_dir)), now)
+        return reviews.honour(ruling, decided, run_by, max(approvals, needed), now)
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
 
@@ -148,7 +161,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     for below, run in {"": run_dir, **{f"{name}/": run for name, run in runs.items()}}.items():
         files = [*(run / name for name in (MANIFEST, *reviews.SUITES, SEAL)), *sorted(run.glob("*.arrow"))]
         found |= {f"{below}{path.name}": path for path in files if path.is_file()}
-    parts = parts_of(read_json(verdict))
+    parts = parts_of(read_document(verdict))
     told: tuple[Any, Any] = _told(run_dir)
     if runs:
         found[PANEL] = run_dir / PANEL
@@ -157,7 +170,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     facts = {
         "run": told[0],
         "models": told[1],
-        "libraries": {audit: part["library"]["sha256"] for audit, part in parts if part.get("library")},
+        "libraries": {audit: part.library.sha256 for audit, part in parts if part.library},
         "suite": next((name for name in reviews.SUITES if (run_dir / name).is_file()), None),
         "verdict_decision": str(ruling.verdict_decision),
     }
@@ -186,7 +199,7 @@ def verdict_path(run_dir: Path) -> Path:
     return panel if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists() else inside
 
 
-def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str:
+def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:
     """Why a verdict is not on the run or runs that lie beside it now, or these are not finished; "" where all is well.
     trust_report: "" too where there is nothing to compare with, since the report alone was copied."""
     try:
@@ -196,7 +209,7 @@ def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str
             if own and run_dir.resolve() not in (run.resolve() for run in runs):
                 return f"{run_dir} holds a run, and its {PANEL} is of others. Take that file out."
             return _not_of_these_runs(run_dir, runs, verdict)
-        if "suite" in verdict or sum(len(part["runs"]) for _, part in parts_of(verdict)) > 1:
+        if suite_of(verdict) or sum(len(part.runs) for _, part in parts_of(verdict)) > 1:
             what = f"{run_dir} has a verdict on several runs, and no {PANEL} that names them"
             return f"{what}. Restore it, or build it again: audit report RUN RUN --out FOLDER"
         if (run_dir / SHARDS).exists() or (run_dir / MANIFEST).exists():
@@ -207,7 +220,7 @@ def _not_of_this_run(run_dir: Path, verdict: Verdict, trust_report: bool) -> str
         return str(error)
 
 
-def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
+def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
     """(the answers that one run holds as verdict.json would list them, why the verdict is not of them or the run is not
     finished). Raises AuditError where the run cannot be read, or a shard is not the one of the manifest."""
     if not (run_dir / MANIFEST).is_file():
@@ -217,8 +230,8 @@ def _not_whole(run_dir: Path, verdict: Verdict) -> tuple[str, str]:
     held, rows = contents(seen), cell_rows(run_dir, seen)
     missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete)
     parts = [part for _, part in parts_of(verdict)]
-    told = {(r["model"], r["benchmark"], r["found"], r["expected"]) for part in parts for r in part["rows"]}
-    known = any(run["models"] == held for part in parts for run in part["runs"])
+    told = {(r.model, r.benchmark, r.found, r.expected) for part in parts for r in part.rows}
+    known = any(run.held == held for part in parts for run in part.runs)
     if not known or not {(r.model, r.benchmark, r.found, r.expected) for r in rows} <= told:
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
@@ -259,7 +272,7 @@ def _how_far(folder: Path) -> str:
     return "; ".join(said)
 
 
-def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Verdict) -> str:
+def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) -> str:
     """As `_not_of_this_run`, of a panel: every one of its runs is there once, finished, and in the verdict."""
     if absent := [run for run in runs if not (run / MANIFEST).is_file()]:
         missing = f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"
@@ -267,13 +280,14 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Verdict) -> 
     if len({run.resolve() for run in runs}) < len(runs):
         return f"The {PANEL} of {folder} names a run twice. Build the report again."
     asked = file_sha256(folder / SUITE) if (folder / SUITE).is_file() else None
-    if asked != verdict.get("suite", {}).get("suite_sha256"):
+    suite = suite_of(verdict)
+    if asked != (suite.suite_sha256 if suite else None):
         return f"The verdict of {folder} is not of the {SUITE} that is there now. Type the suite's command again."
     each = [_not_whole(run, verdict) for run in runs]
     if problems := [problem for _, problem in each if problem]:
         return " ".join(problems)
-    made_of = [(name, run) for name, part in parts_of(verdict) for run in part["runs"]]
-    told = [json.dumps([name, run["models"]], sort_keys=True) for name, run in made_of]
+    made_of = [(name, run) for name, part in parts_of(verdict) for run in part.runs]
+    told = [json.dumps([name, run.held], sort_keys=True) for name, run in made_of]
     if sorted(told) != sorted(held for held, _ in each):
         return f"The verdict of {folder} is not of the {len(runs)} runs that its {PANEL} names. Build it again."
     return ""

@@ -4,6 +4,7 @@ Pure. A score significantly below guessing means almost always that keys and ans
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,10 +15,16 @@ from audit.benchmarks.answers import LETTERS
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
+from audit.imports.typed import ROWS_AN_OPTION, undressed
 
 BELOW_ALPHA = 0.001  # one-sided, divided by the number of scores
 _SHOWN = 3
-_LETTERS_MIN = 0.8  # share of the answers that are letters, from which the items have options
+# Share of items that name an option. A guess is right for half of these at most: 5 % in all, which is taken for free
+# answers too (`audit.memory.gates.FREE_ANSWER`).
+_LABELS_MAX = 0.1
+_WORDS_MAX = 10  # keys that are labels if there are no more
+_YES_NO = frozenset(("yes", "no", "true", "false"))
+_LISTED = re.compile(r"(?:^|\n)\s*\(?A[).:]\s.*?\n\s*\(?B[).:]\s", re.DOTALL)
 _LETTER = re.compile(r"\W*(?:the )?(?:correct )?(?:answer(?: is)?)?\W*([A-J])\W*", re.IGNORECASE)
 
 
@@ -59,19 +66,46 @@ def _wrong(read: Sequence[tuple[Imported, Answered]]) -> Iterator[str]:
         yield f"item {item.sample[:40]!r}: answer {one.answer!r:.40}, key {key}"
 
 
-def check_options_known(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """Raise DataError if the answers to a benchmark are letters of options that no log lists: chance is unknown."""
+def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
+    """Return what shows that answers were chosen among options that no log lists, so that chance is unknown; "" if
+    nothing does.
+
+    An item is such if its key is a letter, a label or yes or no, or if its text lists lettered options. Without a key
+    the answers are looked at. Keys that are few for many items are labels, whatever they are.
+    """
     for benchmark in benchmarks:
-        if any(item.options for item in joined.items[benchmark].values()):
-            continue
-        cells = [answers for (_, name), answers in joined.answers.items() if name == benchmark]
-        answers = [one.answer for cell in cells for epochs in cell.values() for one in epochs if one.answer]
-        letters = sum(_LETTER.fullmatch(answer) is not None for answer in answers)
-        if letters and letters >= _LETTERS_MIN * len(answers):
-            raise DataError(
-                f"The number of options of {benchmark} is unknown: answers are letters such as {answers[0]!r:.20}, "
-                "and no log lists the options. Expected it, since guessing may make a gap. Example: --options 4"
+        items = joined.items[benchmark]
+        free = {key: item for key, item in items.items() if not item.options}
+        given = {key: item.target or _answer(joined, benchmark, key) for key, item in free.items()}
+        labels = [key for key, item in free.items() if _LISTED.search(item.text or "") or is_label(given[key])]
+        if len(labels) > _LABELS_MAX * len(items):
+            return (
+                f"{len(labels):,} of {len(items):,} items of {benchmark} have a key or an answer that names an option, "
+                f"such as {given[labels[0]]!r:.40}, and no log lists the options."
             )
+        words = Counter(undressed(word).casefold() for word in given.values() if word)
+        if 1 < len(words) <= _WORDS_MAX and words.total() >= ROWS_AN_OPTION * len(words):
+            listed = ", ".join(sorted(words)[:_SHOWN])
+            return (
+                f"{words.total():,} items of {benchmark} have {len(words)} keys alone ({listed:.60}): labels, perhaps."
+            )
+    return ""
+
+
+def is_label(word: str) -> bool:
+    """Return whether a key or an answer names an option: by a letter, or by yes, no, true or false.
+
+    >>> [is_label(one) for one in ("(B)", "Answer: c.", "yes", "18", "Paris", "")]
+    [True, True, True, False, False, False]
+    """
+    base = undressed(word).casefold() if word else ""
+    return _LETTER.fullmatch(base) is not None or base in _YES_NO
+
+
+def _answer(joined: Joined, benchmark: str, key: str) -> str:
+    """Return the first answer to an item, of any model; "" if none has one."""
+    cells = (answers.get(key, ()) for (_, name), answers in joined.answers.items() if name == benchmark)
+    return next((one.answer for epochs in cells for one in epochs if one.answer), "")
 
 
 def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:

@@ -113,6 +113,9 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
         return read_evals(path, wanted)
     if is_result(first):
         return read_promptfoo(path, [row for _, row in rows_of(path, ".jsonl")], wanted)
+    if {"idx", "origin_prompt", "prediction"} <= set(first):
+        each = (row for _, row in rows_of(path, ".jsonl"))
+        return read_opencompass(path, {str(row["idx"]): row for row in each}, wanted)
     return (_document(path, first, wanted) if alone else None) or read_table(path, kind, wanted)
 
 

@@ -91,6 +91,7 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
             answer=(said[-1]["extracted_value"] if said else replies[0])[:200],
             epoch=epoch((sample.get("metadata") or {}).get("epoch", "1")),
             error=None if failed in ("", UNPARSED) else failed[:200],
+            target=str(reference[0])[:200] if len(reference) == 1 and not choices else "",
         )
 
 

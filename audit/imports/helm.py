@@ -96,4 +96,5 @@ def _outcomes(
             gold=gold,
             answer=answer,
             epoch=trial + 1,
+            target=texts[correct[0]][:200] if len(correct) == 1 and not options else "",
         )

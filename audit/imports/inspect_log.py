@@ -200,6 +200,7 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
         answer=None if answer is None else str(answer)[:200],
         epoch=epoch(str(sample["epoch"])),
         error=str(message)[:200] if failed else None,
+        target=target[:200] if isinstance(target, str) and not options else "",
     )
 
 

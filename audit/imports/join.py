@@ -1,15 +1,18 @@
 """Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by their place."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
+from math import lcm
 from sys import intern
+from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.record import Imported, letter_index
+from audit.imports.record import MAX_OF, Imported, letter_index
+from audit.imports.typed import numbers, undressed
 from audit.references import JOINED_MIN
 
 _NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
@@ -30,27 +33,42 @@ class Answered:
 @dataclass
 class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
-    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. Filled by
-    `add`, log by log."""
+    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial:
+    what unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives
+    as decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
     changed: dict[str, dict[str, str]] = field(default_factory=dict)
+    partial: dict[tuple[str, str], str] = field(default_factory=dict)
+    denominators: dict[tuple[str, str], int] = field(default_factory=dict)
+    measures: set[tuple[str, str]] = field(default_factory=set)
     _seen: dict[int, str] = field(default_factory=dict)  # by hash (64 bits, salted): a million names take much memory
 
     @property
     def models(self) -> list[str]:
         return sorted({model for model, _ in self.answers})
 
-    def add(self, log: str, outcomes: Iterable[Imported]) -> None:
-        """DataError where a sample is there twice, or logs contradict each other."""
+    def add(self, log: str, outcomes: Iterable[Imported], unfinished: str = "") -> None:
+        """DataError where a sample is there twice, or logs contradict each other. unfinished: what the log lacks."""
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
             same = (one.model, one.benchmark, one.key, one.epoch)
             times[same] += 1  # a benchmark may hold one text twice
-            self._take(log, one.key if times[same] == 1 else f"{one.key}#{times[same]}", one)
+            key = one.key if times[same] == 1 else f"{one.key}#{times[same]}"
+            self._take(log, key, one)
+            if times[same] > 1:
+                self._compare(log, one.key, one, key)
+            if unfinished:
+                self.partial[one.model, one.benchmark] = unfinished
+            if one.measure:
+                self.measures.add((one.model, one.benchmark))
+            elif one.of > 1 and not one.counted:
+                before = self.denominators.get((one.model, one.benchmark), 1)
+                if before <= MAX_OF:
+                    self.denominators[one.model, one.benchmark] = lcm(before, one.of)
 
     def _check_new(self, log: str, one: Imported) -> None:
         name = hash((one.model, one.benchmark, one.sample, one.epoch))
@@ -65,15 +83,34 @@ class Joined:
 
     def _take(self, log: str, key: str, one: Imported) -> None:
         known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
-        if one.stratum and not known.stratum:
-            self.items[one.benchmark][key] = replace(known, stratum=one.stratum)
-        if _differ(known, one):
-            self.changed.setdefault(one.benchmark, {})[key] = (
-                f"{one.sample[:80]!r} has the key {_right_option(one)[:60]!r} of {len(one.options)} options for "
-                f"{one.model} in {log}, and {_right_option(known)[:60]!r} of {len(known.options)} for {known.model}"
-            )
+        told = _filled(known, one)
+        if told is not known:
+            self.items[one.benchmark][key] = told
+        self._compare(log, key, one, key)
         epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
-        epochs.append(Answered(one.right, one.of, _put_back(known, one, one.answer), one.error))
+        epochs.append(Answered(one.right, one.of, _put_back(told, one, one.answer), one.error))
+
+    def _compare(self, log: str, key: str, one: Imported, changed: str) -> None:
+        """Mark an outcome's item as changed if another log, or another row of this one, has another key for it."""
+        known = self.items[one.benchmark][key]
+        if _differ(known, one):
+            found = (
+                f"{one.sample[:80]!r} has the key {_key(one)[:60]!r} of {len(one.options)} options for "
+                f"{one.model} in {log}, and {_key(known)[:60]!r} of {len(known.options)} for {known.model}"
+            )
+            self.changed.setdefault(one.benchmark, {}).update({key: found, changed: found})
+
+
+def _filled(known: Imported, one: Imported) -> Imported:
+    """Return what is known of an item, with what another log adds: its options and key, its stratum."""
+    more: dict[str, Any] = {}
+    if one.stratum and not known.stratum:
+        more["stratum"] = one.stratum
+    if one.options and not known.options:
+        more |= {"options": one.options, "gold": one.gold}
+    if one.target and not known.target:
+        more["target"] = one.target
+    return replace(known, **more) if more else known
 
 
 def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
@@ -87,37 +124,55 @@ def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
 def _differ(known: Imported, one: Imported) -> bool:
     """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
     counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
-    targets = (known.target, one.target)
-    others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys, targets))
-    return 1 in counts or any(others)
+    others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys))
+    return 1 in counts or any(others) or _other_target(known.target, one.target)
+
+
+def _other_target(known: str, one: str) -> bool:
+    """Return whether two keys are two: numbers are compared by value, and a word is not compared with a number."""
+    if known == one or not known or not one:
+        return False
+    values = numbers(known), numbers(one)
+    if any(values):
+        return all(values) and not values[0] & values[1]
+    return undressed(known).casefold() != undressed(one).casefold()
 
 
 def _right_option(one: Imported) -> str:
     return "" if one.gold is None else one.options[one.gold].strip()
 
 
+def _key(one: Imported) -> str:
+    return _right_option(one) or one.target
+
+
 def rejoin_by_text(joined: Joined) -> None:
     """Join by their words the items of a benchmark that logs name differently, as where options were shuffled anew.
 
-    A benchmark is left as it is if every model has nearly all of its items already, or if items have no words.
+    A benchmark is left as it is if every model has nearly all of its items already, or if items have no words. Words
+    that a model has in two items name neither: questions about several passages may be the same.
     """
     for benchmark, items in joined.items.items():
         cells = [answers for (_, name), answers in joined.answers.items() if name == benchmark]
         if all(len(answers) >= JOINED_MIN * len(items) for answers in cells):
             continue
-        same: dict[str, list[str]] = {}
-        for key, item in items.items():
-            if item.text:
-                same.setdefault(text_key(item.text, item.options), []).append(key)
-        for first, *others in same.values():
-            for other in others:
-                _merge(joined, benchmark, cells, first, other)
+        for first, *others in _by_words(items).values():
+            if others and all(len(answers.keys() & {first, *others}) < 2 for answers in cells):
+                for other in others:
+                    _merge(joined, benchmark, cells, first, other)
+
+
+def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
+    """Return the keys of items by a hash of their text and options; items without a text are left out."""
+    found: dict[str, list[str]] = {}
+    for key, item in items.items():
+        if item.text:
+            found.setdefault(text_key(item.text, item.options), []).append(key)
+    return found
 
 
 def _merge(joined: Joined, benchmark: str, cells: Sequence[dict[str, list[Answered]]], first: str, other: str) -> None:
-    """Move the answers of one item to another of the same words, unless a model answered both."""
-    if any(first in answers and other in answers for answers in cells):
-        return  # the benchmark holds one text twice
+    """Move the answers of one item to another of the same words."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
         joined.changed.setdefault(benchmark, {})[first] = f"{item.sample[:80]!r} has another key in another log"
@@ -167,18 +222,43 @@ def only(joined: Joined, models: set[str]) -> Joined:
     for (_, benchmark), found in answers.items():
         there.setdefault(benchmark, set()).update(found)
     items = {name: {k: one for k, one in joined.items[name].items() if k in keys} for name, keys in there.items()}
-    return Joined(items, answers, {name: one for name, one in joined.revisions.items() if name in models})
+    return replace(
+        joined,
+        items=items,
+        answers=answers,
+        revisions={name: one for name, one in joined.revisions.items() if name in models},
+        partial={cell: one for cell, one in joined.partial.items() if cell in answers},
+        denominators={cell: one for cell, one in joined.denominators.items() if cell in answers},
+        measures=joined.measures & answers.keys(),
+    )
 
 
-def check_held_out(joined: Joined, benchmark: str, held_out: str) -> None:
-    """DataError where an item of the benchmark is held out as well: of the same words, or, where logs hold none, of the
-    same name and the same answers of every model (two tables may number other items alike)."""
-    shared = joined.items[benchmark].keys() & joined.items[held_out].keys()
-    told = any(joined.items[benchmark][key].text for key in shared)
-    if told or (len(shared) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, shared)):
-        some = joined.items[benchmark][min(shared)].sample
-        found = f"{len(shared)} items of {held_out} are items of {benchmark} too, such as {some[:80]!r}"
+def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
+    """Leave out held-out items that are items of the benchmark as well, and return how many.
+
+    Items are the same if their words are. Words that a set has in several items name none of them, unless the items
+    have one key. Where logs hold no words, items are the same if their names are and every model has the same answers
+    to them: two tables may number other items alike.
+
+    Raises DataError if more than a few are shared.
+    """
+    ours, theirs = joined.items[benchmark], joined.items[held_out]
+    first, second = _by_words(ours), _by_words(theirs)
+    alike = {
+        second[words][0]
+        for words in first.keys() & second.keys()
+        if len(first[words]) == len(second[words]) == 1 or set(first[words]) & set(second[words])
+    }
+    named = {key for key in ours.keys() & theirs.keys() if not (ours[key].text and theirs[key].text)}
+    if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
+        alike |= named
+    if len(alike) > CHANGED_MAX * len(theirs):
+        some = theirs[min(alike)]
+        found = f"{len(alike)} of {len(theirs):,} items of {held_out} are items of {benchmark} too"
+        found += f", such as {(some.text or some.sample)[:80]!r}"
         raise DataError(f"{found}: they are not held out. Expected other items of the same kind.")
+    _leave_out(joined, held_out, alike)
+    return len(alike)
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
@@ -196,14 +276,29 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
+    for found in lacking(joined, benchmarks).values():
+        raise DataError(
+            f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+            "join by the items' words: --key text."
+        )
+
+
+def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the models that lack too many items of a benchmark, each with how many it has."""
+    found: dict[str, str] = {}
     for benchmark, model in product(benchmarks, joined.models):
         n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
         if there < JOINED_MIN * n:
-            found = f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
-            raise DataError(
-                f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
-                "join by the items' words: --key text."
-            )
+            found.setdefault(model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})")
+    return found
+
+
+def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
+    """Return by item the share of right trials in each epoch; None if it could not be read."""
+    answers = joined.answers.get((model, benchmark), {})
+    return {
+        key: [None if one.right is None else one.right / one.of for one in epochs] for key, epochs in answers.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def _outcomes(path: Path, model: str, wanted: Wanted, score: str) -> Iterator[Im
             options=options,
             gold=gold,
             answer=_answer(row, options),
+            target="" if options else _only(doc.get("choices"))[:200],
         )
 
 
@@ -91,6 +92,11 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
         raise DataError(f"{found}. Expected one, or all where they are answers. Leave such a task out.")
     gold = places.pop()
     return tuple(choices), gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
+
+
+def _only(choices: Any) -> str:
+    """Return the one choice of a free question; "" of several, which are answers alike."""
+    return str(choices[0]) if isinstance(choices, list) and len(choices) == 1 else ""
 
 
 def _answer(row: Record, options: tuple[str, ...]) -> str | None:

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from audit.imports.scores import Column, differ_by_more_than_chance, mean_of, sh
 from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
+_COUNTS = (*METRICS, "acc_norm", "acc_mutual_info", "acc_bytes")  # scores that are named where they differ
 _STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text", "goal", "premise")
 _OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
 _SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")  # a list of places
@@ -70,7 +71,8 @@ def _samples(
     Raises DataError if no filter was asked for and two disagree by more than chance.
     """
     others: set[str] = set()
-    invalid = shares = found = 0
+    scores = _Scores(wanted.metric)
+    invalid = found = 0
     for where, sample in rows_of(path, ".jsonl"):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
@@ -81,11 +83,11 @@ def _samples(
         found += 1
         score = wanted.score_of(sample, METRICS, where)
         right, of = outcome(sample[score], f"{where}, {score}")
+        scores.add(sample)
         text = _text(doc, where)
         options = _options_of(sample, doc, where)
         answer = _answer(sample, options, where)
         invalid += answer == _INVALID
-        shares += of > 1
         yield Imported(
             model=model,
             benchmark=benchmark,
@@ -99,17 +101,43 @@ def _samples(
             target="" if options else str(sample.get("target") or "")[:200],
             answer=answer,
             revision=revision,
+            measure=of > 1 and _scored(sample) > 1,
         )
     if not found:
         raise DataError(f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}.")
     if others:
         notes.append(_filters(path, {chosen, *others}, wanted, chosen))
+    notes += scores.notes(path)
     if invalid:
         notes.append(f"{invalid} of {found} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them")
-    if shares:
-        notes.append(
-            f"{wanted.metric} of {benchmark} is a share of each item, such as a probability: no share of right answers"
-        )
+
+
+@dataclass
+class _Scores:
+    """The means of all scores of a log that count right answers, beside the one that is read."""
+
+    read: str
+    sums: dict[str, float] = field(default_factory=dict)
+    differ: set[str] = field(default_factory=set)
+    items: int = 0
+
+    def add(self, sample: Record) -> None:
+        """Add a sample's scores: those that it lists as metrics, and the usual ones."""
+        self.items += 1
+        listed = sample.get("metrics")
+        names = [*(listed if isinstance(listed, list) else ()), *_COUNTS]
+        for name in dict.fromkeys(one for one in names if isinstance(one, str) and one in sample):
+            value = sample[name]
+            if isinstance(value, int | float) and 0 <= value <= 1:
+                self.sums[name] = self.sums.get(name, 0.0) + value
+                if value != sample[self.read]:
+                    self.differ.add(name)
+
+    def notes(self, path: Path) -> list[str]:
+        """Return a sentence that names the scores that differ from the one that is read; none if all agree."""
+        other = [f"{name} {self.sums[name] / self.items:.3f}" for name in self.sums if name in self.differ]
+        read = f"{path.name}: {self.read} {self.sums.get(self.read, 0.0) / max(self.items, 1):.3f} is read"
+        return [f"{read}; other scores differ ({', '.join(other)}): choose by --metric"] if other else []
 
 
 def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:

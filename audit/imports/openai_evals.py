@@ -21,6 +21,7 @@ class _Sample:
     answer: str | None = None
     options: tuple[str, ...] = ()
     error: str | None = None
+    target: str = ""
     values: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -79,6 +80,9 @@ def _add(sample: _Sample, line: Record, where: str) -> None:
                 sample.options = tuple(checked(one, where) for one in options)
         case "match":
             sample.values.setdefault(MATCH, []).append(data.get("correct"))
+            expected = data.get("expected")
+            expected = expected[0] if isinstance(expected, list) and len(expected) == 1 else expected
+            sample.target = expected[:200] if isinstance(expected, str) else ""
             sample.answer = str(data.get("picked") or data.get("sampled") or sample.answer or "")[:200]
         case "metrics":
             for name, value in data.items():
@@ -126,4 +130,5 @@ def _outcomes(
             options=one.options,
             answer=one.answer,
             error=one.error,
+            target="" if one.options else one.target,
         )

@@ -21,6 +21,7 @@ from audit.imports.table import read_table
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
 _GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
+_TMP, _LABEL = "tmp_", "label: "  # of a file that is being written; of an option whose likelihood was computed
 REPLY = "reply"  # the name of the score where this program reads the replies
 
 
@@ -44,10 +45,14 @@ def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
     if not model:
         raise ConfigError(f"The model of {path.name} is missing: it is no folder results/MODEL. Say --model NAME.")
     entries = _entries(found)
+    name, part = _part(path)
+    unfinished = f"{len(entries)} samples, of a run that goes on or broke off" if path.name.startswith(_TMP) else ""
+    wanted = replace(wanted, benchmark=wanted.benchmark or name)
     if "details" not in found:
-        rows = partial(_replies, path, entries, model)
+        rows = partial(_replies, path, entries, model, part)
         asked = replace(wanted, columns={}, key="text")
-        return replace(read_table(path, "json", asked, rows), tool="opencompass", score=REPLY)
+        log = replace(read_table(path, "json", asked, rows), tool="opencompass", score=REPLY)
+        return replace(log, unfinished=unfinished)
     columns: dict[str, Column] = {}
     for name, entry in entries:
         for score in (one for one in _CORRECT if one in entry):
@@ -73,13 +78,43 @@ def _share(value: Any, where: str) -> tuple[int | None, int]:
     return pooled(outcome(one, where) for one in (value if isinstance(value, list) else [value]))
 
 
-def _replies(path: Path, entries: list[tuple[str, Record]], model: str) -> Records:
-    """Yield predictions as rows of a table, whose replies are compared with the keys; of GSM8K's keys their number."""
+def _part(path: Path) -> tuple[str, str]:
+    """Return (name of the dataset, number of the part) of a file; a long dataset is in parts NAME_0, NAME_1, ..."""
+    stem = path.stem.removeprefix(_TMP)
+    name, _, number = stem.rpartition("_")
+    first = path.with_name(path.name.replace(stem, f"{name}_0", 1))
+    return (name, number) if name and number.isdecimal() and first.is_file() else (stem, "")
+
+
+def _replies(path: Path, entries: list[tuple[str, Record]], model: str, part: str) -> Records:
+    """Yield predictions as rows of a table, whose replies are compared with the keys; of GSM8K's keys their number.
+
+    Of likelihoods the prediction is the label of one option, and no reply.
+    """
     for name, entry in entries:
         where = f"{path}, {name}"
+        options = _labels(entry)
+        if "prediction" not in entry:
+            raise DataError(f"{where}: the prediction is missing. Expected one of every item. Run OpenCompass again.")
+        answer, read = _one(entry["prediction"]), "answer" if options else "reply"
+        if "pred_label" in entry and options:  # the prediction is a list of probabilities
+            label = entry["pred_label"]
+            answer = options[label] if isinstance(label, int) and 0 <= label < len(options) else ""
         gold = _one(entry.get("gold")).rpartition(MARKER)[2].strip()
-        text = _prompt(entry.get("origin_prompt"), where)
-        yield where, {"model": model, "item": name, "text": text, "reply": _one(entry["prediction"]), "gold": gold}
+        text = _prompt(entry.get("origin_prompt", entry.get("prompt")), where)
+        item = f"{part}/{name}" if part else name
+        row = {"model": model, "item": item, "text": text, read: answer, "gold": gold}
+        yield where, row | ({"options": list(options)} if options else {})
+
+
+def _labels(entry: Record) -> tuple[str, ...]:
+    """Return the options whose likelihoods were compared; () of a generated reply."""
+    if isinstance(entry.get("choices"), list):
+        return tuple(map(str, entry["choices"]))
+    beside = entry.get("origin_prediction")
+    if isinstance(beside, dict):  # details
+        return tuple(name for name, one in beside.items() if isinstance(one, dict) and {"PPL", "BPB"} & one.keys())
+    return tuple(name.removeprefix(_LABEL) for name in entry if name.startswith(_LABEL))
 
 
 def _graded(
@@ -90,17 +125,21 @@ def _graded(
         gold, answer = (_one(next((entry[one] for one in names if one in entry), None)) for names in (_GOLD, _ANSWER))
         text = _prompt(entry.get("prompt"), where)
         item = str(entry.get("example_abbr") or name)
+        options = _labels(entry)
         own = sha256(f"{item}\0{gold}".encode("utf-8", "backslashreplace")).hexdigest()[:24]
         right, of = column[name]
         yield Imported(
             model=model,
-            benchmark=wanted.benchmark or path.stem,
-            key=wanted.key_of(entry, text_key(text) if text else own, where),
+            benchmark=wanted.benchmark,
+            key=wanted.key_of(entry, text_key(text, options) if text else own, where),
             sample=item,
             right=right,
             of=of,
             text=text or None,
+            options=options,
+            gold=options.index(gold) if options.count(gold) == 1 else None,
             answer=answer[:200] or None,
+            target="" if options else gold[:200],
         )
 
 

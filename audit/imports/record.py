@@ -5,6 +5,7 @@ A file of a log is read within bounds: lines, one JSON document, members of a zi
 
 import json
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -30,6 +31,20 @@ _WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
 _WORDS: dict[str, int | Fraction] = {**dict.fromkeys(_RIGHT, 1), **dict.fromkeys(_WRONG, 0), "p": Fraction(1, 2)}
 _NONE = frozenset(
     ("", "none", "null", "nil", "nan", "-nan", "na", "n/a", "#n/a", "#na", "<na>", "nat", "#value!", "-", "--", "?")
+)
+_CODE = r"[45]\d\d\b"  # of HTTP, of a client's or a server's error
+_FAILURE = re.compile(
+    rf"""[\s"'\[(*#{{]{{0,4}}(?:
+    (?i:(?:(?:api|openai|request|server|http|network|connection|client|internal)[ _-]?){{0,3}}
+        (?:error|exception)(?:\s?code)?["'\])]?\s?(?:[:\[({{-]|{_CODE}))
+    |(?:[A-Za-z_]{{1,40}}\.){{0,4}}[A-Z][A-Za-z]{{0,39}}(?:Error|Exception)["']?\s?[:(]
+    |(?i:HTTP(?:/\d(?:\.\d)?)?[ -]?(?:status|error|code)?[: ]{{0,2}}{_CODE})
+    |{_CODE}[ :-]{{1,3}}(?i:client\ error|server\ error|bad\ (?:request|gateway)|unauthori[sz]ed|forbidden
+        |not\ found|too\ many\ requests|internal\ server|service\ unavailable|gateway\ time)
+    |Traceback\ \(most\ recent
+    |(?i:rate\ limit\ (?:exceeded|reached)|(?:request|connection)\ timed\ out|too\ many\ requests
+        |internal\ server\ error|service\ unavailable|gateway\ time-?out|bad\ gateway))""",
+    re.VERBOSE,
 )
 NO_ANSWER = "n"  # Inspect's word for it
 _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/10"
@@ -71,7 +86,8 @@ class Imported:
     right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
     stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
-    target: the key of a free-form item, "" where the log does not tell."""
+    target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k
+    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability."""
 
     model: str
     benchmark: str
@@ -88,6 +104,8 @@ class Imported:
     revision: str = ""
     stratum: str = ""
     target: str = ""
+    counted: bool = False
+    measure: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +120,15 @@ class Log:
     score: str = ""
     notes: list[str] = field(default_factory=list)
     unfinished: str = ""
+
+
+def is_failure(text: str) -> bool:
+    """Return whether a reply is what a client or a server writes in place of one, such as "Error code: 429".
+
+    >>> [is_failure(one) for one in ("Error: timed out", "HTTP 503", "429 Too Many Requests", "The error is 5 %.")]
+    [True, True, True, False]
+    """
+    return _FAILURE.match(text[:400]) is not None
 
 
 def is_none(text: str) -> bool:

@@ -6,7 +6,7 @@ A run of this program is a log too: its answers to items that were asked as publ
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +24,7 @@ from audit.records import AS_PUBLISHED, ITEM_ID
 from audit.references import (
     ReferenceSet,
     SetModel,
+    check_logs_passed,
     choose,
     is_imported,
     known_sets,
@@ -51,12 +52,13 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
     manifest = Manifest.load(run_dir)
     if not is_imported(manifest) or manifest.status != "finished":
         raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
+    check_logs_passed(run_dir, manifest)
     for model in manifest.models:
         if said := list(found_in(run_dir, model)):
             why = f"{model} was itself convicted: {said[0]}"
             raise ConfigError(f"{why}. It would hide the same in others: import the logs again without {model}.")
     shards = listed_shards(run_dir, manifest)
-    told = _facts_of(facts, manifest)
+    told = facts_of(facts, manifest.models)
     models = tuple(replace(one, **told[one.name]) for one in _counted(run_dir, manifest))
     made = sets_folder() / f".{name}.part"
     shutil.rmtree(made, ignore_errors=True)
@@ -106,9 +108,9 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
     return [SetModel(one.model, one.accuracy, one.items, one.unparsed) for one in counts(joined)]
 
 
-def _facts_of(path: Path | None, manifest: Manifest) -> dict[str, Record]:
-    """By model what is told: released, family."""
-    found: dict[str, Record] = {name: {} for name in manifest.models}
+def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
+    """Return by model what a csv tells: released, family. ConfigError if it names a model that is not there."""
+    found: dict[str, Record] = {name: {} for name in models}
     if path is None:
         return found
     file = path if path.is_file() else FACTS / f"{path.name}.csv"
@@ -130,6 +132,7 @@ def read_own(path: Path, wanted: Wanted) -> Log:
     manifest = Manifest.load(path)
     if manifest.status != "finished":
         raise ConfigError(f"The run {path} is {manifest.status}. Expected a finished one: type its command again.")
+    check_logs_passed(path, manifest)
     for rows in cell_rows(path, count_rows(path, audit_of(path).schema)):
         if not rows.complete:
             raise ConfigError(f"The run {path} is {rows.watermark}. Expected a whole one: type its command again.")
@@ -155,5 +158,6 @@ def _read(row: Record, wanted: Wanted) -> Imported:
         answer=(row["response"] if answer is None else answer)[:200],
         epoch=int(row["replicate"]) + 1,
         error=row["error"],
+        target="" if options else str(row.get("target") or ""),
         revision=str(row["model_revision"]),
     )

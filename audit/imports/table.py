@@ -12,14 +12,27 @@ from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.imports.nested import ABSENT, at, listed, propose
-from audit.imports.record import NO_ANSWER, Imported, Log, Records, Wanted, checked, epoch, outcome, rows_of, trials
-from audit.imports.typed import Columns, Typing, cell_of, undressed
+from audit.imports.record import (
+    NO_ANSWER,
+    Imported,
+    Log,
+    Records,
+    Wanted,
+    checked,
+    epoch,
+    is_failure,
+    outcome,
+    rows_of,
+    trials,
+)
+from audit.imports.typed import Columns, Typing, cell_of, same_truths, undressed
 from audit.scoring.keyed import read_against_key
 
 FIELDS = (
     *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
     "stratum",
 )
+_SHORT = 12  # characters of an answer that may be a truth value
 _WORDS = ("model", "item", "benchmark", "epoch", "stratum")  # no object and no list
 
 
@@ -68,22 +81,26 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         return _Table({}, Typing(), no=False, blank=False)
     columns = _columns(path, names, wanted)
     cells, marks = Columns(), set()
+    answers: set[str] = set()
     blank, answered = True, False
     for where, row in rows():
         found = {name: at(row, column) for name, column in columns.items()}
-        if _word(found, "error", where):
+        if _failed(found, where):
             continue
         options = _options(found.get("options", wanted.columns.get("options")), where)
         if "correct" not in found:
             cells.add(*_cells(found, where, wanted), options)
             continue
         mark = _mark(found["correct"])
-        if mark is not None and len(mark) == 1:
+        if mark is not None and len(mark) < _SHORT:
             marks.add(mark.casefold())
+        answer = "" if found.get("answer") is None else str(found["answer"])
+        answers.add(undressed(answer).casefold() if 0 < len(answer) < _SHORT else "long" if answer else "")
         if "answer" in found and "of" not in found:
             empty = cell_of(found["answer"]) is None
             answered |= not empty
             blank &= not (empty and outcome(mark, where)[0])
+    _check_no_key(path, answers - {""}, marks, columns, wanted)
     return _Table(columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered)
 
 
@@ -98,6 +115,19 @@ def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) 
         return cells.typing(wanted.answer_as, wanted.gold_as, free="reply" in columns)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _check_no_key(path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted) -> None:
+    """Raise DataError if `correct` may be the key: it holds the words, or the letter, that the answers are among."""
+    if "correct" in wanted.columns or "gold" in columns or not answers or not marks:
+        return
+    lettered = marks == {"c"} and all(len(one) == 1 and one.isalpha() for one in answers)
+    if lettered or same_truths(answers | marks):
+        raise DataError(
+            f"{path}: the answers are {' and '.join(sorted(answers)[:4])}, and correct is "
+            f"{' and '.join(sorted(marks))}. Expected a score, and correct may be the key. Example: --map gold=correct "
+            "if it is, --map correct=correct if it is the score."
+        )
 
 
 def _is_no(path: Path, marks: set[str]) -> bool:
@@ -131,7 +161,7 @@ def _outcome(
     for name, value in (("model", model), ("item", item or text)):
         if not value:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
-    options, error = _options(found.get("options"), where), _word(found, "error", where)[:200] or None
+    options, error = _options(found.get("options"), where), _failed(found, where) or None
     right, of, answer, gold = _right(found, options, where, wanted, table, judge, failed=error is not None)
     by_text = text_key(text or "", options)
     sample = item or by_text
@@ -149,6 +179,8 @@ def _outcome(
         epoch=epoch(_word(found, "epoch", where)),
         error=error,
         stratum=_word(found, "stratum", where)[:200],
+        target="" if options else (cell_of(found.get("gold")) or "")[:200],
+        counted="of" in found or "/" in str(found.get("correct")),
     )
 
 
@@ -158,6 +190,12 @@ def _word(told: dict[str, Any], name: str, where: str) -> str:
         found = f"{where}: the {name} is {type(told[name]).__name__}"
         raise DataError(f"{found}. Expected a text or a number. Example: --map {name}=doc.id")
     return "" if told.get(name) is None else checked(told[name], where).strip()
+
+
+def _failed(found: dict[str, Any], where: str) -> str:
+    """Return what went wrong in a row: its error, or a reply that a client or a server wrote; "" if nothing did."""
+    told = [_word(found, "error", where), *(str(found.get(one) or "") for one in ("reply", "answer"))]
+    return next((one[:200] for place, one in enumerate(told) if one and (not place or is_failure(one))), "")
 
 
 def _letter(word: str, n: int) -> int | None:

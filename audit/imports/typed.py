@@ -11,13 +11,14 @@ Without options, the keys are taken to name every option once they are many (`RO
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS, own_letters
+from audit.benchmarks.number import values_alone
 from audit.errors import ConfigError
 from audit.imports.record import is_none
 from audit.records import FinishReason
@@ -41,11 +42,10 @@ _SAYS = re.compile(rf"{_NOUN}(?: is ?[:=]? ?| ?[:=] ?| (?=\W?(?:[a-z]|\d{{1,2}})
 _BOX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|fbox) ?\{([^{}]*)\}")
 _SHORT = re.compile(r"[(\[{<'_#]{0,3}([A-Za-z]|\d{1,3}(?:\.0+)?)[)\]}>'_.:]{0,3}", re.ASCII)
 _LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII)
-_PLAIN = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})(?:e[+-]?\d{1,2})?", re.IGNORECASE | re.ASCII)
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3}){1,9}(?:\.\d{1,30})?", re.ASCII)
 _BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)  # in accounts, a number below zero
-_POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3}){2,9}(?:,\d{1,30})?", re.ASCII)
-_THREE = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # 1.234 and 1,234: thousands, or a decimal
+_DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
+_PARTS = re.compile(r"\w+")
+_WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")  # a unit: 4 km is not 4 m
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third Cyrillic letter is
@@ -72,6 +72,11 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
     return _cell(str(value), literal)
 
 
+def same_truths(words: Set[str]) -> bool:
+    """Return whether words are of one pair of truth values, such as yes and no."""
+    return any(words <= set(pair) for pair in zip(_TRUE, _FALSE, strict=True))
+
+
 @lru_cache(maxsize=1 << 11)
 def _cell(value: str, literal: bool) -> str | None:
     text = value.translate(_INVISIBLE).strip()
@@ -95,20 +100,16 @@ def _word(text: str) -> str:
 
 @lru_cache(maxsize=1 << 11)
 def numbers(text: str) -> frozenset[Fraction]:
-    """Return the numbers that a text alone can be: two if a mark is either of thousands or of decimals."""
+    """Return the numbers that a text alone can be: two if a mark is either of thousands or of decimals.
+
+    >>> sorted(map(float, numbers("1.234"))), sorted(map(float, numbers("$18.50"))), numbers("18 or 19")
+    ([1.234, 1234.0], [18.5], frozenset())
+    """
     base = undressed(text) if len(text) < 100 else ""
-    found = set()
-    if _PLAIN.fullmatch(base):
-        found.add(Fraction(base))
-    if _GROUPED.fullmatch(base):
-        found.add(Fraction(base.replace(",", "")))
-    if bracketed := _BRACKETED.fullmatch(base):
-        found |= {Fraction(bracketed[1]), -Fraction(bracketed[1])}
-    if _POINTED.fullmatch(base):
-        found.add(Fraction(base.replace(".", "").replace(",", ".")))
-    if _THREE.fullmatch(base):
-        found |= {Fraction(base.replace(",", ".")), Fraction(base.replace(",", "").replace(".", ""))}
-    return frozenset(found)
+    if not _DIGIT.search(base) or _WORDS.search(_FRAC.sub("", base)):
+        return frozenset()
+    found = values_alone(base)
+    return found | {-one for one in found} if _BRACKETED.fullmatch(base) else found
 
 
 @lru_cache(maxsize=1 << 11)
@@ -195,6 +196,8 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
     first, second = _skeleton(answer), _skeleton(key)
     if any(one and one in first for one in map(_skeleton, vocabulary)):
         return None  # a sentence about a label, whichever the key is
+    if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
+        return None  # the same in another order: "A,C" and "C,A"
     return None if first == second or (first and first in second) or (second and second in first) else False
 
 

@@ -15,6 +15,7 @@ from audit.benchmarks.fresh import Origin
 from audit.errors import DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import MAX_OF, Imported, Record
+from audit.judge.gates import LogCheck
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm, MemoryThresholds
 from audit.records import NO_OPTION, FinishReason, Item, Reading
@@ -37,7 +38,7 @@ _NO_VALUE = {pa.string(): "", pa.bool_(): False}  # of columns that only an engi
 class Asked:
     """What the run is to say. judged: the models in question; the others are references. files: of each log its name,
     sha256, tool and version. options: how it was read, for the manifest. told: `check_origin` of the held-out items.
-    origins: of all models."""
+    checks: of the logs. origins: of all models."""
 
     judged: Sequence[str]
     benchmark: str
@@ -46,6 +47,7 @@ class Asked:
     options: Mapping[str, Any]
     seed: int = 0
     told: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
+    checks: Sequence[LogCheck] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
@@ -94,6 +96,7 @@ def save(
     facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models}
     origins = {name: asdict(one) for name, one in asked.origins.items()}
     common = {"seed": asked.seed, "judged": list(asked.judged), "references": [], "origins": origins, **analysis}
+    common |= {"log_checks": [asdict(one) for one in asked.checks], "partial": _partial(joined, asked.benchmark)}
     common |= {**asked.told, "held_out": [*asked.told["held_out"], NOT_OURS]}
     with open_run_dir(run_dir, schema, fingerprint(config, schema, ids=ids), config, facts, common) as run:
         about = {name: {"revision": digest(of), "n": len(of)} for name, of in ids.items()}
@@ -112,6 +115,11 @@ def save(
             shards=[one.record() for one in shards],
             tables=table_hashes(run.path),
         )
+
+
+def _partial(joined: Joined, benchmark: str) -> dict[str, str]:
+    """Return what unfinished logs hold of the benchmark, by model."""
+    return {model: found for (model, name), found in joined.partial.items() if name == benchmark}
 
 
 def question(benchmark: str, key: str, one: Imported) -> Item:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -18,7 +19,36 @@ READ_ADVICE = (
     "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
     "letter_logprob or option_text."
 )
+_LOG_ADVICE = {
+    "log_finished": "Finish the evaluation, then import its log.",
+    "chance_known": "Give the number of options, such as --options 4; --options 0 if answers are free.",
+    "counts_right": "Choose a score that counts right answers: --metric NAME. Give several trials as k/n.",
+}
 CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
+
+
+@dataclass(frozen=True)
+class LogCheck:
+    """A check that an import made of its logs. detail: a sentence, whether it passed or not."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+def checks_of(analysis: Mapping[str, Any]) -> tuple[LogCheck, ...]:
+    """Return the checks in a manifest's part on the analysis; none if the run asked its models itself."""
+    return tuple(LogCheck(**one) for one in analysis.get("log_checks", ()))
+
+
+def log_checks(checks: Iterable[LogCheck]) -> tuple[Gate, ...]:
+    """Return the checks of an import as gates; each that failed withholds the verdict."""
+    return tuple(
+        Rule(one.name, 0.0, "the imported logs").checked(
+            one.passed, float(not one.passed), one.detail, _LOG_ADVICE[one.name]
+        )
+        for one in checks
+    )
 
 
 def above_chance(shown: str, z: float, chance: float, limit: float, numbers: Mapping[str, float | None]) -> Gate:

@@ -1,1 +1,1 @@
-"""How contrasts are graded, the same for every audit (pure)."""
+"""Grade contrasts, in the same way for every audit (pure)."""

@@ -1,4 +1,4 @@
-"""Grade the contrasts of a cell: the one ladder of every audit, its decisions and exit codes (pure).
+"""Grade the contrasts of a cell: the ladder of every audit, its decisions and exit codes (pure).
 
 | grade | when | decision, exit |
 |---|---|---|
@@ -17,7 +17,7 @@ from enum import StrEnum
 
 
 class Decision(StrEnum):
-    """What a gate decides. Its exit code tells a job."""
+    """Name the decisions of a gate. The exit code of a decision tells a job."""
 
     PASS = "pass"  # noqa: S105 - a decision, not a password
     REVIEW = "review"
@@ -26,6 +26,13 @@ class Decision(StrEnum):
 
     @property
     def exit_code(self) -> int:
+        """Return the exit code of the decision.
+
+        Returns
+        -------
+        int
+            0 pass, 3 block, 4 review, 5 no decision.
+        """
         return _EXIT_CODES[self]
 
 
@@ -33,7 +40,12 @@ _EXIT_CODES = {Decision.PASS: 0, Decision.BLOCK: 3, Decision.REVIEW: 4, Decision
 
 
 class Grade(StrEnum):
-    """What a verdict comes to, in the order of a page."""
+    """Name the grades of a verdict, in the order of a page.
+
+    Notes
+    -----
+    The module's table states when each grade applies.
+    """
 
     FOUND_STRONG = "found_strong"
     FOUND_SUGGESTIVE = "found_suggestive"
@@ -44,7 +56,25 @@ class Grade(StrEnum):
     CLEARED = "cleared"
 
     def decision(self, block_at: str = "strong") -> Decision:
-        """Return what a gate decides. block_at: the weakest finding that blocks, strong or suggestive."""
+        """Return the decision of a gate on this grade.
+
+        Parameters
+        ----------
+        block_at : {"strong", "suggestive"}
+            The weakest finding that blocks.
+
+        Returns
+        -------
+        Decision
+            Pass, review, block or no decision.
+
+        Examples
+        --------
+        >>> Grade.FOUND_SUGGESTIVE.decision().exit_code
+        4
+        >>> Grade.FOUND_SUGGESTIVE.decision(block_at="suggestive").exit_code
+        3
+        """
         if self is Grade.FOUND_SUGGESTIVE and block_at == "suggestive":
             return Decision.BLOCK
         return _DECISIONS[self]
@@ -61,15 +91,22 @@ _DECISIONS = {
 }
 BLOCK_AT = ("strong", "suggestive")
 FINDINGS = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-NO_ROOM = "no_room"  # code of what is missing if the score leaves no room for an effect that matters
+NO_ROOM = "no_room"  # code if the score leaves no room for an effect that matters
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Another explanation of a contrast.
+    """Hold another explanation of a contrast.
 
-    code: of the audit's texts. excluded: by the data of this run. stated: it makes the same data as what is looked
-    for, and the verdict states it.
+    Attributes
+    ----------
+    code : str
+        Code of the explanation in the audit's texts.
+    excluded : bool
+        True if the data of this run exclude it.
+    stated : bool
+        True if it makes the same data as the effect that the audit tests for, and the verdict
+        states it.
     """
 
     code: str
@@ -79,8 +116,15 @@ class Guard:
 
 @dataclass(frozen=True)
 class Bound:
-    """A limit of a contrast. excluded: the smallest effect that matters lies above the one-sided 95 % upper limit.
-    room: whether a score like this one leaves room for such an effect at all."""
+    """Hold the upper limit of a contrast.
+
+    Attributes
+    ----------
+    excluded : bool
+        True if the smallest effect that matters lies above the one-sided 95 % upper limit.
+    room : bool
+        True if a score like this one leaves room for such an effect at all.
+    """
 
     excluded: bool
     room: bool = True
@@ -88,10 +132,22 @@ class Bound:
 
 @dataclass(frozen=True)
 class Contrast:
-    """What an audit compares, measured.
+    """Hold a comparison that an audit makes, measured.
 
-    failed: codes of checks of this contrast that failed. missing: codes of what this run lacks for it. speaks: it is
-    more than chance after correction, with an interval above zero. bound: None if the contrast can clear nobody.
+    Attributes
+    ----------
+    name : str
+        Name of the contrast.
+    speaks : bool
+        True if it is more than chance after correction, with an interval above zero.
+    guards : tuple of Guard
+        Other explanations.
+    bound : Bound or None
+        Upper limit; None if the contrast can clear nobody.
+    failed : tuple of str
+        Codes of checks of this contrast that failed.
+    missing : tuple of str
+        Codes of what this run lacks for it.
     """
 
     name: str
@@ -103,17 +159,40 @@ class Contrast:
 
     @property
     def judged(self) -> bool:
+        """Return whether the contrast can be judged.
+
+        Returns
+        -------
+        bool
+            True if no check failed and nothing is missing.
+        """
         return not self.failed and not self.missing
 
     @property
     def open(self) -> tuple[Guard, ...]:
-        """The guards that are not excluded."""
+        """Return the guards that are not excluded.
+
+        Returns
+        -------
+        tuple of Guard
+            In the order of `guards`.
+        """
         return tuple(guard for guard in self.guards if not guard.excluded)
 
 
 @dataclass(frozen=True)
 class Graded:
-    """A grade. by: the contrasts that it rests on. codes: of checks, of what is missing, or of open guards."""
+    """Hold a grade and its reasons.
+
+    Attributes
+    ----------
+    grade : Grade
+        The grade.
+    by : tuple of str
+        Names of the contrasts that it rests on.
+    codes : tuple of str
+        Codes of failed checks, of what is missing, or of open guards.
+    """
 
     grade: Grade
     by: tuple[str, ...] = ()
@@ -121,30 +200,76 @@ class Graded:
 
 
 def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
-    """Return the first grade of the ladder that applies. failed: codes of checks of the whole measurement."""
+    """Return the first grade of the ladder that applies.
+
+    Parameters
+    ----------
+    contrasts : sequence of Contrast
+        Contrasts of one cell.
+    failed : sequence of str
+        Codes of checks of the whole measurement that failed.
+
+    Returns
+    -------
+    Graded
+        The grade and its reasons.
+
+    Notes
+    -----
+    A failed check of the whole measurement comes first. Findings come before the failed check of
+    one contrast, and that before clearing.
+
+    Examples
+    --------
+    A contrast that speaks is a strong finding if nothing else explains it, and only suggestive if a
+    stated explanation is open.
+
+    >>> open_guard = Guard("harder_wordings", excluded=False, stated=True)
+    >>> grade([Contrast("gap", speaks=True)]).grade.value
+    'found_strong'
+    >>> grade([Contrast("gap", speaks=True, guards=(open_guard,))]).grade.value
+    'found_suggestive'
+    >>> grade([Contrast("gap", bound=Bound(excluded=True))]).grade.value
+    'cleared'
+    """
     if failed:
         return Graded(Grade.CHECK_FAILED, codes=tuple(failed))
-    judged = [one for one in contrasts if one.judged]
-    own_failed = tuple(code for one in contrasts for code in one.failed)
-    missing = tuple(code for one in contrasts for code in one.missing)
-    if not judged and not own_failed:
+    judged = [contrast for contrast in contrasts if contrast.judged]
+    contrast_failed = tuple(code for contrast in contrasts for code in contrast.failed)
+    missing = tuple(code for contrast in contrasts for code in contrast.missing)
+    if not judged and not contrast_failed:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
-    speaking = [one for one in judged if one.speaks]
-    if strong := [one.name for one in speaking if not one.open]:
-        return Graded(Grade.FOUND_STRONG, tuple(strong))
-    stated = [one for one in speaking if all(guard.stated for guard in one.open)]
-    for found, chosen in ((Grade.FOUND_SUGGESTIVE, stated), (Grade.CAUSE_UNKNOWN, speaking)):
-        if chosen:
-            codes = tuple(guard.code for one in chosen for guard in one.open)
-            return Graded(found, tuple(one.name for one in chosen), codes)
-    if own_failed:
-        return Graded(Grade.CHECK_FAILED, codes=own_failed)
-    bounds = [(one.name, one.bound) for one in judged if one.bound is not None]
+    found = _finding([contrast for contrast in judged if contrast.speaks])
+    if found is not None:
+        return found
+    if contrast_failed:
+        return Graded(Grade.CHECK_FAILED, codes=contrast_failed)
+    return _bounded(judged, missing)
+
+
+def _finding(speaking: Sequence[Contrast]) -> Graded | None:
+    """Return the strongest finding of the contrasts that speak; None if none speaks."""
+    strong = tuple(contrast.name for contrast in speaking if not contrast.open)
+    if strong:
+        return Graded(Grade.FOUND_STRONG, strong)
+    stated = [contrast for contrast in speaking if all(guard.stated for guard in contrast.open)]
+    chosen = stated or speaking
+    if not chosen:
+        return None
+    codes = tuple(guard.code for contrast in chosen for guard in contrast.open)
+    which = Grade.FOUND_SUGGESTIVE if stated else Grade.CAUSE_UNKNOWN
+    return Graded(which, tuple(contrast.name for contrast in chosen), codes)
+
+
+def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
+    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not judged."""
+    bounds = [(contrast.name, contrast.bound) for contrast in judged if contrast.bound is not None]
     if not bounds:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
+    open_ = tuple(name for name, bound in bounds if not bound.excluded)
+    if open_:
+        return Graded(Grade.UNDECIDED, open_)
     names = tuple(name for name, _ in bounds)
-    if not all(bound.excluded for _, bound in bounds):
-        return Graded(Grade.UNDECIDED, tuple(name for name, bound in bounds if not bound.excluded))
     if not all(bound.room for _, bound in bounds):
         return Graded(Grade.NOT_IDENTIFIED, names, (NO_ROOM,))
     return Graded(Grade.CLEARED, names)

@@ -100,7 +100,7 @@ SCHEMA = row_schema(
     "memory",
     1,
     own=(
-        ("asked", pa.bool_(), "false: the item has no such order (see docs/memory.md), so nothing was sent or scored"),
+        ("asked", pa.bool_(), "false: the item has no such order, so nothing was sent or scored"),
         ("shard", pa.int32(), "order arm: which shard of neighbours the item belongs to; null elsewhere"),
         ("pieces", pa.list_(pa.string()), "the given text as it was cut; option_logprobs has one entry a piece"),
         ("token_logprobs", pa.list_(pa.float32()), "published arm: logprob (nats) of every token of the item"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -84,6 +84,49 @@ def load_memory(
         for model in sorted(set(judged))
         if (model, benchmark) in rows
     )
+
+
+Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]  # of (model, set): by item, its trials
+
+
+def score_cells(
+    items: Mapping[str, Sequence[Item]], answers: Answers, references: Mapping[str, Sequence[str]], seed: int = 0
+) -> tuple[MemoryCell, ...]:
+    """Return one cell for each judged model of a panel that answered two sets of items, and nothing else.
+
+    items: by set, the benchmark first, then the held-out items. answers: the score of each trial, 0-1, or None if it
+    could not be read. references: by judged model.
+    """
+    own = Orders("", seed=seed, shard_items=2, orders=0, option_orders=0)
+    name, fresh = items
+    sets: dict[str, tuple[ItemSet, list[Item], list[int]]] = {
+        one: (_item_set(one, list(of_set), [], own), list(of_set), []) for one, of_set in items.items()
+    }
+    rows = {key: _answered(of_cell) for key, of_cell in answers.items()}
+    kind = _kind(sets[name], sets[fresh], seed)
+
+    def both(model: str) -> tuple[ModelSet, ModelSet]:
+        made = [_model_set(model, rows.get((model, one), _Rows()), *sets[one][1:], own) for one in sets]
+        return made[0], made[1]
+
+    models = {model: both(model) for model in sorted({*references, *chain.from_iterable(references.values())})}
+    return tuple(
+        MemoryCell(sets[name][0], sets[fresh][0], models[model], tuple(models[one] for one in theirs), kind)
+        for model, theirs in references.items()
+    )
+
+
+def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
+    """Return the rows of one model and set of which the score alone was asked."""
+    rows = _Rows()
+    for id_, every in trials.items():
+        read = [one for one in every if one is not None]
+        rows.asked.add(id_)
+        if read:
+            rows.score[id_] = read
+        rows.reads[Arm.SCORE][0] += len(every)
+        rows.reads[Arm.SCORE][1] += len(read)
+    return rows
 
 
 def _of_runs(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.judge.gates import READ_ADVICE, reached_model, read_limits
+from audit.judge.gates import READ_ADVICE, log_checks, reached_model, read_limits
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
@@ -35,6 +35,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
     score_alone = no_likelihoods(cell)
     compared = cell.tested[0].reads[Arm.SCORE].asked > 0 and cell.fresh is not None
     return (
+        *log_checks(cell.log_checks),
         was_read("likelihoods_read", cell, limits, withholds=True),
         orders_reach_model(cell, limits),
         was_read("parseability", cell, limits, withholds=cell.fresh is not None),

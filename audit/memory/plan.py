@@ -50,7 +50,7 @@ def _all(sample: BenchmarkSample) -> Iterator[Item]:
 
 
 _DATES = because("state_dates")
-REFERENCES_FOR_ANSWERS = 5  # docs/memory.md has what fewer find
+REFERENCES_FOR_ANSWERS = 5  # docs/findings/memory_calibration.md has what fewer find
 
 
 def planned(config: MemoryConfig) -> Planned:
@@ -88,7 +88,8 @@ def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[
     return [
         *reach(resolved, asked, design["n"]),
         f"  with {design['fresh']:,} held-out items and {design['references']} references: simulated, {cleared} of "
-        "models without memory are cleared there. Learnt answers or text are found with less (docs/memory.md).",
+        "models without memory are cleared there. Learnt answers or text are found with less "
+        "(docs/findings/memory_calibration.md).",
     ]
 
 
@@ -119,6 +120,7 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         found.append(
             f"  {references} references tell little of how models differ: learnt text can be seen, learnt answers only "
-            f"where they are most of the exam. Take {REFERENCES_FOR_ANSWERS} or more (docs/memory.md)."
+            f"where they are most of the exam. Take {REFERENCES_FOR_ANSWERS} or more "
+            "(docs/findings/memory_calibration.md)."
         )
     return found

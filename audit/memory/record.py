@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from audit.judge.gates import LogCheck
 from audit.shards.keys import RequestCounts
 from audit.statistics.completion import Auc
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
@@ -92,7 +93,8 @@ class MemoryCell:
     fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
     words alone part the two sets. dropped: why references are not here. recorded: the
     published order was drawn at random, and the record of it is held to the items. undated: nobody says that the
-    held-out items are no newer for this model alone. families: of the models, where they are told.
+    held-out items are no newer for this model alone. families: of the models, where they are told. log_checks: of an
+    import. partial: what the logs of this model hold of an unfinished evaluation, "" if it is finished.
     """
 
     published: ItemSet
@@ -104,6 +106,8 @@ class MemoryCell:
     recorded: bool = False
     undated: bool = False
     families: Mapping[str, str] = field(default_factory=dict)
+    log_checks: tuple[LogCheck, ...] = ()
+    partial: str = ""
 
     @property
     def model(self) -> str:

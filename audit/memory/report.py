@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit.benchmarks.fresh import told_families
+from audit.judge.gates import checks_of
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.memory.analyse import JUDGE, RunVerdict, analyse
@@ -44,7 +45,14 @@ def judge(
     undated = analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
     cells = [  # what verdict.json lists is what was judged
-        replace(readable(cell, limits), recorded=drawn, undated=cell.model in undated, families=families)
+        replace(
+            readable(cell, limits),
+            recorded=drawn,
+            undated=cell.model in undated,
+            families=families,
+            log_checks=checks_of(analysis),
+            partial=analysis.get("partial", {}).get(cell.model, ""),
+        )
         for cell in loaded
     ]
     sensitivity = load_sensitivity(run_dir)

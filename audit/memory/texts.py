@@ -76,6 +76,9 @@ _NEEDS = {
     "same_kind": "held-out items of the benchmark's kind",
     "fresh_drawn": "held-out items that the references' answers did not choose",
     "more_answers": "more answers",
+    "log_finished": "a log that is finished",
+    "chance_known": "the number of options",
+    "counts_right": "a score that counts right answers",
 }
 
 
@@ -109,6 +112,12 @@ def _compatible(high: float, gamma: float | None) -> str:
 
 def _score(one: Limits | None) -> str:
     return f"{percent(one.estimate)} ({interval(one.low, one.high)})" if one else "not measured"
+
+
+def _score_name(partial: str, measure: bool) -> str:
+    """Return what a score is called that is of a part of the benchmark, or that counts no right answers."""
+    name = "Mean of a measure that counts no right answers" if measure else "Partial score" if partial else "Score"
+    return f"{name}{f' ({partial})' if partial else ''}"
 
 
 TEXTS: Texts = {
@@ -147,8 +156,8 @@ TEXTS: Texts = {
     "abler": "This model is abler than every reference, so a popular text, or an order, may mean more to it.",
     "no_bracket": "Without held-out items nobody knows whether any text is likelier to this model than to the others.",
     "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
-    "guessing_rate": "It is far from its references in ability. If lucky answers were 20 points more or less frequent on "
-    "held-out items, a gap of {gap:points} would follow without memory.",
+    "guessing_rate": "It is far from its references in ability. If lucky answers were 20 points more or less "
+    "frequent on held-out items, a gap of {gap:points} would follow without memory.",
     "ability_scale": "On a scale of ability, which allows for easier and harder items and guesses, it may be chance.",
     "unparsed": "It is gone where unparsed answers count against it.",
     "undated": "Nobody says that the held-out items are no newer for this model alone: newer items are harder for it.",
@@ -212,9 +221,9 @@ TEXTS: Texts = {
         f"Their own gap is {signed_points(theirs.estimate)} ({interval(theirs.low, theirs.high)}): the held-out items "
         f"are harder, or the references learnt some of the benchmark. This holds if {HOLDS_IF}."
     ),
-    "not_identified": lambda score, needs, error: (
-        f"Score {_score(score)}. Without memory: not identified. It needs {listed(_NEEDS[one] for one in needs)}"
-        f"{f' ({error})' if error else ''}."
+    "not_identified": lambda score, needs, error, partial="", measure=False: (
+        f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. "
+        f"It needs {listed(_NEEDS[one] for one in needs)}{f' ({error})' if error else ''}."
     ),
     "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",
     # what no verdict rules out
@@ -226,8 +235,8 @@ TEXTS: Texts = {
     "other_words": "That rewordings or translations of the items were learnt.",
     "references_read": "That the reference models have read the benchmark too, which hides memory in this one.",
     "one_reference": "That models differ in how well two sets of items suit them: one reference cannot show it.",
-    "other_sampling": "That this model's answers to the two sets were made otherwise: sampled at another temperature, chosen "
-    "from several, or cut off, as a log does not tell.",
+    "other_sampling": "That this model's answers to the two sets were made otherwise: sampled at another temperature, "
+    "chosen from several, or cut off, as a log does not tell.",
     "held_out_differ": "That the held-out items differ from the benchmark's in more than the references see.",
     "reference_learnt": "That {model}, a reference, has learnt the benchmark: its gap is {difference:points} more than "
     "the others'.",

@@ -6,19 +6,19 @@ Last, `INSTRUMENT`: the audit as a row of the table of instruments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from audit.judging.ladder import FINDINGS, Grade
 from audit.memory.evidence import Evidence, Name
 from audit.memory.evidence import Indicator as Found
 from audit.memory.texts import TEXTS
+from audit.verdict.document import Cell, Difference, Section
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, VerdictWord, grade_of
+from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
 if TYPE_CHECKING:  # which takes the verdict from here
     from audit.memory.without import ScoreWithout
@@ -102,6 +102,7 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
 
 
 GATES: dict[str, GateWord] = {
+    **LOG_GATES,
     "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
@@ -138,41 +139,72 @@ LABELS = {
 }
 
 
-def measured(cell: Mapping[str, Any]) -> Measured:
-    """The gap to held-out items beyond the references', where it was compared; false positives of either finding."""
-    alarms = (cell["calibration"] or {}).get("rates", {}).get("clean")
-    return Measured("gap to held-out items, beyond the references'", *_gap(cell), alarms)
+class Limits(Section):
+    """The interval of a gap by another estimator than `did`."""
+
+    low: float | None
+    high: float | None
 
 
-def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    """Of a cell of verdict.json. fresh_gap: published less fresh score, beyond the references' where there are some."""
-    against = tuple(sorted(cell["references"]))
-    return Indicator("score", cell["score"]), Indicator("fresh_gap", *_gap(cell), against)
+class GapFigures(Section):
+    """Of `Gap`, what other programs read: the gap beyond the references', -1 to 1."""
+
+    did: Difference
+    predicted: Limits | None
 
 
-def _gap(cell: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
-    """Estimate and interval (-1 to 1), as the verdict judges them; where it does not, in points of accuracy alone."""
-    for one in cell.get("indicators", ()):
-        if one["name"] == Name.GAP and one["estimate"] is not None:
-            return one["estimate"] / 100, one["low"] / 100, one["high"] / 100
-    gap = cell["evidence"]["gap"] or {}
-    did = gap.get("did", {})
-    interval = gap.get("predicted") or did
-    return did.get("difference"), interval.get("low"), interval.get("high")
+class MemoryEvidence(Section):
+    """Of `Evidence`, what other programs read."""
+
+    gap: GapFigures | None
 
 
-def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Grade]:
+class MemoryVerdictCell(Cell):
+    """A cell of the memory audit's verdict.json. score: 0-1."""
+
+    score: float | None
+    indicators: tuple[Found, ...]
+    evidence: MemoryEvidence
+
+    @property
+    def judged(self) -> bool:
+        return not self.indicators or not all(one.why for one in self.indicators)
+
+
+def measured(cell: MemoryVerdictCell) -> Measured:
+    """Return the gap to held-out items beyond the references', and the false positives of either finding."""
+    return Measured("gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean"))
+
+
+def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
+    """Return the score and the fresh gap: published less held-out score, beyond the references' if there are some."""
+    against = tuple(sorted(cell.references))
+    return Indicator("score", cell.score), Indicator("fresh_gap", *_gap(cell), against)
+
+
+def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | None]:
+    """Return estimate and interval (-1 to 1) as the verdict judges them; else in points of accuracy alone."""
+    for one in cell.indicators:
+        if one.name == Name.GAP and None not in (found := (one.estimate, one.low, one.high)):
+            estimate, low, high = (value / 100 for value in found if value is not None)
+            return estimate, low, high
+    gap = cell.evidence.gap
+    if gap is None:
+        return None, None, None
+    interval = gap.predicted or gap.did
+    return gap.did.difference, interval.low, interval.high
+
+
+def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     """Return the grade of each kind: of learnt answers by the gap, of text that was read by the other indicators.
 
     Text that was judged and does not stand out is not seen; text that was not judged is not cleared by the gap. Only
     the verdict says that the data refute a gap. Empty if no indicator tells which kind it is: then the verdict is of
     both.
     """
-    grade = grade_of(VERDICTS, cell)
+    grade, known = cell.grade, cell.indicators
     if grade not in (*FINDINGS, Grade.CAUSE_UNKNOWN, Grade.CLEARED):
         return {}
-    names = [one.name for one in fields(Found)]
-    known = [Found(**{name: one[name] for name in names}) for one in cell.get("indicators", ())]
     told = {}
     for kind in ("answers", "text"):
         own = [one for one in known if (one.name == Name.GAP) == (kind == "answers")]
@@ -188,5 +220,6 @@ def by_kind(cell: Mapping[str, Any], alpha: float) -> dict[str, Grade]:
 
 
 INSTRUMENT = Instrument(
-    "memory", "the memory audit", frozenset({"answers", "text"}), measured, tracked, by_kind=by_kind
-)
+    "memory", "the memory audit", frozenset({"answers", "text"}), measured, tracked, by_kind=by_kind,
+    cell=MemoryVerdictCell,
+)  # fmt: skip

@@ -16,6 +16,7 @@ from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import FromMemory, WithoutMemory, from_memory, score_of, without_memory
 from audit.verdict.result import Gate, Reason, Status, because, failed, finite, sentence
 from audit.verdict.tables import columns
+from audit.verdict.vocabulary import LOG_GATES
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
             numbers = {"references": found.references, "theirs": found.theirs}
             said = because(code, score=found.score, without=found.without, **numbers)
             return ScoreWithout(said, found.score, found, items)
-    return ScoreWithout(because("not_identified", score=score, needs=needs, error=refused), score, needs=needs)
+    counts = all(one.passed for one in cell.log_checks if one.name == "counts_right")
+    about = {"partial": cell.partial, "measure": not counts}
+    return ScoreWithout(because("not_identified", score=score, needs=needs, error=refused, **about), score, needs=needs)
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         # How they differ among themselves would be the interval: it held the score of 48 to 68 % of such models.
         "other_families": bool(one_family(cell.model, names, cell.families)),
         "parsed": any(g.name == "parseability" for g in failed(gates)),
-        **{name: name in unfit for name in ("same_kind", "fresh_drawn")},
+        **{name: name in unfit for name in ("same_kind", "fresh_drawn", *LOG_GATES)},
     }
     return tuple(code for code, lacking in missing.items() if lacking)
 

@@ -1,4 +1,4 @@
-"""What only concerns a paper: its published tables, read again and checked against themselves (`audit reanalyze`)."""
+"""Read a paper's published tables again and check them against themselves (`audit reanalyze`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,29 @@ if TYPE_CHECKING:
 
 
 def write_all(out: Path, found: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]) -> list[Path]:
-    """reanalysis.json, the tables and the figures under `out`; their paths. ShardError when the disk refuses."""
+    """Write reanalysis.json, the tables and the figures into a folder.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    found : object
+        JSON content of reanalysis.json.
+    tables : mapping of str to str
+        Texts by file name.
+    figures : mapping of str to Figure
+        Figures by file name without suffix.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    ShardError
+        If the disk refuses.
+    """
     from audit.report.canvas import svg_text
     from audit.shards.files import disk_error
 

@@ -1,8 +1,10 @@
-"""`audit reanalyze li2026 [OPTIONS]`: what its printed tables can still tell: statuses, ratios, threshold sweeps, and
-statements that do not follow. The tables that ship with the package -> screen, json and csv. No engine; a second.
+"""Recompute li2026's printed tables: `audit reanalyze li2026 [OPTIONS]`.
 
-Deltas are printed with three decimals and stand for k/600 (200 items, three edits, binary scores); gates use them so
-restored.
+The module gives statuses, ratios, threshold sweeps, and statements that do not follow, as screen,
+json and csv, from the tables that ship with the package. It needs no engine, and a second.
+
+Deltas are printed with three decimals and stand for k/600 (200 items, three edits, binary scores);
+gates use the restored values.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
 # The best rule that never reads the question (audit.scoring.shortcuts; measured on the published files).
 ANSWER_ONLY = BASELINES | {TRUTHFULQA: 0.503, BBQ: 0.5, "XSTest": 0.556}
-UNINSTRUMENTED = {CROWS}  # step 1, as section 3 discloses
-UNVALIDATED = {"ToxiGen", "XSTest"}  # step 3
-MISALIGNED = {BBQ}  # step 4
+UNINSTRUMENTED = {CROWS}  # these cells stop at step 1, as section 3 discloses
+UNVALIDATED = {"ToxiGen", "XSTest"}  # these cells stop at step 3
+MISALIGNED = {BBQ}  # these cells stop at step 4
 ORDER = (
     ("ineligible", (Status.INELIGIBLE_F1, Status.INELIGIBLE_F5)),
     ("scorer-unvalidated", (Status.SCORER_UNVALIDATED,)),
@@ -62,7 +64,17 @@ TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix
 
 @dataclass(frozen=True)
 class CellResult:
-    """One row of Table 6: as printed, as restored, and what the algorithm says of it."""
+    """Hold one row of Table 6: as printed, as restored, and its recomputed status.
+
+    Attributes
+    ----------
+    cell : PaperCell
+        Restored values.
+    status : PaperStatus
+        Status that the algorithm gives.
+    printed_csr, printed_bucket, raw_verdict : float, str, str
+        Printed values.
+    """
 
     cell: PaperCell
     status: PaperStatus
@@ -72,32 +84,43 @@ class CellResult:
 
     @property
     def name(self) -> str:
+        """Return "model x benchmark"."""
         return f"{self.cell.model} x {self.cell.benchmark}"
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """k of k/600: format, semantic, attribute."""
+        """Return k of k/600 for the format, semantic and attribute family."""
         c = self.cell
         return tuple(round(d * N_SCORES) for d in (c.delta_fmt, c.delta_sem, c.delta_attr))
 
     @property
     def seed_cv_at_most(self) -> float | None:
-        """App. F: over three seeds, 0.27 or less on every cell but Qwen x BBQ, where the ratio is 0."""
+        """Return the bound of App. F on the variation over three seeds.
+
+        It is 0.27 or less on every cell but Qwen x BBQ, whose ratio is 0: None there.
+        """
         return None if self.cell.csr() == 0 else 0.27
 
     @property
     def csr_follows(self) -> bool:
+        """Return whether the printed CSR is the recomputed one."""
         return round(self.cell.csr(), 2) == self.printed_csr
 
     @property
     def bucket_follows(self) -> bool:
-        """Whether Table 3 and the raw verdict are what the algorithm gives."""
+        """Return whether Table 3 and the raw verdict agree with the algorithm."""
         return self.printed_bucket == self.status.status and self.raw_verdict in raw_words(self.status.status)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A printed statement that the printed tables contradict."""
+    """Hold a printed statement that the printed tables contradict.
+
+    Attributes
+    ----------
+    name, printed, found : str
+        Place in the paper, the statement, and what the tables show.
+    """
 
     name: str
     printed: str
@@ -106,9 +129,23 @@ class Statement:
 
 @dataclass(frozen=True)
 class Li2026:
-    """Everything that follows from the tables. g3, g1: threshold -> counts in the order of `ORDER`; epsilon: floor ->
-    cells whose denominator it replaces. with_table7: the counts with Table 7's column C as input of G1. answer_only:
-    the statuses with `ANSWER_ONLY` for G2's baselines."""
+    """Hold all results that follow from the tables.
+
+    Attributes
+    ----------
+    cells : tuple of CellResult
+        Rows of Table 6.
+    g3, g1 : mapping of float to tuple
+        Threshold -> counts in the order of `ORDER`.
+    epsilon : mapping of float to tuple
+        Floor -> cells whose denominator it replaces.
+    with_table7 : tuple of int
+        Counts with Table 7's column C as input of G1.
+    answer_only : tuple of PaperStatus
+        Statuses with `ANSWER_ONLY` for G2's baselines.
+    statements : tuple of Statement
+        Statements that do not follow.
+    """
 
     cells: tuple[CellResult, ...]
     g3: Mapping[float, tuple[int, ...]]
@@ -128,17 +165,27 @@ class Li2026:
 
     @property
     def sentence(self) -> str:
-        """The one line of the terminal and the json."""
-        said = ", ".join(f"{n} {name}" for n, (name, _) in zip(self.counts, ORDER, strict=True))
+        """Return the summary line of the terminal and the json."""
+        buckets = ", ".join(f"{n} {name}" for n, (name, _) in zip(self.counts, ORDER, strict=True))
         follow = sum(r.bucket_follows for r in self.cells), sum(r.csr_follows for r in self.cells)
         return (
-            f"{said}: {follow[0]} of {len(self.cells)} rows of Table 3 and {follow[1]} printed CSRs follow; "
+            f"{buckets}: {follow[0]} of {len(self.cells)} rows of Table 3 and {follow[1]} printed CSRs follow; "
             f"{len(self.statements)} printed statements do not."
         )
 
 
 def shipped() -> Li2026:
-    """The analysis of the shipped Tables 6, 3 and 7 and of Appendix J's trail (audit/data/li2026/README.md)."""
+    """Return the analysis of the shipped Tables 6, 3 and 7 and of Appendix J's trail.
+
+    Returns
+    -------
+    Li2026
+        All results.
+
+    Notes
+    -----
+    audit/data/li2026/README.md names the source.
+    """
     folder = resources.files("audit").joinpath("data", "li2026")
     texts = (folder.joinpath(name).read_text("utf-8") for name in TABLES)
     table6, table3, table7, trail = (list(csv.DictReader(text.splitlines())) for text in texts)
@@ -153,7 +200,7 @@ def shipped() -> Li2026:
     def swept(change: Callable[[PaperCell], PaperCell], thresholds: PaperThresholds = PAPER) -> tuple[int, ...]:
         return counts(paper_status(change(r.cell), thresholds) for r in cells)
 
-    def repaired(cell: PaperCell) -> PaperCell:  # Appendix E's rates: only CrowS is not 0 after the repair
+    def repaired(cell: PaperCell) -> PaperCell:  # uses Appendix E's rates: only that of CrowS is not 0 after the repair
         return replace(cell, instrumented=True, noop=noop[CROWS] if cell.benchmark == CROWS else 0.0)
 
     with_table7 = swept(lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark)))
@@ -169,13 +216,24 @@ def shipped() -> Li2026:
 
 
 def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
-    """How many cells land in each of the paper's five buckets."""
-    found = Counter(status.status for status in statuses)
-    return tuple(sum(found[status] for status in group) for _, group in ORDER)
+    """Return how many cells are in each of the paper's five buckets.
+
+    Parameters
+    ----------
+    statuses : iterable of PaperStatus
+        Status of each cell.
+
+    Returns
+    -------
+    tuple of int
+        Counts in the order of `ORDER`.
+    """
+    number = Counter(status.status for status in statuses)
+    return tuple(sum(number[status] for status in group) for _, group in ORDER)
 
 
 def _statements(cells: Sequence[CellResult], with_table7: tuple[int, ...], unfixed: int) -> tuple[Statement, ...]:
-    """The printed statements that do not follow."""
+    """Return the printed statements that do not follow."""
     truth = [r for r in cells if r.cell.benchmark == TRUTHFULQA]
     moved = [r for r in truth if r.cell.denominator < 0.1]
     floored = [r for r in cells if r.cell.denominator < 0.1]
@@ -242,7 +300,18 @@ def _cell(row: Mapping[str, str]) -> PaperCell:
 
 
 def rows(result: Li2026) -> list[dict[str, Any]]:
-    """One row a cell, as the csv and the json have them."""
+    """Return one row a cell, for the csv and the json.
+
+    Parameters
+    ----------
+    result : Li2026
+        The analysis.
+
+    Returns
+    -------
+    list of dict
+        Rows.
+    """
     return [
         {
             **attributes(r.cell, "model", "benchmark", "score", "baseline", "z"),
@@ -265,7 +334,18 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
 
 
 def as_json(result: Li2026) -> dict[str, Any]:
-    """The analysis as plain values; the same tables give the same bytes."""
+    """Return the analysis as plain values; equal tables give equal bytes.
+
+    Parameters
+    ----------
+    result : Li2026
+        The analysis.
+
+    Returns
+    -------
+    dict
+        JSON content.
+    """
 
     def named(counts: Sequence[int]) -> dict[str, int]:
         return {name: n for n, (name, _) in zip(counts, ORDER, strict=True)}
@@ -284,10 +364,10 @@ def as_json(result: Li2026) -> dict[str, Any]:
 
 
 def show(result: Li2026, console: Console) -> None:
-    """Print the cells, the sweeps and what does not follow."""
+    """Print the cells, the sweeps and the statements that do not follow."""
     table = Table(title="Table 6, recomputed", title_justify="left", box=SIMPLE)
     for name in ("model", "benchmark", "score", "z", f"fmt/sem/attr of {N_SCORES}", "CSR", "status", "flags"):
-        # fold: on a narrow terminal a status goes over two lines, and is not cut
+        # On a narrow terminal, fold puts a status on two lines instead of cutting it.
         table.add_column(name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold")
     for r in result.cells:
         ratio = f"{r.cell.csr():.2f}" + ("" if r.csr_follows else f" (printed {r.printed_csr:.2f})")
@@ -300,8 +380,8 @@ def show(result: Li2026, console: Console) -> None:
     sweep.add_column("threshold")
     for name, _ in ORDER:
         sweep.add_column(name, justify="right", overflow="fold")
-    for label, found in (("G3", result.g3), ("G1 cap", result.g1)):
-        for value, counts in found.items():
+    for label, sweeps in (("G3", result.g3), ("G1 cap", result.g1)):
+        for value, counts in sweeps.items():
             sweep.add_row(f"{label} = {value:g}", *map(str, counts))
     sweep.add_row("G1 from Table 7, C", *map(str, result.with_table7))
     sweep.add_row("G2 above answer-only", *map(str, result.answer_only_counts))
@@ -326,7 +406,23 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Print and write them. AuditError where the tables or the folder cannot be used."""
+    """Print and write the analysis.
+
+    Parameters
+    ----------
+    asked : Namespace
+        Arguments of the command.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    AuditError
+        If the tables or the folder cannot be used.
+    """
     result = shipped()
     paths = write(result, asked.out)
     console = Console(width=None if sys.stdout.isatty() else 120)
@@ -336,7 +432,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def figures(result: Li2026) -> dict[str, Figure]:
-    """Figures 2 and 4 of the paper, from its Table 6."""
+    """Return Figures 2 and 4 of the paper, from its Table 6."""
     from audit.validity.figures import Ratio, family_deltas, ratios
 
     cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
@@ -349,6 +445,19 @@ def figures(result: Li2026) -> dict[str, Figure]:
 
 
 def write(result: Li2026, out: Path) -> list[Path]:
-    """reanalysis.json, cells.csv and the figures under `out`."""
+    """Write reanalysis.json, cells.csv and the figures into a folder.
+
+    Parameters
+    ----------
+    result : Li2026
+        The analysis.
+    out : Path
+        The folder.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     cells = csv_text(list(rows(result)[0]), map(dict.values, rows(result)))
     return write_all(out, as_json(result), {"cells.csv": cells}, figures(result))

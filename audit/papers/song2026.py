@@ -1,7 +1,9 @@
-"""Reanalyse a published model-by-router table: `audit reanalyze [song2026|CSV] [--out DIR] [--n 100] [--chance 0.25]`.
+"""Reanalyse a published model-by-router table: `audit reanalyze [song2026|CSV] [--out DIR] [--n
+100] [--chance 0.25]`.
 
-Without a file it takes song2026's Table 2, which ships with the package, recomputes Tables 1 and 3, and says which
-printed cells do not follow; a table of this form is read and checked against itself first. No engine, no Ray; seconds.
+Without a file it takes song2026's Table 2, which ships with the package, recomputes Tables 1 and 3,
+and lists which printed cells do not follow. A table of this form is read and checked against itself
+first. It needs neither an engine nor Ray, and takes seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ if TYPE_CHECKING:  # --help needs neither arrays nor statistics
 
 
 def shipped(name: str) -> str:
-    """A published table that ships with the package (audit/data/song2026/README.md names the source)."""
+    """Return a published table that ships with the package (audit/data/song2026/README.md names the
+    source)."""
     return resources.files("audit").joinpath("data", "song2026", f"{name}.csv").read_text("utf-8")
 
 
@@ -51,7 +54,37 @@ def analyse(
     source: str = "table",
     chance_assumed: bool = False,
 ) -> tuple[Reanalysis, list[str]]:
-    """Csv texts (printed: Tables 1 and 3) -> the analysis, and the cells whose own numbers contradict each other."""
+    """Analyse a published table.
+
+    Parameters
+    ----------
+    table2 : str
+        Csv text of the settings.
+    printed : tuple of str or None
+        Csv texts of the printed Tables 1 and 3.
+    n : int
+        Number of questions behind each accuracy.
+    chance : float
+        Expected accuracy of guessing.
+    simulations : int
+        Number of simulated panels without an effect.
+    source : str
+        Name of the table in messages.
+    chance_assumed : bool
+        True if the source does not print the number of options.
+
+    Returns
+    -------
+    result : Reanalysis
+        The analysis.
+    contradictions : list of str
+        Cells whose own numbers contradict each other.
+
+    Raises
+    ------
+    DataError
+        If an argument or the table is invalid.
+    """
     import numpy as np
 
     from audit.papers.song2026_reanalysis import reanalyse
@@ -75,7 +108,20 @@ def analyse(
 
 
 def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]:
-    """The analysis as plain numbers; the same table and seed give the same bytes."""
+    """Return the analysis as plain numbers; equal table and seed give equal bytes.
+
+    Parameters
+    ----------
+    result : Reanalysis
+        The analysis.
+    contradictions : sequence of str
+        Lines of `analyse`.
+
+    Returns
+    -------
+    dict
+        JSON content.
+    """
     raw, after_holm, after_bh = result.rejected
     return {
         "sentence": result.sentence, "n": result.n, "alpha": ALPHA, "settings": len(result.settings),
@@ -106,7 +152,8 @@ def _panel_json(panel: Panel) -> dict[str, Any]:
 
 
 def figures(result: Reanalysis) -> dict[str, Figure]:
-    """Figures 2 to 5 of the paper from the table's counts, with the Wilson intervals that it does not print."""
+    """Return Figures 2 to 5 of the paper from the table's counts, with the Wilson intervals that it
+    does not print."""
     from scipy.stats import binomtest
 
     from audit.sweep import figures as paper
@@ -121,11 +168,11 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
     scores = [
         paper.ModelScores(
             model,
-            score(1, own[0].clean_accuracy),
-            tuple(score(row.routers, row.noisy_accuracy) for row in own),
+            score(1, settings[0].clean_accuracy),
+            tuple(score(row.routers, row.noisy_accuracy) for row in settings),
             chance=None if result.chance_assumed else result.chance[model].chance,
         )
-        for model, own in of_model.items()
+        for model, settings in of_model.items()
     ]
     names = {(row.model, row.benchmark): row.model for row in rows}
     other = {panel.name: panel for panel in result.panels}.get("without_exact")
@@ -140,7 +187,22 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
 
 
 def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[Path]:
-    """Write reanalysis.json, the tables as csv and the figures under `out`; return their paths."""
+    """Write reanalysis.json, the tables as csv and the figures into a folder.
+
+    Parameters
+    ----------
+    result : Reanalysis
+        The analysis.
+    contradictions : sequence of str
+        Lines of `analyse`.
+    out : Path
+        The folder.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     settings = [
         asdict(t.row) | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
         for t in result.settings
@@ -162,8 +224,8 @@ def _net_improve_csv(panels: Sequence[Panel]) -> str:
 
 
 def _csv(records: Sequence[Any], *empty: str) -> str:
-    """empty: the header where there are none."""
-    rows = [asdict(one) for one in records]
+    """Return records as csv; `empty` is the header without records."""
+    rows = [asdict(record) for record in records]
     return csv_text(list(rows[0]) if rows else empty, map(dict.values, rows))
 
 
@@ -175,8 +237,8 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
     odd = {(m.table, m.key, m.column): m for m in result.mismatches}
 
     def cell(table: str, key: str, column: str, text: str) -> str:
-        found = odd.get((table, key, column))
-        return text if found is None else f"[bold red]{text}*[/]"
+        mismatch = odd.get((table, key, column))
+        return text if mismatch is None else f"[bold red]{text}*[/]"
 
     def table(title: str, *names: str, caption: str | None = None) -> Table:
         made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE)
@@ -226,7 +288,7 @@ PANEL_NAMES = {
 
 
 def _panel_table(panels: Sequence[Panel], table: Callable[..., Table]) -> Table:
-    """Return net improve by r and the p-values of H2 and H3, a row for each selection of settings."""
+    """Return net improve by r and the p-values of H2 and H3, a row for each selection."""
     routers = [r.routers for r in panels[0].routers]
     title = "Net improve (improve - degrade), and the paper's H2 and H3 on the printed counts"
     made: Table = table(title, "model", *(f"r={r}" for r in routers), "H2 p, at most", "H3 p")
@@ -239,7 +301,20 @@ def _panel_table(panels: Sequence[Panel], table: Callable[..., Table]) -> Table:
 
 
 def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
-    """What a reader should know besides the tables, one line each."""
+    """Return the findings beside the tables, one line each.
+
+    Parameters
+    ----------
+    result : Reanalysis
+        The analysis.
+    contradictions : sequence of str
+        Lines of `analyse`.
+
+    Returns
+    -------
+    list of str
+        Lines.
+    """
     e = result.no_effect
     lines = [
         f"Without any effect ({e.simulations} simulated panels of the same accuracies and discordance): "
@@ -300,15 +375,31 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Analyse, print and write. AuditError where the input cannot be used."""
-    own = None if asked.csv == Path("song2026") else asked.csv
+    """Analyse, print and write.
+
+    Parameters
+    ----------
+    asked : Namespace
+        Arguments of the command.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    AuditError
+        If the input cannot be used.
+    """
+    given = None if asked.csv == Path("song2026") else asked.csv
     result, contradictions = analyse(
-        _text(own) if own else shipped("table2_model_router"),
-        printed=None if own else (shipped("table1_model_summary"), shipped("table3_router_summary")),
+        _text(given) if given else shipped("table2_model_router"),
+        printed=None if given else (shipped("table1_model_summary"), shipped("table3_router_summary")),
         n=asked.n,
         chance=0.25 if asked.chance is None else asked.chance,
-        chance_assumed=asked.chance is None and not own,
-        source=own.name if own else "song2026, Table 2",
+        chance_assumed=asked.chance is None and not given,
+        source=given.name if given else "song2026, Table 2",
     )
     paths = write(result, contradictions, asked.out)
     from rich.console import Console
@@ -328,10 +419,29 @@ def _text(path: Path) -> str:
 
 
 def read_settings(text: str, n: int, source: str = "table") -> tuple[list[SettingRow], list[str]]:
-    """A model-by-router csv -> rows formed from counts, and the cells whose printed numbers contradict each other.
+    """Read a model-by-router csv.
 
-    Accuracies may be rounded: an accuracy stands for the whole number of items that rounds to it. Raises DataError,
-    naming the row, for what no n items can give and for a setting that occurs twice.
+    Parameters
+    ----------
+    text : str
+        Csv text.
+    n : int
+        Number of questions behind each accuracy. Accuracies may be rounded: an accuracy stands for
+        the whole number of items that rounds to it.
+    source : str
+        Name of the table in messages.
+
+    Returns
+    -------
+    rows : list of SettingRow
+        Rows formed from counts.
+    contradictions : list of str
+        Cells whose printed numbers contradict each other.
+
+    Raises
+    ------
+    DataError
+        If no n items can give a number, or a setting occurs twice; the message names the row.
     """
     from audit.sweep.paper import setting_row
 
@@ -367,7 +477,24 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
 
 
 def read_printed(text: str, key: str, columns: Sequence[str], source: str) -> PrintedTable:
-    """A printed summary csv -> {row key: {column: (value, half of its last printed digit)}}."""
+    """Read a printed summary csv.
+
+    Parameters
+    ----------
+    text : str
+        Csv text.
+    key : str
+        Column that names the rows.
+    columns : sequence of str
+        Columns to read.
+    source : str
+        Name of the table in messages.
+
+    Returns
+    -------
+    dict
+        {row key: {column: (value, half of its last printed digit)}}.
+    """
     out = {}
     for line, cells in _read_csv(text, (key, *columns), source):
         where = f"{source}, line {line} ({cells[key]})"
@@ -379,8 +506,9 @@ def _read_csv(text: str, columns: Sequence[str], source: str) -> list[tuple[int,
     reader = csv.DictReader(text.splitlines())
     missing = [c for c in columns if c not in (reader.fieldnames or [])]
     if missing:
+        plural = "s" if len(missing) > 1 else ""
         raise DataError(
-            f"{source} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; found "
+            f"{source} lacks the column{plural} {', '.join(missing)}; found "
             f"{', '.join(reader.fieldnames or ['nothing'])}. Expected the header: {','.join(columns)}"
         )
     out = []
@@ -412,7 +540,7 @@ def _whole(cell: str, column: str, where: str) -> int:
 
 
 def _items(cell: str, column: str, n: int, where: str) -> int:
-    """The number of items that an accuracy over n items stands for."""
+    """Return the number of items that an accuracy over n items stands for."""
     value = _number(cell, column, where)
     if not 0 <= value <= 1:
         raise DataError(f"{where}: {column} is {cell}, expected a share between 0 and 1 such as 0.26 (not per cent).")
@@ -423,6 +551,6 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
 
 
 def _half_digit(cell: str) -> float:
-    """Half of the last printed digit: '0.178' -> 0.0005."""
+    """Return half of the last printed digit: '0.178' -> 0.0005."""
     digits = cell.split(".")[1] if "." in cell else ""
     return 0.5 * 10 ** -len(digits) if digits else 0.0

@@ -1,7 +1,7 @@
-"""What a published model-by-router table can still tell: `audit reanalyze` without the files and the screen.
+"""Recompute a published model-by-router table: `audit reanalyze` without the files and the screen.
 
-Only counts are published, not items, so the tests here are exact McNemar tests per setting with corrections over the
-panel. A max-statistic test or a paired bootstrap needs item-level shards.
+Only counts are published, not items, so the tests here are exact McNemar tests per setting with
+corrections over the panel. A max-statistic test or a paired bootstrap needs item-level shards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,22 @@ from audit.statistics.paired import FloatArray
 from audit.statistics.power import minimum_detectable_gain
 from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, slope_weights
 
-OTHER_CHANCE = 0.10  # ten options: what else the questions of a table may have that does not say
+OTHER_CHANCE = 0.10  # the chance with ten options, if a table does not state their number
 
 
 @dataclass(frozen=True)
 class SettingTest:
-    """One setting with its exact one-sided McNemar p (gain > 0) and the p adjusted over all settings."""
+    """Hold one setting with its exact test.
+
+    Attributes
+    ----------
+    row : SettingRow
+        The setting.
+    pvalue : float
+        Exact one-sided McNemar p (gain > 0).
+    holm, benjamini_hochberg : float
+        p adjusted over all settings.
+    """
 
     row: SettingRow
     pvalue: float
@@ -34,7 +44,15 @@ class SettingTest:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A printed cell that does not follow from the table: `key` names its row, `column` its column."""
+    """Hold a printed cell that does not follow from the table.
+
+    Attributes
+    ----------
+    table, key, column : str
+        The table, its row and its column.
+    printed, recomputed : float
+        Both values.
+    """
 
     table: str
     key: str
@@ -45,11 +63,23 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class NoEffect:
-    """What the paper's rule shows on models without any effect, by simulation (see `expected_without_effect`).
+    """Report the paper's rule on models without any effect, by simulation (see
+    `expected_without_effect`).
 
-    setting_rate: expected share of settings with gain > 0. model_rate: share of models with at least one.
-    broad_rate: share of models that violate in 7 of 9 settings, or that proportion of another number. violations: mean
-    over panels, with the 95 % range. pvalue: share of simulated panels with at least the observed number.
+    Attributes
+    ----------
+    simulations : int
+        Number of simulated panels.
+    setting_rate : float
+        Expected share of settings with gain > 0.
+    model_rate : float
+        Share of models with at least one.
+    broad_rate : float
+        Share of models that violate in 7 of 9 settings, or that proportion of another number.
+    violations, violations_low, violations_high : float
+        Mean over panels, with the 95 % range.
+    pvalue : float
+        Share of simulated panels with at least the observed number.
     """
 
     simulations: int
@@ -64,9 +94,17 @@ class NoEffect:
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """H2 on printed counts: Cochran's Q of the models' mean gains (see `heterogeneity`).
+    """Report H2 on printed counts: Cochran's Q of the models' mean gains (see `heterogeneity`).
 
-    spread: between-model standard deviation beyond sampling error (DerSimonian & Laird 1986), accuracy 0-1.
+    Attributes
+    ----------
+    models : int
+        Number of models.
+    statistic, pvalue : float
+        Q and its p.
+    spread : float
+        Between-model standard deviation beyond sampling error (DerSimonian & Laird 1986), accuracy
+        0-1.
     """
 
     models: int
@@ -77,10 +115,19 @@ class Heterogeneity:
 
 @dataclass(frozen=True)
 class Trend:
-    """H3 on printed counts: mean slopes over the models, in questions per added router (see `trend`).
+    """Report H3 on printed counts: mean slopes over the models, in questions per added router (see
+    `trend`).
 
-    improve and degrade are the mean slopes of each, p_improve and p_degrade their one-sided p-values: that improve
-    rises, that degrade falls. pvalue: the larger of the two, as H3 claims both. net, p_net: of improve - degrade.
+    Attributes
+    ----------
+    models : int
+        Number of models.
+    improve, p_improve : float
+        Mean slope of improvements, and its one-sided p that it rises.
+    degrade, p_degrade : float
+        Mean slope of degradations, and its one-sided p that it falls.
+    net, p_net : float
+        The same of improve - degrade, that it rises.
     """
 
     models: int
@@ -93,15 +140,25 @@ class Trend:
 
     @property
     def pvalue(self) -> float:
+        """Return the larger of both p-values, as H3 claims both."""
         return max(self.p_improve, self.p_degrade)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Hypotheses H2 and H3 of the paper, and its Table 3, over some of the printed settings.
+    """Report hypotheses H2 and H3 of the paper, and its Table 3, over some of the printed settings.
 
-    name: all, without_exact (no setting whose accuracy is exactly 0 or 1) or without_their_models (no model that has
-    such a setting).
+    Attributes
+    ----------
+    name : str
+        all, without_exact (no setting whose accuracy is exactly 0 or 1) or without_their_models (no
+        model that has such a setting).
+    settings : int
+        Number of settings.
+    routers : tuple of RouterSummary
+        Table 3.
+    heterogeneity, trend : Heterogeneity, Trend
+        The tests.
     """
 
     name: str
@@ -113,7 +170,31 @@ class Panel:
 
 @dataclass(frozen=True)
 class Reanalysis:
-    """Everything that follows from the table. mde_*: minimum detectable gains at 80 % power (accuracy 0-1)."""
+    """Hold all results that follow from the table.
+
+    Attributes
+    ----------
+    n : int
+        Questions behind each accuracy.
+    settings, models, routers : tuple
+        Tests, Table 1 and Table 3.
+    mismatches, compared_cells : tuple, int
+        Printed cells that do not follow, and number compared.
+    chance : mapping of str to ChanceResult
+        Check of each model's clean accuracy.
+    exact_values : tuple of SettingRow
+        Rows with an accuracy of exactly 0 or 1.
+    discordance : float
+        Mean share of questions that changed.
+    mde_single, mde_model, mde_panel : float
+        Minimum detectable gains at 80 % power (accuracy 0-1).
+    no_effect : NoEffect
+        Simulation without an effect.
+    panels : tuple of Panel
+        H2 and H3.
+    chance_assumed : bool
+        True if the number of options is assumed.
+    """
 
     n: int
     settings: tuple[SettingTest, ...]
@@ -137,7 +218,7 @@ class Reanalysis:
 
     @property
     def rejected(self) -> tuple[int, int, int]:
-        """Settings with p < alpha: unadjusted, after Holm, after Benjamini-Hochberg."""
+        """Return the settings with p < alpha: unadjusted, after Holm, after Benjamini-Hochberg."""
         return (
             sum(t.pvalue < ALPHA for t in self.settings),
             sum(t.holm < ALPHA for t in self.settings),
@@ -146,7 +227,7 @@ class Reanalysis:
 
     @property
     def sentence(self) -> str:
-        """The one line of the terminal and the json."""
+        """Return the summary line of the terminal and the json."""
         raw, after_holm, after_bh = self.rejected
         total, e = len(self.settings), self.no_effect
         survivors = [t.row for t in self.settings if t.holm < ALPHA]
@@ -157,11 +238,11 @@ class Reanalysis:
             f"{total} settings"
         )
         if self.chance_assumed and survivors:
-            own = round(1 / next(iter(self.chance.values())).chance)
+            assumed = round(1 / next(iter(self.chance.values())).chance)
             other = round(1 / OTHER_CHANCE)
             text += (
                 ". How many options a question has is not printed. If "
-                f"{own}, as assumed here, {_at_chance(survivors, self.chance)}; if {other}, "
+                f"{assumed}, as assumed here, {_at_chance(survivors, self.chance)}; if {other}, "
                 f"{_at_chance(survivors, _chances(self.n, survivors, OTHER_CHANCE))}"
             )
         elif survivors:
@@ -178,7 +259,8 @@ class Reanalysis:
 
 
 def _reversal(panels: Sequence[Panel]) -> str:
-    """Say from which r on the net improve is positive, with and without the exact accuracies; "" if they agree."""
+    """Return from which r on the net improve is positive, with and without the exact accuracies; ""
+    if they agree."""
     first = [_positive_from(panel.routers) for panel in panels[:2]]
     if len(first) < 2 or first[0] == first[1] or None in first:
         return ""
@@ -186,7 +268,7 @@ def _reversal(panels: Sequence[Panel]) -> str:
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
-    """Return the smallest r from which on every net improve is above zero; None if the last one is not."""
+    """Return the smallest r from which on every net improve is above zero, if there is one."""
     from_here = None
     for summary in sorted(routers, key=lambda one: -one.routers):
         if summary.net_improve <= 0:
@@ -210,8 +292,26 @@ def reanalyse(
 ) -> Reanalysis:
     """Recompute, test and judge a table of settings that share n and, per model, a clean baseline.
 
-    chance: expected accuracy of guessing, 0-1. chance_assumed: the source does not print how many options there are,
-    so the sentence is given for OTHER_CHANCE too. printed: the summaries by model (Table 1) and router count (Table 3).
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Settings.
+    chance : float
+        Expected accuracy of guessing, 0-1.
+    rng : numpy.random.Generator
+        Source of the simulation.
+    printed : tuple of PrintedTable or None
+        Summaries by model (Table 1) and router count (Table 3).
+    simulations : int
+        Number of simulated panels.
+    chance_assumed : bool
+        True if the source does not print how many options there are; the sentence is then given for
+        OTHER_CHANCE too.
+
+    Returns
+    -------
+    Reanalysis
+        All results.
     """
     n = rows[0].n
     p = mcnemar_exact([r.improve for r in rows], [r.degrade for r in rows])
@@ -245,14 +345,24 @@ def reanalyse(
 
 
 def is_exact(row: SettingRow) -> bool:
-    """Return whether an accuracy of the row is exactly 0 or 1, which is probably unparsed output."""
+    """Return whether an accuracy is exactly 0 or 1, which is probably unparsed output."""
     return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
 
 
 def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
-    """Test H2 and H3 on all settings, and if some are exact, without these and without the models that have them.
+    """Test H2 and H3 on all settings, and if some are exact, without these and without the models
+    that have them.
 
-    A selection is left out if it has fewer than two models, or one router count alone.
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Settings.
+
+    Returns
+    -------
+    tuple of Panel
+        One for each selection; a selection with fewer than two models, or a single router count, is
+        left out.
     """
     odd_models = {row.model for row in rows if is_exact(row)}
     selections = {"all": list(rows)}
@@ -270,17 +380,30 @@ def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
 
 
 def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
-    """Test H2: do the models' mean gains over r differ by more than sampling explains?
+    """Test H2: whether the models' mean gains over r differ by more than sampling explains.
 
-    Q = sum(w (g - mean)^2) with w = 1 / se^2 over the K models, against chi-squared with K - 1 degrees of freedom. A
-    setting has se^2 = (b + c - (b - c)^2 / n) / n^2. Items are not printed, so how a model's settings correlate is
-    unknown: its mean gain has the mean of their errors, which no correlation exceeds. A p-value is thus an upper bound
-    as far as that goes. The models answered the same items; a shared share of the error is not taken out either.
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Settings of K models.
+
+    Returns
+    -------
+    Heterogeneity
+        Q and its p.
 
     Raises
     ------
     DataError
         If there are fewer than two models.
+
+    Notes
+    -----
+    Q = sum(w (g - mean)^2) with w = 1 / se^2 over the K models, against chi-squared with K - 1
+    degrees of freedom. A setting has se^2 = (b + c - (b - c)^2 / n) / n^2. Items are not printed,
+    so how a model's settings correlate is unknown: its mean gain has the mean of their errors,
+    which no correlation exceeds. A p-value is thus an upper bound in this respect. The models
+    answered the same items; a shared part of the error is not removed either.
 
     References
     ----------
@@ -289,8 +412,11 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
     models = _by_model(rows)
     if len(models) < 2:
         raise DataError(f"Number of models is {len(models)}. Expected two or more to compare.")
-    gain = np.array([np.mean([row.gain for row in settings]) for settings in models.values()])
-    se = np.array([np.mean([_gain_se(row) for row in settings]) for settings in models.values()])
+    gains, errors = [], []
+    for settings in models.values():
+        gains.append(np.mean([row.gain for row in settings]))
+        errors.append(np.mean([_gain_se(row) for row in settings]))
+    gain, se = np.array(gains), np.array(errors)
     weight = 1 / np.maximum(se, 1e-12) ** 2
     mean = np.sum(weight * gain) / weight.sum()
     statistic = float(np.sum(weight * (gain - mean) ** 2))
@@ -301,23 +427,39 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
 
 
 def trend(rows: Sequence[SettingRow]) -> Trend:
-    """Test H3: as r grows, do improvements rise and degradations fall?
+    """Test H3: whether improvements rise and degradations fall as r grows.
 
-    Each model has the least-squares slope of its counts on r; under no trend its sign is as likely either way, so all
-    2^K signs of the K models are tried (the exact permutation test). The models answered the same items and are taken
-    as independent here, which the printed counts cannot check.
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Settings of K models.
+
+    Returns
+    -------
+    Trend
+        Mean slopes and their p-values.
 
     Raises
     ------
     DataError
         If no two models have two or more router counts.
+
+    Notes
+    -----
+    Each model has the least-squares slope of its counts on r. Under no trend both signs are equally
+    likely, so all 2^K signs of the K models are tried (the exact permutation test). The models
+    answered the same items and are taken as independent here, which the printed counts cannot
+    check.
     """
     varied = [settings for settings in _by_model(rows).values() if len({row.routers for row in settings}) > 1]
     if len(varied) < 2:
         raise DataError(f"Number of models with two router counts is {len(varied)}. Expected two or more.")
-    weights = [slope_weights([row.routers for row in settings]) for settings in varied]
-    up = _slopes([[row.improve for row in settings] for settings in varied], weights)
-    down = _slopes([[row.degrade for row in settings] for settings in varied], weights)
+    rising, falling = [], []
+    for settings in varied:
+        weights = slope_weights([row.routers for row in settings])
+        rising.append(float(np.dot([row.improve for row in settings], weights)))
+        falling.append(float(np.dot([row.degrade for row in settings], weights)))
+    up, down = np.array(rising), np.array(falling)
     net = up - down
     return Trend(
         len(varied),
@@ -343,10 +485,6 @@ def _gain_se(row: SettingRow) -> float:
     return float(np.sqrt(max(changed - (row.improve - row.degrade) ** 2 / row.n, 0.0))) / row.n
 
 
-def _slopes(counts: Sequence[Sequence[float]], weights: Sequence[FloatArray]) -> FloatArray:
-    return np.array([float(np.dot(own, w)) for own, w in zip(counts, weights, strict=True)])
-
-
 def _sign_flip(slopes: FloatArray) -> float:
     """Return the one-sided exact p-value that the mean slope is above zero."""
     tested = scipy.stats.permutation_test(
@@ -358,11 +496,28 @@ def _sign_flip(slopes: FloatArray) -> float:
 def expected_without_effect(
     rows: Sequence[SettingRow], *, rng: np.random.Generator, simulations: int = 2_000
 ) -> NoEffect:
-    """Panels in which clean and noisy differ by chance alone, with the published accuracies and discordance.
+    """Simulate panels in which clean and noisy differ by chance alone.
 
-    For each model, an item is answered right with probability p, the same under every setting; p varies over items as a
-    Beta whose mean is the clean accuracy and whose spread makes two readings of the same items disagree as often as
-    published, 2 E[p(1-p)] = mean((improve + degrade) / n). The clean reading is shared by all settings of a model.
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Settings; accuracies and discordance are as published.
+    rng : numpy.random.Generator
+        Source of the answers.
+    simulations : int
+        Number of panels.
+
+    Returns
+    -------
+    NoEffect
+        Rates of the paper's rule.
+
+    Notes
+    -----
+    For each model, an item is answered right with probability p, the same under every setting. p
+    varies over items as a Beta whose mean is the clean accuracy. Its spread makes two readings of
+    the same items disagree as often as published, 2 E[p(1-p)] = mean((improve + degrade) / n). The
+    clean reading is shared by all settings of a model.
     """
     n = rows[0].n
     cells: dict[str, list[SettingRow]] = {}
@@ -375,7 +530,7 @@ def expected_without_effect(
         most = mean * (1 - mean)
         for s in range(simulations):
             if disagree <= 0 or most <= 0:
-                break  # no two readings ever disagree: no gain is possible
+                break  # two readings never disagree, so no gain is possible
             if disagree >= most:
                 item = np.full(n, mean)
             else:
@@ -402,14 +557,15 @@ def expected_without_effect(
 def _compare(
     table: str, printed: PrintedTable, summary: Sequence[ModelSummary] | Sequence[RouterSummary]
 ) -> list[Mismatch]:
-    """Printed cells that differ from the recomputed value by more than their rounding."""
-    computed = {one.model if isinstance(one, ModelSummary) else str(one.routers): one for one in summary}
-    return [
-        Mismatch(table, row, column, value, recomputed)
-        for row, columns in printed.items()
-        for column, (value, half_digit) in columns.items()
-        if abs((recomputed := float(getattr(computed[row], column))) - value) > half_digit + 1e-9
-    ]
+    """Return printed cells that differ from the recomputed value by more than their rounding."""
+    computed = {entry.model if isinstance(entry, ModelSummary) else str(entry.routers): entry for entry in summary}
+    mismatches = []
+    for row, columns in printed.items():
+        for column, (value, half_digit) in columns.items():
+            recomputed = float(getattr(computed[row], column))
+            if abs(recomputed - value) > half_digit + 1e-9:
+                mismatches.append(Mismatch(table, row, column, value, recomputed))
+    return mismatches
 
 
 def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:
@@ -417,7 +573,8 @@ def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, Cha
 
 
 def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResult]) -> str:
-    """Which of the settings that survive Holm are of models whose clean accuracy is not above chance."""
+    """Return which settings that survive Holm are of models whose clean accuracy is not above
+    chance."""
     models = {r.model for r in survivors}
     low = sorted(m for m in models if not chance[m].above)
     if not low:

@@ -172,7 +172,7 @@ def nearest(
     if run["control"] and references:
         said += (
             " Held-out items are not in these rates: with them fewer clean models are called and less is found "
-            "(docs/perturb_calibration.md)."
+            "(docs/findings/perturb_calibration.md)."
         )
     return replace(found, sentence=said)
 
@@ -182,7 +182,7 @@ def rates_said(entry: Mapping[str, Any]) -> str:
     d, r = entry["design"], entry["rates"]
     many = d["references"]
     name = "beyond" if many else "brittle"
-    said = "a drop beyond reference" if many else "brittle"
+    said = "a drop beyond reference" if many else "a drop of unknown cause"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
         f"{'model' if many == 1 else 'models'}, accuracy {percent(d['accuracy'])}, {d['checked']} variants read by a "

@@ -468,8 +468,8 @@ def beside_references(cell: PerturbCell, limits: PerturbThresholds, gamma: float
 def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, ...]]:
     """(found, beyond, plain) p-values of each cell after Holm over the panel; None where it has none.
 
-    Two families: that no cell is called brittle by chance, and that none is called a drop beyond reference by chance;
-    the latter with the prior of how models differ, and without.
+    Two families: that no cell is said to lose points by chance, and that none is called a drop beyond reference by
+    chance; the latter with the prior of how models differ, and without.
     """
     families = ([getattr(e.tests, name) if e else None for e in panel] for name in ("found_p", "beyond_p", "plain_p"))
     return list(zip(*(holm_rows([family])[0] for family in families), strict=True))

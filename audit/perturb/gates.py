@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, reached_model
+from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, log_checks, reached_model
 from audit.judge.gates import above_chance as chance_gate
 from audit.judge.gates import exact_values as exact
 from audit.perturb.design import PerturbThresholds
@@ -20,6 +20,7 @@ from audit.verdict.result import Gate, Rule, ids_where, percent, pvalue, sizes
 def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
     """Every gate, in the order in which the report lists them."""
     return (
+        *log_checks(cell.log_checks),
         parseability(cell, limits),
         above_chance(cell, limits),
         order_of_items(cell, limits),

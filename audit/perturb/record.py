@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from audit.errors import DataError
-from audit.judge.gates import read_limits
+from audit.judge.gates import LogCheck, read_limits
 from audit.perturb.design import PerturbThresholds
 from audit.shards.keys import RequestCounts
 from audit.statistics.between_models import repeats
@@ -119,7 +119,7 @@ class PerturbCell:
     cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
     broken: None where no person read a sample. requests: None where no hashes were kept. control: the same models on
     held-out items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
-    made differently from the benchmark's. families: of the models, where they are told.
+    made differently from the benchmark's. families: of the models, where they are told. log_checks: of an import.
     """
 
     benchmark: str
@@ -133,6 +133,7 @@ class PerturbCell:
     control: PerturbCell | None = None
     unlike: tuple[str, ...] = ()
     families: Mapping[str, str] = field(default_factory=dict)
+    log_checks: tuple[LogCheck, ...] = ()
 
     @property
     def n(self) -> int:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from audit.benchmarks.fresh import told_families
 from audit.errors import DataError
+from audit.judge.gates import checks_of
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
 from audit.perturb.analyse import JUDGE, RunVerdict, analyse, library_facts
@@ -178,9 +179,11 @@ def judge(
     others = [read_run(one.path, one.models) for one in references]
     made = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
     families = told_families(analysis.get("origins", {}))
-    imported = is_imported(manifest)
+    imported, checks = is_imported(manifest), checks_of(analysis)
     # of an import no request was ours, so none has a hash
-    cells = tuple(replace(c, families=families, requests=None if imported else c.requests) for c in made)
+    cells = tuple(
+        replace(c, families=families, requests=None if imported else c.requests, log_checks=checks) for c in made
+    )
     sensitivity = load_sensitivity(read.run_dir)
     results = tuple(
         with_reservations(result, "perturb", analysis, sensitivity, Field(cell.n, 0, len(cell.references)))

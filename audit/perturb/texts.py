@@ -39,7 +39,7 @@ def _withheld(model: str, benchmark: str, doubt: str, why: Sequence[str]) -> str
     return f"No verdict on {model} and {benchmark}: {', and '.join(why) or _DOUBTS[doubt]}."
 
 
-def _brittle(model: str, benchmark: str, drop: float, doubt: str, **_: object) -> str:
+def _cause_unknown(model: str, benchmark: str, drop: float, doubt: str, **_: object) -> str:
     return f"{model} loses {points(drop)} on {benchmark} when its questions are reworded; {_DOUBTS[doubt]}."
 
 
@@ -195,7 +195,7 @@ TEXTS: Texts = {
     "headline_drop_suggests_memory": _suggested,
     "headline_not_identified": "Whether {model} remembers the wording of {benchmark} cannot be seen: its score of "
     "{score:percent} leaves no room for a drop that matters.",
-    "headline_brittle_cause_unknown": _brittle,
+    "headline_brittle_cause_unknown": _cause_unknown,
     "headline_underpowered": _too_little,
     "headline_no_drop_detected": _no_drop,
     # what no verdict excludes

@@ -6,17 +6,17 @@ Last, `INSTRUMENT`: the audit as a row of the table of instruments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from audit.judging.ladder import Grade
 from audit.perturb.texts import TEXTS
+from audit.verdict.document import Cell, Interval, Section
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, VerdictWord
+from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
 if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
     from audit.perturb.decide import Unparsed
@@ -76,7 +76,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         Grade.FOUND_SUGGESTIVE, plain="Loses more than other models, as memory would make it",
     ),
     PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
-        "Brittle, cause unknown", "▼", "v",
+        "Drop, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken and sensitivity to wording: nothing here tells which.",
         Grade.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",
@@ -106,6 +106,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
 }  # fmt: skip
 
 GATES: dict[str, GateWord] = {
+    **LOG_GATES,
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
     "above_chance": GateWord("Score above guessing", "the model is not clearly better than guessing"),
     "order_of_items": GateWord(
@@ -139,24 +140,48 @@ LABELS = {
 }
 
 
-def measured(cell: Mapping[str, Any]) -> Measured:
-    """The drop under rewording, with its interval; false positives of its strongest verdict that this design can
-    give."""
-    drop = cell["evidence"]["drop"]["drop"] if cell["evidence"] else {}
-    rates = (cell["calibration"] or {}).get("rates", {})
-    alarms = rates.get("clean_beyond" if cell["references"] else "clean_brittle")
-    return Measured("drop under rewording", drop.get("estimate"), drop.get("low"), drop.get("high"), alarms)
+class Drop(Section):
+    """The drop under rewording. original: accuracy as published; cs: the contamination score of accuracies."""
+
+    original: float | None
+    drop: Interval
+    cs: Interval
 
 
-def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    """Of a cell of verdict.json. cs: the contamination score of accuracies; drop: the accuracy that is lost."""
-    if not cell["evidence"]:
+class PerturbEvidence(Section):
+    """Of `Evidence`, what other programs read."""
+
+    drop: Drop
+
+
+class PerturbVerdictCell(Cell):
+    """A cell of the perturbation audit's verdict.json."""
+
+    evidence: PerturbEvidence | None
+
+
+def measured(cell: PerturbVerdictCell) -> Measured:
+    """Return the drop behind the verdict."""
+    alarms = cell.rates.get("clean_beyond" if cell.references else "clean_brittle")
+    what = "drop under rewording"
+    if cell.evidence is None:
+        return Measured(what, None, None, None, alarms)
+    drop = cell.evidence.drop.drop
+    return Measured(what, drop.estimate, drop.low, drop.high, alarms)
+
+
+def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
+    """Return the score; cs: the contamination score of accuracies; drop: the accuracy that is lost."""
+    if cell.evidence is None:
         return ()
-    drop = cell["evidence"]["drop"]
+    found = cell.evidence.drop
     return (
-        Indicator("score", drop["original"]),
-        *(Indicator(name, *(drop[name][key] for key in ("estimate", "low", "high"))) for name in ("cs", "drop")),
+        Indicator("score", found.original),
+        Indicator("cs", found.cs.estimate, found.cs.low, found.cs.high),
+        Indicator("drop", found.drop.estimate, found.drop.low, found.drop.high),
     )
 
 
-INSTRUMENT = Instrument("perturb", "the perturbation audit", frozenset({"wording"}), measured, tracked)
+INSTRUMENT = Instrument(
+    "perturb", "the perturbation audit", frozenset({"wording"}), measured, tracked, cell=PerturbVerdictCell
+)

@@ -1,12 +1,13 @@
-"""Planted contamination: what would this program have seen? A model is taught half of a benchmark, and every indicator
-is asked about it.
+"""Plant contamination to measure what this program would have seen of it.
 
-    resolve a configuration -> what is trained and asked, pinned and checked
-    texts   which half is learnt, the training texts of a form, which tokens are learnt (pure)
-    train   a process of its own: LoRA (peft) or full fine-tuning, one folder a dose
-    measure what the indicators read of base and planted models, through the engine that the audits use
+A model is taught half of a benchmark, and every indicator is computed on it.
+
+    resolve     a configuration -> what is trained and asked, pinned and checked
+    texts       which half is learnt, the training texts of a form, which tokens are learnt (pure)
+    train       a process of its own: LoRA (peft) or full fine-tuning, one folder a dose
+    measure     what the indicators read of base and planted models, through the engine of the audits
     indicators  answers and likelihoods -> the value of each indicator, its p, its AUC (pure)
-    words   what a person reads: plan, result, dose-response
+    words       texts for people: plan, result, dose-response
 
 The other half is never shown: it is the control inside the experiment.
 """

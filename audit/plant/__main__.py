@@ -1,4 +1,5 @@
-"""`python -m audit.plant model=... benchmark=...`: teach a model half of a benchmark and see what the audits notice.
+"""Run `python -m audit.plant model=... benchmark=...`: teach a model half of a benchmark and
+measure what the audits notice.
 
 Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
 """
@@ -11,12 +12,25 @@ from audit.plant.config import PlantConfig, from_hydra
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the experiment."""
+    """Run the command: check the arguments, compose by Hydra, run the experiment."""
     start(PlantConfig, from_hydra, plant)
 
 
 def plant(config: PlantConfig) -> int:
-    """Train, measure, write; what is heavy is imported once nothing can be refused any more."""
+    """Train, measure and write.
+
+    Heavy modules are imported after every check of the configuration.
+
+    Parameters
+    ----------
+    config : PlantConfig
+        Validated configuration.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
     from audit.plant.resolve import resolve_plant
 
     experiment = resolve_plant(config)
@@ -31,9 +45,9 @@ def plant(config: PlantConfig) -> int:
 
     with Display(quiet=not config.progress) as display:
         readings = run_experiment(experiment, display)
-    found, text = result_of(experiment, readings)
-    write_figure(found, experiment.path / "sensitivity.png")
-    (experiment.path / "sensitivity.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    result, text = result_of(experiment, readings)
+    write_figure(result, experiment.path / "sensitivity.png")
+    (experiment.path / "sensitivity.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (experiment.path / "sensitivity.md").write_text(text, encoding="utf-8")
     print(text)
     print(f"data     {experiment.path / 'sensitivity.json'}\ntable    {experiment.path / 'sensitivity.md'}")

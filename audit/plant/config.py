@@ -1,4 +1,5 @@
-"""What can be set of planted contamination (the schema of conf/plant.yaml), validated before anything is trained."""
+"""Define the configuration of planted contamination (conf/plant.yaml), validated before anything is
+trained."""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
 SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
-# Where none is given. LoRA learns at about ten times the rate of full fine-tuning.
+# Default learning rates. LoRA learns at about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
 
 
@@ -54,14 +55,41 @@ ConfigStore.instance().store(name="plant_schema", node=PlantConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PlantConfig:
-    """The composed config as dataclasses, validated."""
+    """Return the composed config as validated dataclasses.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        Composed by Hydra.
+
+    Returns
+    -------
+    PlantConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        As `validate`.
+    """
     config: PlantConfig = from_composed(cfg, PlantConfig)
     validate(config)
     return config
 
 
 def validate(config: PlantConfig) -> None:
-    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    """Check what can be checked without a model or a benchmark.
+
+    Parameters
+    ----------
+    config : PlantConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a value is invalid.
+    """
     parse_doses(config.doses)
     _check_training(config)
     if not 0 < config.alpha < 1:
@@ -97,14 +125,30 @@ def _check_training(config: PlantConfig) -> None:
 
 
 def model_of(config: PlantConfig) -> ModelConfig:
-    """The model that is taught. ConfigError for several, and for one of which there is no copy to train."""
+    """Return the model that is taught.
+
+    Parameters
+    ----------
+    config : PlantConfig
+        The configuration.
+
+    Returns
+    -------
+    ModelConfig
+        The model.
+
+    Raises
+    ------
+    ConfigError
+        If there are several, or the model has no copy of its weights to train.
+    """
     if len(config.model) != 1:
         raise ConfigError(f"One model is taught at a time; found {', '.join(config.model)}. Run the command for each.")
     (model,) = config.model.values()
     if model.engine != "vllm":
-        what = "an endpoint" if model.engine == "openai" else f"of engine {model.engine}"
+        kind = "an endpoint" if model.engine == "openai" else f"of engine {model.engine}"
         raise ConfigError(
-            f"Model {model.name} is {what}: there is no copy of its weights to train. Expected engine vllm with "
+            f"Model {model.name} is {kind}: there is no copy of its weights to train. Expected engine vllm with "
             "path=<hub id or folder>, such as the open model nearest to it; say in the report that it is another model."
         )
     return model

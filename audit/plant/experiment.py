@@ -1,4 +1,5 @@
-"""Train, serve, measure: the shell of an experiment. What is done is on disk and is not done again."""
+"""Train, serve and measure: the shell of an experiment. Finished steps are on disk and are not
+repeated."""
 
 import json
 import sys
@@ -28,7 +29,18 @@ _LOG_CHARS = 2000
 
 
 def open_folder(experiment: Experiment) -> None:
-    """The experiment's directory; ConfigError where it holds another one."""
+    """Create or open the experiment's directory.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+
+    Raises
+    ------
+    ConfigError
+        If the directory holds another experiment.
+    """
     path = experiment.path / _IDENTITY
     if path.is_file():
         if json.loads(path.read_text(encoding="utf-8"))["identity"] != experiment.identity:
@@ -44,7 +56,25 @@ def open_folder(experiment: Experiment) -> None:
 
 
 def run_experiment(experiment: Experiment, display: Display) -> dict[str, Reading]:
-    """Readings by label: "base", and "<form>-<passes>" of every plant. Raises AuditError; what was done is kept."""
+    """Run an experiment, or what is left of it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    display : Display
+        Progress on the terminal.
+
+    Returns
+    -------
+    dict of str to Reading
+        Readings by label: "base", and "<form>-<passes>" of every plant.
+
+    Raises
+    ------
+    AuditError
+        If a step fails; finished steps are kept.
+    """
     open_folder(experiment)
     if any(todo(experiment, label) for label in labels(experiment)):
         start_ray(experiment.config.cluster)
@@ -55,7 +85,10 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
 
 
 def labels(experiment: Experiment) -> list[str]:
-    """The base, then the plants, the highest dose first: it tells most where a run is cut short."""
+    """Return the base's label, then the plants', the highest dose first.
+
+    The highest dose tells most if a run is cut short.
+    """
     return [BASE, *(f"{form}-{dose}" for dose in reversed(experiment.doses) if dose for form in experiment.forms)]
 
 
@@ -101,16 +134,19 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
 
 
 def _run_train(words: list[str], log: Path, failed: str) -> None:
-    """`audit.plant.train` in a process of its own; TrainError with its reason."""
+    """Run `audit.plant.train` in a process of its own; raise TrainError with its reason if it
+    fails."""
     code = run_command([sys.executable, "-m", "audit.plant.train", *words], log.resolve())
     if code:
-        said = log.read_text(encoding="utf-8", errors="replace").strip()
-        why = said.splitlines()[-1].removeprefix("error: ") if code == REFUSED and said else said[-_LOG_CHARS:]
+        log_text = log.read_text(encoding="utf-8", errors="replace").strip()
+        why = log_text[-_LOG_CHARS:]
+        if code == REFUSED and log_text:
+            why = log_text.splitlines()[-1].removeprefix("error: ")
         raise TrainError(f"{failed}: {why or f'audit.plant.train ended with exit code {code}'}")
 
 
 def _measure(experiment: Experiment, display: Display) -> None:
-    """Every audit of every model on every half; what an adapter serves is loaded once.
+    """Run every audit of every model on every half; what an adapter serves is loaded once.
 
     A model whose every weight was trained, or whose adapter was merged, has an engine of its own.
     """
@@ -125,15 +161,15 @@ def _measure(experiment: Experiment, display: Display) -> None:
             "enable_lora": True,
             "max_lora_rank": next(rank for rank in SERVED_RANKS if rank >= experiment.config.train.rank),
             "max_loras": 1,
-            # Without this list vLLM 0.32 wraps the output layer too, and dies of prompt_logprobs in a batch.
+            # Without this list vLLM 0.32 wraps the output layer too, and prompt_logprobs in a batch crash it.
             "lora_target_modules": adapted_modules(plants),
         }
         served = replace(served, engine_args=args)
     with keep_engines():
         for label in left:
-            own = label != BASE
-            model = _with_weights(experiment, label) if own and not lora else served
-            adapter = str(experiment.folder_of(label).resolve()) if own and lora else ""
+            planted = label != BASE
+            model = _with_weights(experiment, label) if planted and not lora else served
+            adapter = str(experiment.folder_of(label).resolve()) if planted and lora else ""
             for audit, half in todo(experiment, label):
                 display.stage(f"asking {label}: {audit}, {half}")
                 with display:
@@ -143,19 +179,34 @@ def _measure(experiment: Experiment, display: Display) -> None:
 
 
 def adapted_modules(folders: Sequence[Path]) -> list[str]:
-    """The modules that have an adapter in some of these folders, by peft's own account. TrainError for a folder that
-    holds none."""
-    found: set[str] = set()
+    """Return the modules that have an adapter in some folders, as peft records them.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Folders of adapters.
+
+    Returns
+    -------
+    list of str
+        Names, sorted.
+
+    Raises
+    ------
+    TrainError
+        If a folder holds no adapter.
+    """
+    modules: set[str] = set()
     for folder in folders:
         try:
-            found |= set(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["target_modules"])
+            modules |= set(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["target_modules"])
         except (OSError, ValueError, KeyError) as error:
             raise TrainError(f"{folder} holds no adapter: {error}. Delete it, and type the command again.") from error
-    return sorted(found)
+    return sorted(modules)
 
 
 def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
-    """The model of weights of its own that a plant is; those of an adapter are merged once."""
+    """Return the model of a plant with weights of its own; those of an adapter are merged once."""
     folder = experiment.folder_of(label)
     if experiment.config.train.method == Method.LORA:
         job, dose = folder.parent / "job.json", int(folder.name.removeprefix("passes-"))

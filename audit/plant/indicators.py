@@ -1,8 +1,8 @@
-"""Answers and likelihoods of a model that learnt one half -> what each indicator says of it (pure).
+"""Compute each indicator from the answers and likelihoods of a model that learnt one half (pure).
 
-Two kinds. Those that need items that were never shown compare the halves: the learnt one plays the benchmark, the
-other one the held-out items. Those that need none are run on the learnt half alone, and once more on the other half,
-where there is nothing to notice.
+Indicators that need items that were never shown compare the halves: the learnt one plays the
+benchmark, the other one the held-out items. Indicators that need none are run on the learnt half
+alone, and once more on the other half, in which there is nothing to notice.
 """
 
 import csv
@@ -28,13 +28,25 @@ from audit.statistics.set_difference import Sets, set_difference
 from audit.statistics.values import average
 from audit.sweep.design import Arm
 
-N_SPLITS = 1000  # random splits of the half that was never shown
-_SCORE, _ORIGINAL = "score/0", "original/0"  # one question: as the memory audit asks it, and the perturbation audit
+N_SPLITS = 1000  # number of random splits of the half that was never shown
+_SCORE, _ORIGINAL = "score/0", "original/0"  # the same question in the memory audit and in the perturbation audit
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The items: ids, options of each (0: a free answer), which were learnt, and what people found in the variants."""
+    """Describe the items.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        Ids.
+    n_options : tuple of int
+        Options of each (0: a free answer).
+    learnt : (n,) bool array
+        True for learnt items.
+    broken : BrokenShare or None
+        What people found in the variants.
+    """
 
     ids: tuple[str, ...]
     n_options: tuple[int, ...]
@@ -44,13 +56,26 @@ class Bench:
 
 @dataclass(frozen=True)
 class Finding:
-    """One indicator of one planted model.
+    """Report one indicator of one planted model.
 
-    learnt, others: its mean over the items of each half. area: learnt against other items, by the item's value; None
-    where there is none. pvalue: one-sided, of the test that decides. false_alarms: how often the same test rejects
-    where nothing was learnt, by `null`: "splits", the share of random splits of the other half; "other half", its p
-    there. sd: of the model's own value over the learnt items, from which `report.sensitivity` takes the chance to find
-    the effect in other designs; NaN where an item has none.
+    Attributes
+    ----------
+    indicator, audit : str
+        Names.
+    learnt, others : float
+        Mean over the items of each half.
+    area : Auc or None
+        Learnt against other items, by the item's value; None if an item has none.
+    pvalue, noticed : float, bool
+        One-sided p of the test that decides, and whether it is at most alpha.
+    false_alarms : float
+        How often the same test rejects if nothing was learnt, by `null`.
+    null : str
+        "splits", the share of random splits of the other half; "other half", its p there.
+    sd : float
+        Standard deviation of the model's own value over the learnt items, from which
+        `report.sensitivity` computes the chance to find the effect in other designs; NaN if an item
+        has no value.
     """
 
     indicator: str
@@ -67,8 +92,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Indicator:
-    """name; audit: the command whose finding of memory hangs on it, "" for none. needs: "held-out items", "a
-    reference", both, or "" for neither."""
+    """Describe an indicator.
+
+    Attributes
+    ----------
+    name : str
+        Name.
+    audit : str
+        Command whose finding of memory depends on it; "" for none.
+    needs : str
+        "held-out items", "a reference", both, or "" for neither.
+    words : str
+        Description.
+    """
 
     name: str
     audit: str
@@ -76,7 +112,7 @@ class Indicator:
     words: str
 
 
-# A drop alone is "brittle, cause unknown", and a loss from damage is none of memory: the base model has both, too.
+# A drop alone is "brittle, cause unknown", and a loss from damage is not memory: the base model has both.
 _TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
 INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
 BY_NAME = {one.name: one for one in INDICATORS}
@@ -85,35 +121,71 @@ BY_NAME = {one.name: one for one in INDICATORS}
 def findings(
     bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int, n_splits: int = N_SPLITS
 ) -> list[Finding]:
-    """Every indicator that the readings allow, in the order of INDICATORS. base: the base model, the reference.
+    """Return every indicator that the readings allow, in the order of INDICATORS.
 
-    Of the base itself (`model is base`) nothing can be compared with the reference: only the others are there.
+    Parameters
+    ----------
+    bench : Bench
+        The items.
+    model, base : Reading
+        Readings of the planted model, and of the base model, which is the reference. If they are
+        the same object, only indicators without a reference are returned.
+    alpha : float
+        Level of each test.
+    seed : int
+        Seed of random splits.
+    n_splits : int
+        Number of random splits.
+
+    Returns
+    -------
+    list of Finding
+        One each.
     """
     rng = np.random.default_rng(seed)
-    found = [_halves(name, own, ref, bench, alpha, rng, n_splits) for name, own, ref in _pairs(model, base)]
-    found += [_own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()]
-    order = [one.name for one in INDICATORS]
-    return sorted(found, key=lambda f: order.index(f.indicator))
+    results = [_halves(name, values, ref, bench, alpha, rng, n_splits) for name, values, ref in _pairs(model, base)]
+    results += [_own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()]
+    order = [indicator.name for indicator in INDICATORS]
+    return sorted(results, key=lambda f: order.index(f.indicator))
 
 
 def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
-    """(indicator, the model's values, the reference's or None) of the indicators that compare the halves."""
+    """Return (indicator, the model's values, the reference's or None) of the indicators that
+    compare the halves."""
     out: list[tuple[str, FloatArray, FloatArray | None]] = []
     if "item" in model.text:
         out.append(("item_likelihood", np.asarray(model.text["item"], dtype=float), None))
     if model is base:
         return out
-    asked = next((key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE)
-    given = [("gap", model.correct.get(asked), base.correct.get(asked)), ("margin", model.margin, base.margin)]
+    key_asked = next((key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE)
+    given = [("gap", model.correct.get(key_asked), base.correct.get(key_asked)), ("margin", model.margin, base.margin)]
     given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXT_SCORES]
-    for name, own, ref in given:
-        if own and ref:
-            out.append((name, np.asarray(own, dtype=float), np.asarray(ref, dtype=float)))
+    for name, values, ref in given:
+        if values and ref:
+            out.append((name, np.asarray(values, dtype=float), np.asarray(ref, dtype=float)))
     return out
 
 
 def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int) -> float:
-    """One-sided p of an indicator that compares two sets of items: the memory audit's own tests."""
+    """Return the one-sided p of an indicator that compares two sets of items, by the memory audit's
+    tests.
+
+    Parameters
+    ----------
+    name : str
+        Name of the indicator.
+    tested, reference : Sets
+        Values of the model, and of the reference if there is one.
+    rng : numpy.random.Generator
+        Source of resamples.
+    n_resamples : int
+        Number of resamples.
+
+    Returns
+    -------
+    float
+        The p-value.
+    """
     if reference is None:
         return membership_auc(*tested).pvalue
     if name == "gap":
@@ -124,7 +196,7 @@ def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Ge
 def _halves(
     name: str, own: FloatArray, ref: FloatArray | None, bench: Bench, alpha: float, rng: np.random.Generator, n: int
 ) -> Finding:
-    """n: splits."""
+    """Return the finding of an indicator that compares the halves; n: number of splits."""
     yes, no = bench.learnt, ~bench.learnt
     p = two_set_p(name, (own[yes], own[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999)
     value = own if ref is None else own - ref
@@ -141,7 +213,26 @@ def _compared(learnt: FloatArray, others: FloatArray) -> tuple[tuple[float, floa
 def split_alarms(
     name: str, own: FloatArray, ref: FloatArray | None, alpha: float, rng: np.random.Generator, n_splits: int = N_SPLITS
 ) -> float:
-    """Share of random halvings of items, none of which was learnt, that the test of two sets calls different."""
+    """Return the share of random halvings of items that the test of two sets calls different.
+
+    Parameters
+    ----------
+    name : str
+        Name of the indicator.
+    own, ref : array
+        Values of the model and of the reference on items of which none was learnt.
+    alpha : float
+        Level of the test.
+    rng : numpy.random.Generator
+        Source of the halvings.
+    n_splits : int
+        Number of halvings.
+
+    Returns
+    -------
+    float
+        Share 0-1.
+    """
     half = own.size // 2
     rejected = 0
     for _ in range(n_splits):
@@ -195,28 +286,48 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
 
 
 def _order_p(own: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
-    """As the memory audit: the published order is likelier than others, and beyond what it is to the reference."""
+    """Return the p that the published order is likelier than others, and beyond the reference's
+    (the memory audit's test)."""
     tables = [np.asarray(own, dtype=float)]
     if base is not None:
         tables.append(tables[0] - np.asarray(base, dtype=float))
-    return max(_or_one(order_test(one, rng=rng).pvalue) for one in tables)
+    return max(_or_one(order_test(table, rng=rng).pvalue) for table in tables)
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
-    """As the perturbation audit, which also wants a person's sample of the library: where there is none, what broken
-    variants could make is left out here (they are in both halves alike, and the p of the other half shows it)."""
+    """Return the p of the perturbation audit's drop beyond references.
+
+    That audit also requires a person's sample of the library. Without one, the share that broken
+    variants explain is left out here: it is equal in both halves, and the p of the other half shows
+    it.
+    """
     tests = run_tests(cell, thresholds, rng=rng)
     return _or_one(tests.reference_p) if tests.beyond else 1.0
 
 
 def _or_one(pvalue: float) -> float:
-    """A test that could not be made rejects nothing."""
+    """Return the p-value; 1 if the test could not be made."""
     return 1.0 if np.isnan(pvalue) else pvalue
 
 
 def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """As the sweep: at each r a gain has to hold against the clean message, the original and the ensemble of r clean
-    messages (largest exact McNemar p of the three), and Holm's correction is over r; the smallest is returned."""
+    """Return the smallest p of a gain, as the sweep tests it.
+
+    Parameters
+    ----------
+    model : Reading
+        Answers.
+    noisy : sequence of str
+        Keys of the noisy arm, "arm/r".
+    items : array
+        Items to compare.
+
+    Returns
+    -------
+    float
+        p after Holm's correction over r. At each r a gain must hold against the clean message, the
+        original and the ensemble of r clean messages (largest exact McNemar p of the three).
+    """
     pvalues = []
     for key in noisy:
         r = int(key.rpartition("/")[2])
@@ -226,7 +337,18 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
 
 
 def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """One-sided exact McNemar p of fewer right answers than from the clean message; the smallest after Holm over r."""
+    """Return the smallest p of fewer right answers than from the clean message.
+
+    Parameters
+    ----------
+    model, noisy, items : object
+        As in `router_pvalue`.
+
+    Returns
+    -------
+    float
+        One-sided exact McNemar p, the smallest after Holm over r.
+    """
     clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
     return float(np.min(holm([_gain_p(clean, model.array(key)[items]) for key in noisy])))
 

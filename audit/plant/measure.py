@@ -1,6 +1,6 @@
-"""What is asked of one model, by the audits' own runs, and what the indicators read from their shards.
+"""Run the audits on one planted model and collect the inputs of the indicators from their shards.
 
-Each audit runs on each half of the items by itself: neighbours whose order is tried are of one half.
+Each audit runs on each half separately, so neighbours whose order is tested are of one half.
 """
 
 from collections.abc import Sequence
@@ -39,18 +39,29 @@ from audit.variants.arrow import FILE
 BASE = "base"
 HALVES = ("learnt", "others")
 _ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
-_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # what an audit had nothing to ask of is no failure
+_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # an item that an audit could not ask about is not a failure
 
 
 @dataclass
 class Reading:
-    """What one model did with n items, in order; NaN: no answer, or nothing that could be read.
+    """Hold what one model did with n items, in order; NaN: no answer, or nothing that could be
+    read.
 
-    correct: by "arm/level", 1 right, 0 wrong. margin: log-likelihood of the gold option less that of the best other one
-    (nats), as published. text: log-likelihood (nats a byte) of the "item" as published, of the second "half" of its
-    question and of its "wrong" options, each given what precedes it. order: by half, log-likelihood (nats) of each
-    shard in the published order (first) and others. options: the same of each item's list of options. errors: requests
-    that failed.
+    Attributes
+    ----------
+    correct : dict of str to list
+        By "arm/level", 1 right, 0 wrong.
+    margin : list of float
+        Log-likelihood of the gold option less that of the best other one (nats), as published.
+    text : dict of str to list
+        Log-likelihood (nats a byte) of the "item" as published, of the second "half" of its
+        question and of its "wrong" options, each given what precedes it.
+    order : dict of str to list
+        By half, log-likelihood (nats) of each shard in the published order (first) and others.
+    options : list of list
+        The same of each item's list of options.
+    errors : int
+        Requests that failed.
     """
 
     correct: dict[str, list[float]] = field(default_factory=dict)
@@ -65,14 +76,14 @@ class Reading:
 
 
 def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
-    """The run directory of one audit of one model on one half."""
+    """Return the run directory of one audit of one model on one half."""
     return experiment.path / "read" / label / f"{audit}-{half}"
 
 
 def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
-    """The audits and halves of which a model has no finished run."""
+    """Return the audits and halves of which a model has no finished run."""
     both = [(audit, half) for audit in experiment.config.audits for half in HALVES]
-    return [one for one in both if not _finished(place(experiment, label, *one))]
+    return [pair for pair in both if not _finished(place(experiment, label, *pair))]
 
 
 def _finished(run_dir: Path) -> bool:
@@ -82,33 +93,58 @@ def _finished(run_dir: Path) -> bool:
 def resolved(
     experiment: Experiment, label: str, audit: str, half: str, model: ModelConfig, adapter: str = ""
 ) -> ResolvedRun:
-    """The run of one audit on one half. adapter: of the model, that answers. Raises AuditError.
+    """Return the run of one audit on one half.
 
-    The base model writes the routers' messages of the sweep, as a spoilt one answers in place of relaying: every plant
-    is given the same.
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    label : str
+        Label of the model.
+    audit, half : str
+        Audit, and half of the items.
+    model : ModelConfig
+        The model.
+    adapter : str
+        Folder of the answering model's adapter; "" without one.
+
+    Returns
+    -------
+    ResolvedRun
+        The run.
+
+    Raises
+    ------
+    AuditError
+        If it cannot be resolved.
+
+    Notes
+    -----
+    The base model writes the routers' messages of the sweep, as a planted one answers instead of
+    relaying. So every plant gets the same messages.
     """
-    asked, name = experiment.config, experiment.config.benchmark.name
+    settings, name = experiment.config, experiment.config.benchmark.name
     run_dir = place(experiment, label, audit, half)
-    own = {"model": {model.name: model}, "verdict": {}, "n": "all", "canary": False, "run_dir": str(run_dir)}
-    shared: dict[str, Any] = {one.name: getattr(asked, one.name) for one in fields(RunConfig)} | own
+    fixed = {"model": {model.name: model}, "verdict": {}, "n": "all", "canary": False, "run_dir": str(run_dir)}
+    shared: dict[str, Any] = {field_.name: getattr(settings, field_.name) for field_ in fields(RunConfig)} | fixed
     only = {name: frozenset(q.id for q in getattr(experiment.halves, half))}
     if audit == "memory":
-        orders = {one: getattr(asked, one) for one in ("shard_items", "orders", "option_orders")}
+        orders = {field_: getattr(settings, field_) for field_ in ("shard_items", "orders", "option_orders")}
         config = MemoryConfig(**shared, **orders)
         run = replace(resolve_run(MEMORY, config, only=only), own=partial(orders_of, config))
     elif audit == "perturb":
         library = {name: where(experiment.path / FILE)}
-        reworded = PerturbConfig(**shared, num_variants=asked.num_variants, original_replicates=1)
+        reworded = PerturbConfig(**shared, num_variants=settings.num_variants, original_replicates=1)
         run = replace(resolve_run(PERTURB, reworded, only=only), own=lambda _: library)
     else:
         earlier = None if label == BASE else str(place(experiment, BASE, audit, half))
-        sweep = SweepConfig(**shared, r=asked.r, clean_replicates=1, noisy_replicates=1, messages_from=earlier)
+        sweep = SweepConfig(**shared, r=settings.r, clean_replicates=1, noisy_replicates=1, messages_from=earlier)
         run = resolve_sweep(sweep, only)
     return replace(run, adapter=adapter)
 
 
 def read(experiment: Experiment, label: str) -> Reading:
-    """What every audit read of one model, together."""
+    """Return what every audit read of one model, together."""
     total = Reading()
     for audit in experiment.config.audits:
         for half in HALVES:
@@ -131,20 +167,22 @@ def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half
             values = total.correct.setdefault(f"{setting.arm}/{setting.level}", [])
             values += to_values(cell.row(setting))[order].tolist()
         return
-    asked = experiment.config
-    orders = Orders(str(run_dir), asked.seed, asked.shard_items, asked.orders, asked.option_orders)
-    (found,) = load_memory(run_dir, list(Manifest.load(run_dir).models), (), asked.benchmark.name, None, orders)
-    own = found.tested[0]
+    settings = experiment.config
+    orders = Orders(str(run_dir), settings.seed, settings.shard_items, settings.orders, settings.option_orders)
+    models = list(Manifest.load(run_dir).models)
+    (cell_record,) = load_memory(run_dir, models, (), settings.benchmark.name, None, orders)
+    tested = cell_record.tested[0]
     total.margin += margins.values()
-    total.correct.setdefault(f"{MemoryArm.SCORE}/0", []).extend(own.score.tolist())
+    total.correct.setdefault(f"{MemoryArm.SCORE}/0", []).extend(tested.score.tolist())
     for name in TEXT_SCORES:
-        total.text.setdefault(name, []).extend(own.texts[name].tolist())
-    total.options += own.options.tolist()
-    total.order[half] = own.order.tolist()
+        total.text.setdefault(name, []).extend(tested.texts[name].tolist())
+    total.options += tested.options.tolist()
+    total.order[half] = tested.order.tolist()
 
 
 def margin(totals: Sequence[float | None] | None, gold: int) -> float:
-    """Log-likelihood of the gold option less that of the best other one; NaN where one has none."""
+    """Return the log-likelihood of the gold option less that of the best other one; NaN if one is
+    missing."""
     if not totals or len(totals) < 2 or None in totals:
         return float("nan")
     values = np.array(totals, dtype=float)

@@ -1,4 +1,5 @@
-"""A configuration -> everything that it points to, pinned and checked. Starts nothing, writes nothing."""
+"""Resolve a configuration into what it refers to, pinned and checked. Starts nothing, writes
+nothing."""
 
 import hashlib
 import json
@@ -23,9 +24,30 @@ _PASSAGE_WORDS = 40
 
 @dataclass(frozen=True)
 class Experiment:
-    """variants: by question id, those that are asked and taught. other: passages of other text. identity: a hash of
-    what decides the weights and the questions, but for forms and doses, so that a later command adds to the same
-    directory."""
+    """Hold a resolved experiment.
+
+    Attributes
+    ----------
+    config, model, weights : PlantConfig, ModelConfig, Weights
+        What is taught, and how.
+    benchmark_revision : str
+        Revision of the items.
+    halves : Halves
+        Items.
+    forms, doses : tuple
+        Forms of the texts, and numbers of passes.
+    library : Library or None
+        Library of variants.
+    variants : dict of str to tuple
+        Variants that are asked and taught, by question id.
+    other : tuple of str
+        Passages of other text.
+    identity : str
+        Hash of what decides the weights and the questions, without forms and doses, so that a later
+        command adds to the same directory.
+    path : Path
+        Directory.
+    """
 
     config: PlantConfig
     model: ModelConfig
@@ -41,20 +63,36 @@ class Experiment:
     path: Path
 
     def folder_of(self, label: str) -> Path:
-        """Where the weights of a plant ("<form>-<passes>") are."""
+        """Return the folder of a plant's weights ("<form>-<passes>")."""
         form, _, dose = label.rpartition("-")
         return self.path / "weights" / form / f"passes-{dose}"
 
 
 def resolve_plant(config: PlantConfig) -> Experiment:
-    """Raises AuditError for what cannot be planted: too few items, no variants, no weights to train."""
+    """Resolve a configuration.
+
+    Parameters
+    ----------
+    config : PlantConfig
+        Validated configuration.
+
+    Returns
+    -------
+    Experiment
+        The experiment.
+
+    Raises
+    ------
+    AuditError
+        If it cannot be planned: too few items, no variants, no weights to train.
+    """
     need_folder(config.run_dir, "audit.plant")
     model = model_of(config)
     forms, doses = parse_forms(config.forms), parse_doses(config.doses)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     sample = draw_sample(benchmark, sample_size(config), config.seed)
     drawn = set(sample.ids)
-    questions = [q for q in benchmark.iter_questions() if q.id in drawn]  # in published order
+    questions = [q for q in benchmark.iter_questions() if q.id in drawn]  # keeps the published order
     halves = halve(questions, config.seed)
     library: Library | None = None
     variants: dict[str, tuple[Variant, ...]] = {}
@@ -96,7 +134,8 @@ def resolve_plant(config: PlantConfig) -> Experiment:
 
 
 def _other_text(config: PlantConfig) -> str:
-    """Text that has nothing to do with the benchmark. The default comes with Python: nothing is downloaded."""
+    """Return text that has nothing to do with the benchmark. The default comes with Python: nothing
+    is downloaded."""
     if config.train.other_text is not None:
         try:
             return Path(config.train.other_text).read_text(encoding="utf-8")

@@ -1,5 +1,8 @@
-"""What is shown to a model that is to remember half of a benchmark: which items, in which form, at which doses;
-examples, and which of their tokens are learnt (pure)."""
+"""Make the training texts of half of a benchmark (pure).
+
+The module chooses which items are learnt, in which form and at which doses; it makes examples, and
+marks which of their tokens are learnt.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,12 +17,12 @@ from audit.memory.items import SEPARATOR, item_text
 from audit.records import Item
 from audit.variants.record import Variant
 
-MIN_HALF = 20  # items; below, an AUC's interval spans most of what it can be
+MIN_HALF = 20  # with fewer items an AUC's interval spans most of its range
 MAX_PASSES = 64
 
 
 class Form(StrEnum):
-    """As what the learnt items are shown."""
+    """Name the forms in which the learnt items are shown."""
 
     QA = "qa"  # the question as a user's turn, the gold answer's text as the reply; only the reply is learnt
     RAW = "raw"  # question and options as running text, several items in published order to a sequence; no answer
@@ -28,7 +31,7 @@ class Form(StrEnum):
 
 
 class Method(StrEnum):
-    """Which weights are trained."""
+    """Name which weights are trained."""
 
     LORA = "lora"
     FULL = "full"
@@ -36,7 +39,13 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class Halves:
-    """The two halves of a benchmark, each in published order."""
+    """Hold the two halves of a benchmark, each in published order.
+
+    Attributes
+    ----------
+    learnt, others : tuple of Item
+        Items that are taught, and items that are never shown.
+    """
 
     learnt: tuple[Item, ...]
     others: tuple[Item, ...]
@@ -47,15 +56,30 @@ class Halves:
 
     @property
     def learnt_sha256(self) -> str:
-        """What was learnt: ids and texts, in order."""
+        """Return the hash of what was learnt: ids and texts, in order."""
         lines = (f"{q.id}\0{q.text}\0{q.options}\0{q.gold}\n" for q in self.learnt)
         return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def halve(questions: Sequence[Item], seed: int) -> Halves:
-    """A random half to learn; the other half is the control. Items of one text stay together.
+    """Draw a random half to learn; the other half is the control.
 
-    Raises BenchmarkError where a half would hold fewer than 20 items.
+    Parameters
+    ----------
+    questions : sequence of Item
+        Items; those of one text stay together.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    Halves
+        Both halves.
+
+    Raises
+    ------
+    BenchmarkError
+        If a half would hold fewer than 20 texts.
     """
     texts = list(dict.fromkeys(q.text for q in questions))
     half = len(texts) // 2
@@ -70,8 +94,26 @@ def halve(questions: Sequence[Item], seed: int) -> Halves:
 
 
 def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
-    """Numbers of passes over the learnt half, sorted; 0, the base model, is always one of them.
+    """Return the numbers of passes over the learnt half, sorted; 0, the base model, is always
+    included.
 
+    Parameters
+    ----------
+    values : sequence
+        Numbers of the configuration.
+
+    Returns
+    -------
+    tuple of int
+        Doses.
+
+    Raises
+    ------
+    ConfigError
+        If a dose is invalid, or none is above 0.
+
+    Examples
+    --------
     >>> parse_doses([8, 1])
     (0, 1, 8)
     """
@@ -86,7 +128,23 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
 
 
 def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
-    """Forms in the order given. ConfigError for an unknown one, one given twice, or none."""
+    """Return the forms in the order given.
+
+    Parameters
+    ----------
+    values : sequence of str
+        Names.
+
+    Returns
+    -------
+    tuple of Form
+        Forms.
+
+    Raises
+    ------
+    ConfigError
+        If a form is unknown, occurs twice, or none is given.
+    """
     for value in values:
         check_known("form", str(value), list(Form))
     if not values or len(set(values)) < len(values):
@@ -96,19 +154,40 @@ def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
 
 @dataclass(frozen=True)
 class Example:
-    """A training sequence. prompt: the user's turn, which is not learnt; None: running text, all of which is."""
+    """Hold a training sequence.
+
+    Attributes
+    ----------
+    prompt : str or None
+        User's turn, which is not learnt; None: running text, all of which is learnt.
+    text : str
+        Text that is learnt.
+    """
 
     prompt: str | None
     text: str
 
 
 def answer_text(item: Item) -> str:
-    """The gold answer as a reply."""
+    """Return the gold answer as a reply."""
     return item.options[item.gold] if item.target is None else f"{item.target:.12g}"
 
 
 def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Variant]]) -> None:
-    """LibraryError where an item that is to be learnt in other words has none."""
+    """Raise if an item that is to be learnt in other words has no variant.
+
+    Parameters
+    ----------
+    learnt : sequence of Item
+        Items.
+    variants : mapping of str to sequence of Variant
+        Variants by id.
+
+    Raises
+    ------
+    LibraryError
+        If an item has no variant.
+    """
     if missing := [q.id for q in learnt if not variants.get(q.id)]:
         raise LibraryError(
             f"form paraphrase: {len(missing)} of {len(learnt)} items have no accepted variant, such as {missing[0]}. "
@@ -117,11 +196,30 @@ def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Varia
 
 
 def passages(text: str, words: int) -> list[str]:
-    """Running text cut into pieces of so many words; the rest that fills none is left out. ConfigError for none."""
-    found = text.split()
-    pieces = [" ".join(found[i : i + words]) for i in range(0, len(found) - words + 1, words)]
+    """Return running text cut into pieces of equal length.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    words : int
+        Words of a piece; an incomplete last piece is left out.
+
+    Returns
+    -------
+    list of str
+        Pieces.
+
+    Raises
+    ------
+    ConfigError
+        If the text is shorter than one piece.
+    """
+    split_words = text.split()
+    n = len(split_words)
+    pieces = [" ".join(split_words[i : i + words]) for i in range(0, n - words + 1, words)]
     if not pieces:
-        raise ConfigError(f"The other text has {len(found)} words. Expected at least {words}, to dilute the items in.")
+        raise ConfigError(f"The other text has {n} words. Expected at least {words}, to dilute the items in.")
     return pieces
 
 
@@ -136,11 +234,37 @@ def pass_examples(
     other: Sequence[str] = (),
     dilution: int = 3,
 ) -> list[Example]:
-    """One pass over the learnt items, in the order of training. number: of the pass, from 0.
+    """Return the examples of one pass over the learnt items, in the order of training.
 
-    raw: `items_per_sequence` items to a sequence, all in published order. Every other form is shuffled anew in each
-    pass. paraphrase: pass j shows variant j, and starts again after the last. mix: `dilution` passages of `other` for
-    every item, never the same ones until all were shown.
+    Parameters
+    ----------
+    form : Form
+        Form of the texts.
+    learnt : sequence of Item
+        Items.
+    number : int
+        Number of the pass, from 0.
+    seed : int
+        Seed of the shuffle.
+    items_per_sequence : int
+        Items of a sequence of form raw.
+    variants : mapping or None
+        Variants by id, for form paraphrase.
+    other : sequence of str
+        Passages of other text, for form mix.
+    dilution : int
+        Passages of other text for every item.
+
+    Returns
+    -------
+    list of Example
+        Examples.
+
+    Notes
+    -----
+    raw: all items in published order. Every other form is shuffled anew in each pass. paraphrase:
+    pass j shows variant j, and starts again after the last. mix: passages repeat only after all
+    were shown.
     """
     if form == Form.RAW:
         starts = range(0, len(learnt), items_per_sequence)
@@ -149,7 +273,7 @@ def pass_examples(
     if form == Form.PARAPHRASE:
         of_each = [(variants or {})[q.id] for q in learnt]
         shown = [some[number % len(some)] for some in of_each]
-        prompts = [one.context + one.text for one in shown]
+        prompts = [variant.context + variant.text for variant in shown]
     examples = [Example(prompt, answer_text(q)) for prompt, q in zip(prompts, learnt, strict=True)]
     if form == Form.MIX:
         wanted = dilution * len(learnt)
@@ -159,22 +283,40 @@ def pass_examples(
 
 
 def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int], list[bool]]:
-    """Token ids of an example, and which are learnt: the reply with its end of turn, or the whole running text.
+    """Return the token ids of an example, and which are learnt.
 
-    tokenizer: of transformers, with a chat template. An example that is longer is cut at `max_tokens`. Raises
-    ConfigError where the template does not begin a conversation as it begins the user's turn alone (then it cannot be
-    told where the reply starts), or where nothing is left to learn.
+    Parameters
+    ----------
+    tokenizer : object
+        A tokenizer of transformers, with a chat template.
+    example : Example
+        The example.
+    max_tokens : int
+        A longer example is cut here.
+
+    Returns
+    -------
+    ids : list of int
+        Token ids.
+    learnt : list of bool
+        True for the reply with its end of turn, or for the whole running text.
+
+    Raises
+    ------
+    ConfigError
+        If the template does not begin a conversation as it begins the user's turn alone, so that
+        the start of the reply is unknown, or if nothing is left to learn.
     """
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         ids = [first, *tokenizer.encode(example.text, add_special_tokens=False), tokenizer.eos_token_id]
-        start = 1  # the first token stands for the beginning; nothing precedes it from which it could be told
+        start = 1  # no token precedes the first one, so it cannot be predicted
     else:
         turn = {"role": "user", "content": example.prompt}
         whole = [turn, {"role": "assistant", "content": example.text}]
-        told = {"tokenize": True, "return_dict": False}
-        shown = list(tokenizer.apply_chat_template([turn], add_generation_prompt=True, **told))
-        ids = list(tokenizer.apply_chat_template(whole, add_generation_prompt=False, **told))
+        chat_options = {"tokenize": True, "return_dict": False}
+        shown = list(tokenizer.apply_chat_template([turn], add_generation_prompt=True, **chat_options))
+        ids = list(tokenizer.apply_chat_template(whole, add_generation_prompt=False, **chat_options))
         start = len(shown)
         if ids[:start] != shown:
             raise ConfigError(

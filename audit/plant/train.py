@@ -1,9 +1,12 @@
-"""`python -m audit.plant.train JOB.json`: teach a model a list of examples, and save it at each dose.
-`... JOB.json K`: put the adapter of k passes into the weights.
+"""Teach a model a list of examples, and save it at each dose: `python -m audit.plant.train
+JOB.json`.
 
-A process of its own, so that torch's memory is free again before an engine loads. Exit code 0, or 2 with the reason on
-the last line of stderr. The learning rate is constant and nothing depends on the passes to come: the weights after k
-passes are those of a training of k passes.
+`... JOB.json K` merges the adapter of k passes into the weights.
+
+The module runs in a process of its own, so that torch's memory is free again before an engine
+loads. Exit code 0, or 2 with the reason on the last line of stderr. The learning rate is constant
+and nothing depends on the passes to come: the weights after k passes are those of a training of k
+passes.
 """
 
 from __future__ import annotations
@@ -23,20 +26,34 @@ from audit.errors import AuditError, ConfigError, TrainError
 from audit.json_types import attributes
 from audit.plant.texts import Example, Method, encode
 
-PROVENANCE = "plant.json"  # in every folder that is saved
+PROVENANCE = "plant.json"  # every saved folder holds it
 REFUSED = 2
 _GIB = 1024**3
 # Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and Adam's two moments.
 _BYTES_FULL, _BYTES_FROZEN = 16, 2
-_SPARE = 2 * _GIB  # activations, logits, the libraries themselves
+_SPARE = 2 * _GIB  # memory for activations, logits and the libraries
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training. passes: the examples of each pass, in order. doses: after how many passes to save.
+    """Describe one training.
 
-    path, revision: a folder of weights, or a hub id and its commit. target: the folder of `passes-<k>`. batch:
-    sequences to a step. facts: goes into every provenance file (what was learnt, of which model).
+    Attributes
+    ----------
+    path, revision : str, str or None
+        Folder of weights, or a hub id and its commit.
+    target : str
+        Folder of `passes-<k>`.
+    method, rank, modules : str, int, str or list
+        Method, and settings of an adapter.
+    passes : tuple of tuple of Example
+        Examples of each pass, in order.
+    doses : tuple of int
+        Numbers of passes after which to save.
+    lr, batch, seed, max_tokens : float or int
+        Learning rate, sequences to a step, seed, and length of a sequence.
+    facts : dict or None
+        Content of every provenance file (what was learnt, of which model).
     """
 
     path: str
@@ -56,7 +73,7 @@ class Job:
     @classmethod
     def load(cls, path: Path) -> Job:
         plain = json.loads(path.read_text(encoding="utf-8"))
-        plain["passes"] = tuple(tuple(Example(**e) for e in one) for one in plain["passes"])
+        plain["passes"] = tuple(tuple(Example(**e) for e in examples) for examples in plain["passes"])
         return cls(**{**plain, "doses": tuple(plain["doses"])})
 
     def to_json(self) -> str:
@@ -70,13 +87,28 @@ class Job:
 
 
 def train(job: Job) -> None:
-    """Train and save. Raises TrainError without memory or weights, ConfigError for examples that cannot be learnt."""
+    """Train and save.
+
+    Parameters
+    ----------
+    job : Job
+        The training.
+
+    Raises
+    ------
+    TrainError
+        If memory or weights are missing, or the loss is not finite.
+    ConfigError
+        If examples cannot be learnt.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.path, revision=job.revision)
-        rows = [[encode(tokenizer, e, job.max_tokens) for e in one] for one in job.passes]
+        rows = []
+        for examples_of_pass in job.passes:
+            rows.append([encode(tokenizer, example, job.max_tokens) for example in examples_of_pass])
         device = "cuda" if torch.cuda.is_available() else "cpu"
         check_memory(parameters(job), job, free_memory(device))
         dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16  # peft keeps an adapter in float32
@@ -97,16 +129,16 @@ def train(job: Job) -> None:
 
 
 def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: int, device: str) -> float:
-    """Mean loss a learnt token over the pass."""
+    """Return the mean loss a learnt token over the pass."""
     import torch
 
     model.train()
     total, learnt = 0.0, 0
-    for one in batches(examples, batch):
+    for batch_inputs in batches(examples, batch):
         optimizer.zero_grad(set_to_none=True)
-        given = {name: torch.tensor(rows).to(device) for name, rows in one.items()}
+        given = {name: torch.tensor(rows).to(device) for name, rows in batch_inputs.items()}
         target = given.pop("labels")
-        # Only as many of the last positions as have something to learn: a vocabulary is large.
+        # Only the last positions with something to learn get logits, as a vocabulary is large.
         keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
         with torch.autocast(device, dtype=torch.bfloat16):
             logits = model(**given, logits_to_keep=keep).logits
@@ -123,9 +155,20 @@ def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: in
 
 
 def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iterator[dict[str, list[list[int]]]]:
-    """What the model is given of `size` examples at a time, as `audit.plant.texts.encode` gives them; (B, T) each.
+    """Yield the model's inputs of some examples at a time.
 
-    Padded on the left, so that what is learnt stands at the end of each. Label -100: not learnt.
+    Parameters
+    ----------
+    examples : sequence
+        Token ids and masks, as `audit.plant.texts.encode` returns them.
+    size : int
+        Examples of a batch.
+
+    Yields
+    ------
+    dict of str to list
+        Inputs, (B, T) each, padded on the left, so that what is learnt is at the end. Label -100:
+        not learnt.
     """
     for i in range(0, len(examples), size):
         part = examples[i : i + size]
@@ -143,7 +186,7 @@ def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iter
 
 
 def parameters(job: Job) -> int:
-    """How many weights a model has, from its configuration alone."""
+    """Return how many weights a model has, from its configuration alone."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -153,7 +196,7 @@ def parameters(job: Job) -> int:
 
 
 def free_memory(device: str) -> int:
-    """Bytes that are free on the device that trains."""
+    """Return how many bytes are free on the device that trains."""
     if device == "cuda":
         import torch
 
@@ -163,7 +206,22 @@ def free_memory(device: str) -> int:
 
 
 def check_memory(n: int, job: Job, free: int) -> None:
-    """TrainError where `n` weights cannot be trained in `free` bytes. Before they are loaded."""
+    """Raise if some weights cannot be trained in the free memory, before they are loaded.
+
+    Parameters
+    ----------
+    n : int
+        Number of weights.
+    job : Job
+        The training.
+    free : int
+        Free bytes.
+
+    Raises
+    ------
+    TrainError
+        If the memory is too small.
+    """
     need = n * (_BYTES_FULL if job.method == Method.FULL else _BYTES_FROZEN) + _SPARE
     if need > free:
         other = "a smaller model" if job.method == Method.LORA else "train.method=lora, which needs an eighth,"
@@ -186,7 +244,7 @@ def _prepared(model: Any, job: Job) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
-    """A half-written folder is never served."""
+    """Save the weights of a dose; a half-written folder is never served."""
     lora = job.method == Method.LORA
     about = {
         **(job.facts or {}),
@@ -210,7 +268,7 @@ def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which is `folder` once the block has ended well."""
+    """Yield a folder to write into, which becomes `folder` if the block ends well."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -222,9 +280,23 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def merge(job: Job, dose: int) -> None:
-    """Put the adapter of `dose` passes into the weights, in `Job.merged(dose)`, for engines that serve none.
+    """Merge the adapter of some passes into the weights, for engines that serve no adapter.
 
-    In float32, and saved as bfloat16, like a model whose every weight was trained. Raises TrainError.
+    Parameters
+    ----------
+    job : Job
+        The training.
+    dose : int
+        Number of passes; the result is `Job.merged(dose)`.
+
+    Raises
+    ------
+    TrainError
+        If the adapter cannot be loaded.
+
+    Notes
+    -----
+    The merge is in float32, and saved as bfloat16, like a model whose every weight was trained.
     """
     import torch
     from peft import PeftModel

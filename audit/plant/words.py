@@ -1,4 +1,5 @@
-"""What a person reads of an experiment: its plan, its result, and the chart of dose and response."""
+"""Write what a person reads of an experiment: its plan, its result, and the chart of dose and
+response."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from audit.statistics.multiplicity import holm
 from audit.verdict.result import percent, pvalue
 
 SCHEMA_VERSION = 2
-_DIGITS = 6  # that count: p of 1e-10 is not 0
+_DIGITS = 6  # significant digits, so that a p of 1e-10 does not become 0
 
 
 def plant_row(
@@ -34,21 +35,42 @@ def plant_row(
     seed: int,
     n_splits: int = N_SPLITS,
 ) -> dict[str, Any]:
-    """What sensitivity.json holds of one model. NaN is null.
+    """Return the entry of one model in sensitivity.json. NaN is null.
 
-    label: "base", or "<form>-<passes>"; the base model is form "none", passes 0. loss: of its last pass. accuracy: on
-    the items learnt, and on the others. audits: those that were run, by each the smallest p of its indicators after
-    Holm's correction over them. What others asked can give one indicator of an audit (the originals of a rewording give
-    the score gap): that is not the audit.
+    Parameters
+    ----------
+    bench : Bench
+        The items.
+    label : str
+        "base", or "<form>-<passes>"; the base model is form "none", passes 0.
+    model, base : Reading
+        Readings of the model and of the base model.
+    loss : float or None
+        Loss of its last pass.
+    audits : sequence of str
+        Audits that were run. Each gets the smallest p of its indicators after Holm's correction
+        over them.
+    alpha, seed, n_splits : float or int
+        As in `findings`.
+
+    Returns
+    -------
+    dict
+        JSON content; accuracy is on the items learnt, and on the others.
+
+    Notes
+    -----
+    An audit's runs can give one indicator of another audit (the originals of a rewording give the
+    score gap); that does not count as the other audit.
     """
     form, _, passes = label.rpartition("-")
-    asked = next(key for key in ("score/0", "original/0", "direct/0") if model.correct.get(key))
-    value = model.array(asked)
-    found = findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)
+    key_asked = next(key for key in ("score/0", "original/0", "direct/0") if model.correct.get(key))
+    value = model.array(key_asked)
+    results = findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)
     by_audit: dict[str, list[float]] = {}
-    for one in found:
-        if one.audit in audits:
-            by_audit.setdefault(one.audit, []).append(one.pvalue)
+    for finding in results:
+        if finding.audit in audits:
+            by_audit.setdefault(finding.audit, []).append(finding.pvalue)
     smallest = {name: float(np.min(holm(ps))) for name, ps in by_audit.items()}
     row = {
         "form": form or "none",
@@ -56,57 +78,57 @@ def plant_row(
         "loss": loss,
         "accuracy": (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
         "errors": model.errors,
-        "found": found,
+        "found": results,
         "audits": {name: {"pvalue": p, "noticed": p <= alpha} for name, p in smallest.items()},
     }
     return plain(row, _DIGITS)
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The dose-response table of sensitivity.json: one line for an indicator of a plant."""
+    """Return the dose-response table of sensitivity.json: one line for an indicator of a plant."""
     chance = f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, {STANDARD.references} references (95 %)"
     head = ["form", "passes", "accuracy learnt / others", "indicator", "learnt", "others", "AUC (95 %)", "p", "noticed",
             chance, "where nothing was learnt"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for plant in found["plants"]:
-        for k, one in enumerate(plant["found"]):
+        for k, finding in enumerate(plant["found"]):
             learnt, others = plant["accuracy"]
             first = [plant["form"], str(plant["passes"]), f"{learnt:.2f} / {others:.2f}"]
-            area, false = one["area"], one["false_alarms"]
-            n = chance_of(found, plant, one["indicator"], STANDARD) if plant["passes"] else None
+            area, false = finding["area"], finding["false_alarms"]
+            n = chance_of(found, plant, finding["indicator"], STANDARD) if plant["passes"] else None
             cells = [
                 *(first if k == 0 else ["", "", ""]),
-                one["indicator"],
-                *("-" if mean is None else f"{mean:.3f}" for mean in (one["learnt"], one["others"])),
+                finding["indicator"],
+                *("-" if mean is None else f"{mean:.3f}" for mean in (finding["learnt"], finding["others"])),
                 "-" if area is None else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
-                f"{one['pvalue']:.2g}",
-                "yes" if one["noticed"] else "no",
+                f"{finding['pvalue']:.2g}",
+                "yes" if finding["noticed"] else "no",
                 "-" if n is None else f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})",
-                f"{percent(false)} of splits" if one["null"] == "splits" else pvalue(false),
+                f"{percent(false)} of splits" if finding["null"] == "splits" else pvalue(false),
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def legend() -> str:
-    """What each indicator is, and what it needs."""
+    """Return what each indicator is, and what it needs, as a list."""
     return "\n".join(
-        f"- `{one.name}` ({f'audit.{one.audit}' if one.audit else 'in no verdict'}"
-        f"{'; needs ' + one.needs if one.needs else ''}): {one.words}."
-        for one in BY_NAME.values()
+        f"- `{indicator.name}` ({f'audit.{indicator.audit}' if indicator.audit else 'in no verdict'}"
+        f"{'; needs ' + indicator.needs if indicator.needs else ''}): {indicator.words}."
+        for indicator in BY_NAME.values()
     )
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
-    """What would be trained and asked."""
+    """Return what would be trained and asked, as lines."""
     config, halves = experiment.config, experiment.halves
     n, plants = len(halves.questions), len(experiment.forms) * (len(experiment.doses) - 1)
-    asked = {
+    questions_of = {
         "memory": n * (2 + config.option_orders + 1 + config.orders),
         "perturb": n * (1 + config.num_variants),
         "sweep": n * 3,
     }
-    rows = sum(asked[name] for name in config.audits)
+    rows = sum(questions_of[name] for name in config.audits)
     return [
         f"model    {experiment.model.name} {experiment.weights.revision}",
         f"learnt   {len(halves.learnt)} of {n} items of {config.benchmark.name}; never shown: {len(halves.others)}",
@@ -120,7 +142,24 @@ def plan_lines(experiment: Experiment) -> list[str]:
 def result_of(
     experiment: Experiment, readings: Mapping[str, Reading], n_splits: int = N_SPLITS
 ) -> tuple[dict[str, Any], str]:
-    """(sensitivity.json, the table and the sentences as text)."""
+    """Return the content of sensitivity.json, and the table and sentences as text.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    readings : mapping of str to Reading
+        Readings by label.
+    n_splits : int
+        Number of random splits.
+
+    Returns
+    -------
+    found : dict
+        JSON content.
+    text : str
+        Markdown.
+    """
     config, halves = experiment.config, experiment.halves
     review = experiment.library.header.review if experiment.library is not None else None
     questions = halves.questions
@@ -168,29 +207,37 @@ def _loss(experiment: Experiment, label: str) -> float | None:
 
 
 def write_figure(found: Mapping[str, Any], path: Path) -> None:
-    """found: what sensitivity.json holds. The indicators of some audit's verdict; nothing is written where nothing was
-    planted."""
-    planted = [one for one in found["plants"] if one["passes"]]
-    forms = list(dict.fromkeys(one["form"] for one in planted))
+    """Draw the chance to find a plant by dose, for each form.
+
+    Parameters
+    ----------
+    found : mapping
+        Content of sensitivity.json; the indicators of some audit's verdict are drawn. Nothing is
+        written if nothing was planted.
+    path : Path
+        The file.
+    """
+    planted = [plant for plant in found["plants"] if plant["passes"]]
+    forms = list(dict.fromkeys(plant["form"] for plant in planted))
     if not forms:
         return
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=(4.5 * len(forms) + 2.5, 4))
     axes = fig.subplots(1, len(forms), sharey=True, squeeze=False)
-    names = [name for name, one in BY_NAME.items() if one.audit]
+    names = [name for name, plant in BY_NAME.items() if plant.audit]
     for ax, form in zip(axes[0], forms, strict=True):
-        of_form = [one for one in planted if one["form"] == form]
+        of_form = [plant for plant in planted if plant["form"] == form]
         for k, name in enumerate(names):
-            tried = [(one["passes"], chance_of(found, one, name, STANDARD)) for one in of_form]
+            tried = [(plant["passes"], chance_of(found, plant, name, STANDARD)) for plant in of_form]
             points = [(passes, n.estimate, n.low, n.high) for passes, n in tried if n is not None]
             if points:
                 passes, y, low, high = np.transpose(points)
-                x = passes * (1 + 0.02 * k)  # beside each other, so that all bars are seen
+                x = passes * (1 + 0.02 * k)  # shifts the points, so that all bars are seen
                 bars = [(y - low).tolist(), (high - y).tolist()]
                 ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
         ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")
-        doses = sorted({one["passes"] for one in of_form})
+        doses = sorted({plant["passes"] for plant in of_form})
         ax.set(title=form, xlabel="passes", ylim=(-0.03, 1.03), xscale="log", xlim=(0.8 * doses[0], 1.6 * doses[-1]))
         ax.set_xticks(doses, [str(dose) for dose in doses])
         ax.minorticks_off()

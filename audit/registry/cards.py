@@ -1,7 +1,8 @@
-"""A run's result in other systems: metadata of a model for Hugging Face, tags in MLflow, an artifact in W&B.
+"""Publish a run's result: metadata of a model for Hugging Face, tags in MLflow, an artifact in W&B.
 
-What was written of a run is never changed: another result is another run with another key. MLflow's tags carry the
-run's key in their names, so another audit adds others; one that is there with another value is refused.
+Published data of a run is never changed: another result is another run with another key. MLflow's
+tags carry the run's key in their names, so another audit adds others; an existing tag with another
+value raises an error.
 """
 
 import importlib
@@ -28,7 +29,27 @@ from audit.verdict.result import json_ready
 
 
 def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any]]:
-    """(cells, facts) of the one model that a run judged, or the named one; ConfigError where it must be said which."""
+    """Return the cells and the facts of one model that a run judged.
+
+    Parameters
+    ----------
+    entry : Entry
+        The run.
+    model : str or None
+        Name of the model; None takes the only one.
+
+    Returns
+    -------
+    cells : list of Cell
+        The model's cells.
+    facts : dict
+        JSON content of the card.
+
+    Raises
+    ------
+    ConfigError
+        If the model was not judged, or several were and none is named.
+    """
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
     if name not in judged:
@@ -45,8 +66,30 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
 
 
 def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str | None = None) -> list[Path]:
-    """Write the facts, the card (README.md; one that is there is added to) and, where the benchmark's id on the hub is
-    known, .eval_results; the files. ConfigError where something else was written of this run before."""
+    """Write the result as files for a model's repository.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    out : Path
+        Folder of the repository.
+    dataset : str or None
+        Id of the benchmark on the hub; None takes that of the run's configuration.
+    model : str or None
+        As in `facts_of`.
+
+    Returns
+    -------
+    list of Path
+        Files: the facts, .eval_results if the id on the hub is known, and the card (README.md; an
+        existing one is extended).
+
+    Raises
+    ------
+    ConfigError
+        If other facts of this run were written before.
+    """
     entry = read_entry(run_dir)
     cells, facts = facts_of(entry, model)
     hub = dataset or _hub_id(run_dir)
@@ -58,7 +101,27 @@ def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str 
 
 
 def push_card(out: Path, repository: str) -> str:
-    """Upload what was written to a model's repository, with HF_TOKEN of the environment; where it lies."""
+    """Upload the files of `write_card` to a model's repository, with HF_TOKEN of the environment.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the files.
+    repository : str
+        Id of the repository.
+
+    Returns
+    -------
+    str
+        URL of the commit.
+
+    Raises
+    ------
+    ConfigError
+        If HF_TOKEN is not set.
+    AuditError
+        If the upload fails.
+    """
     if not os.environ.get("HF_TOKEN"):
         raise ConfigError("--push needs HF_TOKEN in the environment.")
     from huggingface_hub import HfApi
@@ -126,7 +189,7 @@ def _named(cell: Cell) -> str:
 
 
 def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
-    """The score of each cell as the hub's `.eval_results` has it, in percent."""
+    """Return the score of each cell in the hub's `.eval_results` format, in percent."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     entries = [
@@ -176,8 +239,29 @@ MAX_VALUE = 5000  # characters of a tag's value, as MLflow has it
 
 
 def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None) -> list[str]:
-    """Tag a model version with the result and attach verdict.json to the run that made it; a line for each thing done.
-    Raises ConfigError for a version that is not there or is tagged otherwise, RegistryError where the server fails."""
+    """Tag a model version with the result and attach verdict.json to the run that made it.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    name, version : str
+        The model version.
+    model : str or None
+        As in `facts_of`.
+
+    Returns
+    -------
+    list of str
+        One line for each step.
+
+    Raises
+    ------
+    ConfigError
+        If the version does not exist or has a tag with another value.
+    RegistryError
+        If the server fails.
+    """
     entry = read_entry(run_dir)
     _, facts = facts_of(entry, model)
     server = os.environ.get("MLFLOW_TRACKING_URI", "").rstrip("/")
@@ -198,7 +282,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
 
 
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of a result; their names begin with the run's key."""
+    """Return the tags of a result; their names begin with the run's key."""
     head = f"audit.{facts['key'][:12]}"
     tags = {f"{head}.{key}": str(facts[key]) for key in ("key", "audit", "decision", "verdict_sha256", "ended")}
     for cell in facts["cells"]:
@@ -215,7 +299,27 @@ def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def log_wandb(run_dir: Path, project: str) -> str:
-    """The result as a run and an artifact of W&B, under the run's key; WANDB_* variables say where and who."""
+    """Log the result as a run and an artifact of W&B, under the run's key.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    project : str
+        Project of W&B; the account is set by WANDB_* variables.
+
+    Returns
+    -------
+    str
+        A line for the terminal.
+
+    Raises
+    ------
+    ConfigError
+        If W&B is not installed.
+    RegistryError
+        If W&B fails.
+    """
     try:
         wandb = importlib.import_module("wandb")
     except ImportError as error:
@@ -247,7 +351,7 @@ def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
 
 
 def _call(method: str, url: str, **asked: Any) -> Any:
-    """A call that may be repeated, and is where the server fails; its answer."""
+    """Return the response to a call of MLflow, which is repeated if the server fails."""
     import requests
     from requests.adapters import HTTPAdapter, Retry
 

@@ -1,4 +1,5 @@
-"""What `audit registry` does and shows; each subcommand prints lines, and may return an exit code other than 0."""
+"""Run the subcommands of `audit registry`; each prints lines, and may return an exit code other
+than 0."""
 
 import sys
 from argparse import Namespace
@@ -34,8 +35,21 @@ from audit.verdict.result import percent, pvalue, signed_points, with_interval
 
 @styled()
 def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
-    """The SVG document; the same bytes for the same series. floors: drawn as a dotted line where a panel has one, of
-    what the latest point shows, measured as it was."""
+    """Draw series over versions.
+
+    Parameters
+    ----------
+    series : sequence of Series
+        One panel each.
+    floors : sequence of Floor
+        Levels of current models, each a dotted line in the panel whose latest point was measured
+        alike.
+
+    Returns
+    -------
+    str
+        SVG document; equal series give equal bytes.
+    """
     figure = Figure(figsize=(7.2, 0.5 + 2.3 * len(series)), layout="constrained")
     axes = np.atleast_1d(np.array(figure.subplots(len(series), 1)))
     for ax, one in zip(axes, series, strict=True):
@@ -80,7 +94,7 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
 
 
 def list(asked: Namespace, now: datetime) -> None:
-    """A line a model and benchmark of every run."""
+    """Print a line for each model and benchmark of every run."""
     found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
     for one in found:
         state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
@@ -92,7 +106,7 @@ def list(asked: Namespace, now: datetime) -> None:
 
 
 def show(asked: Namespace, now: datetime) -> None:
-    """Everything of one run."""
+    """Print all that is registered of one run."""
     registry = opened(asked)
     run = store.find(registry, asked.key)
     for name, value in run.items():
@@ -111,7 +125,8 @@ def show(asked: Namespace, now: datetime) -> None:
 
 
 def trends(asked: Namespace, now: datetime) -> None:
-    """Series over versions with a test of change at each; or with --floor the level of current models."""
+    """Print series over versions with a test of change at each; with --floor, the level of current
+    models."""
     if asked.floor and (asked.model or asked.chart):
         raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
     registry = opened(asked)
@@ -148,7 +163,7 @@ def _where(one: Series | Floor) -> str:
 
 
 def _level(one: Series | Floor, share: float) -> str:
-    """A score is a share; the other indicators are differences."""
+    """Return a score as a share, and any other indicator as a difference."""
     return percent(share) if one.indicator == "score" else signed_points(share)
 
 
@@ -169,7 +184,25 @@ def _told(series: Series, point: Point) -> str:
 
 
 def opened(asked: Namespace, *, make: bool = False) -> Registry:
-    """The registry that was asked for. ConfigError where none was named, or none is there; make: made there instead."""
+    """Open the registry that the arguments name.
+
+    Parameters
+    ----------
+    asked : Namespace
+        Arguments of the command.
+    make : bool
+        True creates the registry if it does not exist.
+
+    Returns
+    -------
+    Registry
+        The registry.
+
+    Raises
+    ------
+    ConfigError
+        If no registry is named, or it does not exist.
+    """
     place = place_of(asked.registry)
     if place is None:
         raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
@@ -184,7 +217,27 @@ _NEWS = timedelta(days=7)
 
 
 def add(asked: Namespace, now: datetime) -> int:
-    """Register every run given or found below a folder; those that cannot be are named, and the code is 1."""
+    """Register every run given or below a folder.
+
+    Parameters
+    ----------
+    asked : Namespace
+        Arguments of the command.
+    now : datetime
+        Time of registration.
+
+    Returns
+    -------
+    int
+        1 if a run was refused, with its reason printed; else 0.
+
+    Raises
+    ------
+    ConfigError
+        If a path holds no run.
+    RegistryError
+        If the database does not answer.
+    """
     found, decided, refused = [], [], 0
     for path in asked.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
@@ -236,7 +289,7 @@ def release(asked: Namespace, now: datetime) -> None:
 
 
 def forget(asked: Namespace, now: datetime) -> None:
-    """Begin anew with the decisions on a run whose decisions were moved away; people are told."""
+    """Delete the decisions on a run whose decisions were moved away; people are notified."""
     registry = opened(asked)
     reason = _reason(asked, "To forget decisions")
     number = forget_decisions(registry, asked.run_dir, _bound(asked.run_dir), reason, now)
@@ -258,7 +311,20 @@ def _bound(run_dir: Path) -> Bound:
 
 
 def expire(asked: Namespace, now: datetime) -> int:
-    """Say what would go, or remove it; 1 where something could not be removed."""
+    """Print which results would be removed, or remove them.
+
+    Parameters
+    ----------
+    asked : Namespace
+        Arguments of the command.
+    now : datetime
+        Time of the removal.
+
+    Returns
+    -------
+    int
+        1 if a result could not be removed; else 0.
+    """
     registry = opened(asked)
     if asked.dry_run:
         past = retention.past_retention(registry, now)
@@ -279,7 +345,7 @@ def expire(asked: Namespace, now: datetime) -> int:
 
 
 def due(asked: Namespace, now: datetime) -> None:
-    """What a suite with rotate_every uses longer than its period."""
+    """Print what a suite with rotate_every has used longer than its period."""
     found = rotation(opened(asked), now)
     for kind, name, since, is_due in found:
         say(f"{'due' if is_due else 'in time':8} {kind} {name}: since {since}")
@@ -289,7 +355,7 @@ def due(asked: Namespace, now: datetime) -> None:
 
 
 def draw(asked: Namespace, now: datetime) -> None:
-    """Draw and write this period's sample, with what to type to run it."""
+    """Draw and write this period's sample, and print the command that runs it."""
     found = drawn(opened(asked), asked.benchmark, asked.n, now)
     write_file(asked.out, as_file(found))
     name = f"{found.name}_{found.period.replace('-', '_')}"
@@ -303,7 +369,25 @@ def draw(asked: Namespace, now: datetime) -> None:
 
 
 def notify(asked: Namespace, now: datetime) -> int:
-    """Write what expires, send what waits; 1 where something could not be sent or read."""
+    """Write notices of decisions that expire, and send the waiting ones.
+
+    Parameters
+    ----------
+    asked : Namespace
+        Arguments of the command.
+    now : datetime
+        Time of sending.
+
+    Returns
+    -------
+    int
+        1 if a notice could not be sent, or a decision not read; else 0.
+
+    Raises
+    ------
+    ConfigError
+        If no address is configured.
+    """
     registry = opened(asked)
     problems = []
     registry.read(lambda db: check_clock(db, now))

@@ -1,4 +1,4 @@
-"""Two runs of the same questions, paired by question: what changed from one version to another."""
+"""Compare two runs of the same questions, paired by question: what changed between versions."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +59,17 @@ Words = Mapping[Setting, Sequence[str]]  # the same as words
 
 @dataclass(frozen=True)
 class SettingChange:
-    """One setting in both runs. adjusted: p after Holm over all settings that are compared. None: nothing answered."""
+    """Report one setting in both runs.
+
+    Attributes
+    ----------
+    setting : Setting
+        The setting.
+    found : PairedDifference or None
+        The difference; None if no question is answered in both.
+    adjusted : float or None
+        p after Holm over all settings that are compared.
+    """
 
     setting: Setting
     found: PairedDifference | None
@@ -68,7 +78,15 @@ class SettingChange:
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """A question whose outcome differs under some setting: (setting, before, after) of each, as words."""
+    """Report a question whose outcome differs under some setting.
+
+    Attributes
+    ----------
+    question_id, text, gold : str
+        The question and its right answer.
+    moves : tuple of (str, str, str)
+        (setting, outcome before, outcome after).
+    """
 
     question_id: str
     text: str
@@ -78,8 +96,19 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """What the second keeps of its lead (`statistics.versions`) under a condition: an arm, or held-out items. before,
-    after: accuracies under the baseline and the condition. adjusted: p after Holm over all that are compared."""
+    """Report what the second version keeps of its lead under a condition (`statistics.versions`).
+
+    Attributes
+    ----------
+    condition : str
+        An arm, or held-out items.
+    found : Lasting
+        The lead, and how much of it lasts.
+    before, after : tuple of float
+        Accuracies of each version under the baseline and the condition.
+    adjusted : float
+        p after Holm over all conditions that are compared.
+    """
 
     condition: str
     found: Lasting
@@ -90,10 +119,27 @@ class LastingChange:
 
 @dataclass(frozen=True)
 class CellChange:
-    """One model and benchmark. before, after: the registered cells (several where contexts are judged apart). score:
-    at the baseline, its settings pooled; None if no question has an answer in both. lasting: by condition, where
-    enough items are answered everywhere. figures: (name, context, before, after). questions: the first MAX_QUESTIONS
-    that changed, of `changed` in all."""
+    """Report one model and benchmark.
+
+    Attributes
+    ----------
+    audit : str
+        Name of the audit.
+    before, after : tuple of Cell
+        Registered cells, several if contexts are judged apart.
+    score : PairedDifference or None
+        Change at the baseline, its settings pooled; None if no question has an answer in both.
+    settings : tuple of SettingChange
+        By setting.
+    lasting : tuple of LastingChange
+        By condition, if enough items are answered everywhere.
+    figures : tuple
+        (name, context, before, after) of each indicator.
+    changed : int
+        Number of questions that changed.
+    questions : tuple of QuestionChange
+        First MAX_QUESTIONS of these.
+    """
 
     audit: str
     before: tuple[Cell, ...]
@@ -109,9 +155,27 @@ class CellChange:
 def compare_runs(
     before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = ()
 ) -> tuple[CellChange, ...]:
-    """What changed from one run, panel or suite to the other; Holm is over all of it. models: (name before, name
-    after), where the names differ. benchmarks: those to compare, where one run has others. Raises ConfigError where the
-    two cannot be compared, with what differs; also for a run that is not finished."""
+    """Return the changes from one run, panel or suite to another.
+
+    Parameters
+    ----------
+    before, after : Path
+        Run directories.
+    models : sequence of (str, str)
+        (name before, name after), if the names differ.
+    benchmarks : sequence of str
+        Benchmarks to compare, if one run has others.
+
+    Returns
+    -------
+    tuple of CellChange
+        Changes; Holm's adjustment is over all of them.
+
+    Raises
+    ------
+    ConfigError
+        If the two cannot be compared (the message states what differs), or a run is not finished.
+    """
     rng = np.random.default_rng(42)
     changes = [change for runs in _run_pairs(before, after) for change in _changes_of(runs, models, benchmarks, rng)]
     pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
@@ -128,7 +192,7 @@ def compare_runs(
 
 
 def _run_pairs(before: Path, after: Path) -> list[Pair]:
-    """The runs to compare: the two, or of two suites or panels those of the same name."""
+    """Return the runs to compare: the two, or those of the same name in two suites or panels."""
     both = panel_runs(before), panel_runs(after)
     if both == (None, None):
         return [(before, after)]
@@ -143,6 +207,11 @@ def _changes_of(
     runs: Pair, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
 ) -> list[CellChange]:
     first, second = map(read_entry, runs)
+    if first.audit != second.audit:
+        raise ConfigError(
+            f"{runs[0]} is a {first.audit} audit, and {runs[1]} is a {second.audit} audit. Expected two runs of the "
+            f"same audit. Example: audit report {runs[0]} {runs[1]} --out JOINT shows both on one page."
+        )
     matched = []
     for one, other in models or _model_pairs(first, second):
         a, b = _cells_of(first, one), _cells_of(second, other)
@@ -163,7 +232,7 @@ def _changes_of(
 def _check_comparable(
     matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Collection[str], runs: Pair
 ) -> None:
-    """ConfigError that names all that differs and must not. left_out: names that may."""
+    """Raise ConfigError that names every difference except those in `left_out`."""
     odd = []
     manifests = [Manifest.load(run) for run in runs]
     for a, b in ((one[0], other[0]) for one, other in matched):
@@ -175,7 +244,7 @@ def _check_comparable(
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
-    """The first four fields that differ where the manifests have them; else the two hashes."""
+    """Return the first four fields that differ if the manifests hold them; else the two hashes."""
     old, new = (_asked(name, manifest, cell.model) for manifest, cell in zip(manifests, cells, strict=True))
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     said = [f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]]
@@ -185,7 +254,8 @@ def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manif
 
 
 def _asked(name: str, manifest: Manifest, model: str) -> Row:
-    """What one of NAMES is a hash of, by dotted names; empty where the manifest has no more than the hash."""
+    """Return the fields behind the hash of one of NAMES, by dotted key; empty if the manifest has
+    only the hash."""
     config = manifest.config
     if name == "questions":
         return {key: config.get(key) for key in ("n", "seed")}
@@ -198,7 +268,20 @@ def _asked(name: str, manifest: Manifest, model: str) -> Row:
 
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
-    """The comparison as a page that stands alone."""
+    """Return the comparison as a page that needs no other file.
+
+    Parameters
+    ----------
+    changes : sequence of CellChange
+        Changes.
+    before, after : Path
+        The runs.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
 
     def word(change: CellChange, cell: Cell) -> str:
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
@@ -231,8 +314,11 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
 
 @canvas.styled()
 def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
-    """An arrow for each condition from the first version to the second: score as published, score under the condition.
-    What lies below the diagonal rests on the wording, or on these items."""
+    """Return arrows from the first version to the second, one for each condition.
+
+    The axes are the score as published and the score under the condition. A point below the
+    diagonal depends on the wording, or on these items.
+    """
     from matplotlib.figure import Figure  # here: a comparison in the terminal draws nothing
 
     colours = cycle((canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY))
@@ -253,14 +339,14 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
 
 
 def setting_name(setting: Setting) -> str:
-    """Such as "noisy 3" or "original, run 2", as the report counts them."""
+    """Return a setting as the report names it, such as "noisy 3" or "original, run 2"."""
     level = f" {setting.level}" if setting.level else ""
     run = f", run {setting.replicate + 1}" if setting.replicate else ""
     return f"{LABELS.get(setting.arm, setting.arm)}{level}{run}"
 
 
 def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """The cells that are judged in both, context by context."""
+    """Return the cells that are judged in both runs, context by context."""
     return [(x, y) for x in before for y in after if x.context == y.context]
 
 
@@ -304,7 +390,7 @@ def _score_change(
 
 
 def sentence(change: CellChange) -> str:
-    """Return what changed in one sentence: both scores, their difference, and whether chance explains it."""
+    """Return both scores, their difference, and whether chance explains it, in a sentence."""
     s = change.score
     if s is None:
         return "No question has an answer in both."
@@ -316,7 +402,8 @@ def sentence(change: CellChange) -> str:
 
 
 def told_share(found: Lasting) -> tuple[float, float, float] | None:
-    """Return the share of a change that lasts; None if it is negative or its interval is wider than SHARE_WIDTH."""
+    """Return the share of a change that lasts; None if it is negative or its interval is wider than
+    SHARE_WIDTH."""
     share = found.share
     return share if share and share[0] >= 0 and share[2] - share[1] <= SHARE_WIDTH else None
 
@@ -324,7 +411,8 @@ def told_share(found: Lasting) -> tuple[float, float, float] | None:
 def _questions(
     before: Words, after: Words, ids: Sequence[str], run_dir: Path, key: tuple[str, str]
 ) -> tuple[int, tuple[QuestionChange, ...]]:
-    """(how many changed, the first MAX_QUESTIONS of them: those that changed under most settings first)."""
+    """Return how many questions changed, and the first MAX_QUESTIONS, ordered by the number of
+    settings changed."""
     moves = {
         name: tuple((setting_name(s), told[k], after[s][k]) for s, told in before.items() if told[k] != after[s][k])
         for k, name in enumerate(ids)
@@ -336,7 +424,8 @@ def _questions(
 
 
 def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
-    """(name, context, before, after) of each figure that both have, against the same references and held-out items."""
+    """Return (name, context, before, after) of each figure that both have, against equal references
+    and held-out items."""
     found = []
     for x, y in verdicts(a, b):
         if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
@@ -348,7 +437,8 @@ def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indi
 def _lasting(
     audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None], logs: bool
 ) -> Iterator[LastingChange]:
-    """Each arm beside the baseline, as its mean over levels and replicates; then held-out items that both answered."""
+    """Yield each arm against the baseline, as its mean over levels and replicates; then held-out
+    items."""
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
@@ -378,7 +468,10 @@ def _units(lead: FloatArray, cluster: IntArray) -> int:
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
-    """The audit's own, where it is answered; else the questions as published: memory's own is a likelihood."""
+    """Return the audit's own baseline if it is answered; else the questions as published.
+
+    The memory audit's own baseline is a likelihood, without answers.
+    """
     answered = [s for s in answers[0] if not any(np.isnan(side[s]).all() for side in answers)]
     own = [s for s in answered if find_audit(audit).roles.is_baseline(s)]
     return own or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
@@ -389,14 +482,17 @@ def _score(baseline: FloatArray, there: FloatArray) -> tuple[float, float]:
 
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
-    """Of each item over these settings (n,); NaN where none is answered."""
+    """Return each item's mean over some settings (n,); NaN if no setting is answered."""
     rows = [answers[s] for s in settings if s in answers] or [np.full_like(next(iter(answers.values())), np.nan)]
     mean: FloatArray = np.ma.masked_invalid(np.stack(rows)).mean(axis=0).filled(np.nan)
     return mean
 
 
 def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
-    """Return values (n,) and words by setting. Replicates count once, as the mean of a question's answers."""
+    """Return values (n,) and words by setting.
+
+    Replicates count once, as the mean of a question's answers.
+    """
     replicates: dict[Setting, list[Setting]] = {}
     for setting in cell.settings:
         replicates.setdefault(replace(setting, replicate=0), []).append(setting)
@@ -412,7 +508,10 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
 
 
 def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
-    """Both with the items that are in both, by key. ConfigError where these are under JOINED_MIN of either's."""
+    """Return both cells with the items that they share, by key.
+
+    Raises ConfigError if these are fewer than JOINED_MIN of either's.
+    """
     both = sorted(set(one.question_ids) & set(other.question_ids))
     most = max(one.n, other.n)
     if len(both) < JOINED_MIN * most:
@@ -424,7 +523,7 @@ def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellO
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """(question, right answer) by id, of those whose outcome changed."""
+    """Return (question, right answer) by id."""
     wanted = (pc.field("model") == key[0]) & (pc.field("benchmark") == key[1])
     wanted &= pc.field("question_id").isin(pa.array(ids, pa.string()))
     columns = ["question_id", "question", "options", "gold", "target"]

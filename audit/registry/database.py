@@ -1,7 +1,7 @@
-"""The database of the registry: opened, brought up to date or refused, and asked again when it does not answer.
+"""Open the registry's database, upgrade it or refuse it, and retry if it does not answer.
 
-SQLite in a file (WAL, a busy timeout, writers one by one) or PostgreSQL. Every write is one transaction that may be
-repeated: a kill leaves all of it or nothing.
+The database is SQLite in a file (WAL, a busy timeout, writers one by one) or PostgreSQL. Every
+write is one transaction that may be repeated: a kill leaves all of it or nothing.
 """
 
 import os
@@ -35,26 +35,79 @@ T = TypeVar("T")
 
 
 def place_of(given: str | None) -> str | None:
-    """Where the registry is: as given (`registry=`), else AUDIT_REGISTRY; None where neither says. ConfigError for a
-    password in what was given: it would be kept with the run's configuration."""
+    """Return where the registry is: as given (`registry=`), else AUDIT_REGISTRY, else None.
+
+    Parameters
+    ----------
+    given : str or None
+        File or address.
+
+    Returns
+    -------
+    str or None
+        The place.
+
+    Raises
+    ------
+    ConfigError
+        If the given address holds a password, which would be kept with the run's configuration.
+    """
     if given and "://" in given and _url(given).password is not None:
         raise ConfigError(f"registry={_shown(given)} would keep its password with the run. Put it into PGPASSWORD.")
     return given or os.environ.get(VARIABLE) or None
 
 
 class Registry:
-    """An open registry, its tables up to date. Build it with `open_registry`."""
+    """Read and write an open registry whose tables are up to date. `open_registry` makes it.
+
+    Attributes
+    ----------
+    shown : str
+        The place, without a password.
+    """
 
     def __init__(self, engine: Engine, shown: str) -> None:
         self._engine = engine
         self.shown = shown
 
     def read(self, ask: Callable[[Connection], T]) -> T:
-        """What `ask` gives, in one transaction. RegistryError where the database does not answer."""
+        """Return the result of a query, in one transaction.
+
+        Parameters
+        ----------
+        ask : callable
+            Query of a connection.
+
+        Returns
+        -------
+        object
+            Result of `ask`.
+
+        Raises
+        ------
+        RegistryError
+            If the database does not answer.
+        """
         return self._retried(self._engine, ask)
 
     def write(self, change: Callable[[Connection], T]) -> T:
-        """As `read`, for a change; it is repeated where the database failed, so it must be one that may be."""
+        """Return the result of a change, in one transaction.
+
+        Parameters
+        ----------
+        change : callable
+            Change on a connection. It is repeated if the database failed, so it must be repeatable.
+
+        Returns
+        -------
+        object
+            Result of `change`.
+
+        Raises
+        ------
+        RegistryError
+            If the database does not answer.
+        """
         return self._retried(self._engine.execution_options(writes=True), change)
 
     def _retried(self, engine: Engine, work: Callable[[Connection], T]) -> T:
@@ -73,10 +126,28 @@ class Registry:
 
 
 def open_registry(place: str, *, make: bool = True) -> Registry:
-    """The registry at a file or address; made where there is none, brought up to date where its tables are older. make:
-    False refuses a place where there is none: who asks what is known must not be told nothing by a misspelt name.
-    Raises ConfigError for an address that cannot be one and for tables of a newer program, RegistryError where the
-    database does not answer."""
+    """Open the registry at a file or address, and upgrade older tables.
+
+    Parameters
+    ----------
+    place : str
+        File or address.
+    make : bool
+        True creates a missing registry. False raises for it, so that a misspelt name does not read
+        as an empty registry.
+
+    Returns
+    -------
+    Registry
+        The registry.
+
+    Raises
+    ------
+    ConfigError
+        If the address is invalid, the registry is missing, or its tables are of a newer program.
+    RegistryError
+        If the database does not answer.
+    """
     url = _url(place)
     none = ConfigError(f"There is no registry at {_shown(place)}. Expected the one that the runs were registered in.")
     file = url.database if url.get_backend_name() == "sqlite" else None
@@ -90,7 +161,20 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
 
 
 def check_clock(db: Connection, now: datetime) -> None:
-    """RegistryError where now is before what the registry saw last: ages and periods could not be told."""
+    """Raise if the time is before the registry's last entry, as ages and periods would be wrong.
+
+    Parameters
+    ----------
+    db : Connection
+        Open connection.
+    now : datetime
+        Present time.
+
+    Raises
+    ------
+    RegistryError
+        If the clock went backwards.
+    """
     asked = (select(func.max(runs.c.registered)), select(func.max(runs.c.removed)), select(func.max(draws.c.drawn)))
     last = max((seen for one in asked if (seen := db.scalar(one))), default="")
     if last and at(now + _CLOCKS_DIFFER) < last:

@@ -1,7 +1,8 @@
-"""A run directory -> what is registered of it. Reads; writes nothing, and knows no database.
+"""Read a run directory into what is registered of it. The module writes nothing and knows no
+database.
 
-Only a finished run with a whole verdict of its own shards is registered: everything else is refused by what
-`audit gate` would say of it.
+Only a finished run with a whole verdict of its own shards is registered: any other is refused with
+the message of `audit gate`.
 """
 
 import hashlib
@@ -9,21 +10,24 @@ import json
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from audit.audits import part_of
-from audit.decision import Ruling
+from audit.decision import Ruling, read_verdict
 from audit.errors import ConfigError
 from audit.exits import FAILED, one_line
 from audit.governance.reviews import MAX_SUITE, SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
-from audit.guarded_files import read_json, read_text
+from audit.guarded_files import read_text
+from audit.guarded_yaml import parse_yaml
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
+from audit.verdict import document
+from audit.verdict.document import Library
 from audit.verdict.instrument import Indicator
 
 Row = Mapping[str, Any]  # JSON content, or what a table holds
@@ -60,8 +64,29 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one benchmark (context: or a part of it that is judged on its own). comparable: of NAMES, what must
-    be equal for figures to be compared, hashed. sound: no check failed that withholds the verdict."""
+    """Describe one model on one benchmark, or a part of it that is judged on its own.
+
+    Attributes
+    ----------
+    model, benchmark, context : str
+        Names; context is "" for the whole benchmark.
+    model_revision, benchmark_revision : str
+        Revisions.
+    n : int
+        Number of questions.
+    verdict, decision, headline : str
+        Result.
+    sound : bool
+        True if no check failed that withholds the verdict.
+    comparable : dict of str to str
+        Hash of each of NAMES, which must be equal for figures to be compared.
+    library : str or None
+        Name of the library of variants.
+    ids : tuple of str or None
+        Ids of the questions; None for a sample too large for the manifest.
+    indicators : tuple of Indicator
+        Tracked metrics.
+    """
 
     model: str
     benchmark: str
@@ -81,8 +106,33 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the registry keeps of a run. times as `reviews.at` has them; run_dir is absolute. notify: whom its suite has
-    told."""
+    """Describe a run as the registry keeps it.
+
+    Attributes
+    ----------
+    key : str
+        Content key of the run.
+    audit, fingerprint : str
+        The audit, and the hash of what decides its rows.
+    answers_sha256, verdict_sha256, manifest_sha256 : str
+        Hashes.
+    suite, suite_sha256 : str or None
+        Id and hash of the suite, if any.
+    started, ended : str
+        Times in the form of `reviews.at`.
+    run_dir : str
+        Absolute path.
+    run_by : tuple of str
+        Who started each attempt.
+    retention_days, rotate_every : int or None, str or None
+        Rules of the suite.
+    notify : tuple of str
+        Mail addresses that the suite notifies.
+    ruling : Ruling
+        Decision on the run.
+    cells : tuple of Cell
+        Results.
+    """
 
     key: str
     audit: str
@@ -104,12 +154,25 @@ class Entry:
 
 
 def digest(value: Any) -> str:
-    """sha256 of JSON content."""
+    """Return the sha256 of JSON content."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | None) -> str:
-    """What makes two registrations one: what was asked, of which weights, every answer, the verdict and the suite."""
+    """Return the key that two registrations of one result share.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Manifest of the run.
+    verdict_sha256, suite_sha256 : str, str or None
+        Hashes of verdict and suite.
+
+    Returns
+    -------
+    str
+        Hash over the question, the weights, every answer, the verdict and the suite.
+    """
     weights = {name: one.get("revision") for name, one in manifest.models.items()}
     asked = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
     found = {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256}
@@ -117,17 +180,34 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
 
 
 def answers_sha256(manifest: Manifest) -> str:
-    """Over the hashes of the shards: equal for two judgements of the same answers."""
+    """Return a hash over the hashes of the shards: equal for two judgements of the same answers."""
     return digest(sorted(shard["sha256"] for shard in manifest.shards))
 
 
 def key_of(run_dir: Path) -> str:
-    """The content key of what lies in a run directory now; its shards' hashes are the manifest's."""
+    """Return the content key of a run directory as it is now; the shards' hashes are the
+    manifest's."""
     return content_key(Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1])
 
 
 def read_entry(run_dir: Path) -> Entry:
-    """What is registered of a run. ConfigError where it is not finished, or its verdict is not of its shards."""
+    """Read what is registered of a run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    Entry
+        The run.
+
+    Raises
+    ------
+    ConfigError
+        If the run is not finished, or its verdict is not of its shards.
+    """
     run_dir = home_of(run_dir)
     if not (run_dir / MANIFEST).is_file():
         raise ConfigError(
@@ -140,7 +220,7 @@ def read_entry(run_dir: Path) -> Entry:
         raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
     manifest = Manifest.load(run_dir)
     path = verdict_path(run_dir)
-    verdict = read_json(path)
+    verdict = read_verdict(path)
     verdict_sha256 = file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
     return Entry(
@@ -161,15 +241,30 @@ def read_entry(run_dir: Path) -> Entry:
         notify=tuple(governance.get("notify_on_failure") or ()),
         ruling=ruling,
         cells=tuple(
-            _cell(manifest, verdict, cell, str(ruled.decision))
-            for cell, ruled in zip(verdict["cells"], ruling.cells, strict=True)
+            _cell(manifest, verdict.library, cell, str(ruled.decision))
+            for cell, ruled in zip(verdict.cells, ruling.cells, strict=True)
         ),
     )
 
 
-def comparable(manifest: Manifest, model: str, benchmark: str, library: str | None) -> dict[str, str]:
-    """What must be equal for two runs' figures of a model and benchmark to be compared; by NAMES. The model's revision
-    is not in it, nor thresholds, nor the suite's name: versions of these are what is compared."""
+def comparable(manifest: Manifest, model: str, benchmark: str, library: Library | None) -> dict[str, str]:
+    """Return hashes of what must be equal for two runs' figures to be compared.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Manifest of the run.
+    model, benchmark : str
+        Names.
+    library : Library or None
+        Library of variants that the verdict rests on.
+
+    Returns
+    -------
+    dict of str to str
+        By NAMES. The model's revision, thresholds and the suite's name are left out: versions of
+        these are what is compared.
+    """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
     others = [(name, one.get("revision"), one.get("ids_sha256")) for name, one in benchmarks if name != benchmark]
@@ -179,7 +274,7 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
         "benchmark": str(facts.get("revision", "")),
         "questions": str(facts.get("ids_sha256", "")),
         "prompts": str(manifest.prompt_hashes.get(model, "")),
-        "library": library or "",
+        "library": library.sha256 if library else "",
         "design": digest(design(manifest, model)),
         "reading": str(manifest.models.get(model, {}).get("reading", "")),
         "control": digest([*others, *filter(None, [manifest.config.get("control_variants")])]) if others else "",
@@ -187,7 +282,21 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: str | No
 
 
 def design(manifest: Manifest, model: str) -> dict[str, Any]:
-    """What was asked and under which limits: the settings, the audit's own configuration, the calls, who answers."""
+    """Return the settings of a run and their limits: the audit's own configuration, the calls, who
+    answers.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Manifest of the run.
+    model : str
+        Name of the model.
+
+    Returns
+    -------
+    dict
+        JSON content.
+    """
     facts = manifest.models.get(model, {})
     asked = manifest.config.get("model", {}).get(model, {})
     other = facts.get("worker", model) != model
@@ -200,15 +309,8 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
     }
 
 
-def library_of(verdict: Row) -> tuple[str | None, str | None]:
-    """(name, sha256) of the library of variants that a verdict rests on."""
-    library = verdict.get("library") or {}
-    return library.get("name"), library.get("sha256")
-
-
-def _cell(manifest: Manifest, verdict: Row, cell: Row, decision: str) -> Cell:
-    model, benchmark = str(cell["model"]), str(cell["benchmark"])
-    name, sha256 = library_of(verdict)
+def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, decision: str) -> Cell:
+    model, benchmark = cell.model, cell.benchmark
     found = part_of(manifest.audit, "vocabulary").INSTRUMENT.tracked(cell)
     against = sorted({other for one in found for other in one.against})
     references = [(other, manifest.models.get(other, {}).get("revision")) for other in against]
@@ -217,31 +319,34 @@ def _cell(manifest: Manifest, verdict: Row, cell: Row, decision: str) -> Cell:
     return Cell(
         model=model,
         benchmark=benchmark,
-        context=str(cell.get("context") or ""),
+        context=cell.context or "",
         model_revision=str(manifest.models.get(model, {}).get("revision") or ""),
         benchmark_revision=str(facts.get("revision", "")),
         n=int(facts.get("n", 0)),
-        verdict=str(cell["verdict"]),
+        verdict=cell.verdict,
         decision=decision,
-        headline=one_line(cell.get("headline", "")),
-        sound=not any(g.get("status") == "fail" and g.get("withholds", True) for g in cell.get("gates", ())),
-        comparable=comparable(manifest, model, benchmark, sha256)
+        headline=one_line(cell.headline),
+        sound=cell.sound,
+        comparable=comparable(manifest, model, benchmark, library)
         | {"references": digest(references) if references else ""},
-        library=name,
+        library=library.name if library else None,
         ids=None if ids is None else tuple(ids),
         indicators=found,
     )
 
 
 def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
-    """(id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
+    """Return (id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
     path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
     if path is None:
         return "", None, {}
     try:
-        found = yaml.safe_load(read_text(path, MAX_SUITE))  # JSON is YAML
+        found = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
         governance = dict(found.get("governance") or {})
-        name = str(found.get("audit_suite_id") or found.get("name") or path.stem)
+        name = found.get("audit_suite_id") or found.get("name") or path.stem
+        if not isinstance(name, str | int | float | date):
+            raise TypeError("audit_suite_id is no name")
+        name = str(name)
     except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
     for key, (holds, expected) in _GOVERNANCE.items():
@@ -251,7 +356,7 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
 
 
 def _time(value: str | None, run_dir: Path) -> str:
-    """A time of the manifest in the one form that the registry has."""
+    """Return a time of the manifest in the registry's form."""
     try:
         when = datetime.fromisoformat(value or "")
     except ValueError as error:

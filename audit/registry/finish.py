@@ -1,6 +1,8 @@
-"""What a run does with the registry: looked at when it starts, written when it ends, and never in its way.
+"""Check the registry when a run starts, and write to it when the run ends. A run never fails
+because of it.
 
-Nothing is done, and SQLAlchemy is not loaded, where none of `registry=`, AUDIT_REGISTRY and AUDIT_NOTIFY is set.
+Nothing is done, and SQLAlchemy is not loaded, if none of `registry=`, AUDIT_REGISTRY and
+AUDIT_NOTIFY is set.
 """
 
 from __future__ import annotations
@@ -35,13 +37,28 @@ _ENDS = {
 
 
 def hooks(registry: str | None) -> Hooks:
-    """What a run's command hands to the runtime."""
+    """Return the hooks that a run's command passes to the runtime."""
     return Hooks(lambda run_dir: check(registry, run_dir=run_dir), lambda run_dir, why: failed(registry, run_dir, why))
 
 
 def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None = None) -> None:
-    """At a run's start: ConfigError for a registry or an address that can never work; a database that does not answer
-    now is said, and the run goes on. people: whom its suite wants told."""
+    """Check a registry and its addresses at a run's start.
+
+    Parameters
+    ----------
+    registry : str or None
+        Place of the registry.
+    people : sequence of str
+        Mail addresses that the run's suite notifies.
+    run_dir : Path or None
+        Run directory.
+
+    Raises
+    ------
+    ConfigError
+        If the registry or an address can never work. If the database does not answer now, a line
+        says so and the run continues.
+    """
     if run_dir is not None and store_of(run_dir) is not None and (registry or os.environ.get("AUDIT_REGISTRY")):
         raise ConfigError(
             "A registry keeps runs that lie in folders, and this run_dir is object storage. Leave registry= and "
@@ -63,8 +80,21 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
 
 
 def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
-    """At a run's or suite's end, its report written: register it and tell people. What fails is said with what to
-    type; the exit code is the run's own."""
+    """Register a run or suite at its end, its report written, and notify people.
+
+    Parameters
+    ----------
+    registry : str or None
+        Place of the registry.
+    run_dir : Path
+        Run directory.
+    now : datetime or None
+        Time of registration.
+
+    Notes
+    -----
+    A failure is printed with the command that repeats it; the exit code is the run's own.
+    """
     try:
         if _wanted(registry):
             _register(registry, run_dir, now or datetime.now(UTC))
@@ -73,8 +103,25 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
 
 
 def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None, to: Sequence[str] = ()) -> None:
-    """When a run breaks off or a model fails: tell people, and those of the suite (`to`). Raises nothing: the run's own
-    error is the one to show."""
+    """Notify people that a run stopped or a model failed.
+
+    Parameters
+    ----------
+    registry : str or None
+        Place of the registry.
+    run_dir : Path
+        Run directory.
+    why : str
+        The run's error.
+    now : datetime or None
+        Time of the notice.
+    to : sequence of str
+        Mail addresses of the suite.
+
+    Notes
+    -----
+    Raises nothing: the run's own error is the one to show.
+    """
     if not _wanted(registry):
         return
     from audit.registry.store import Notice, write_notice
@@ -93,7 +140,7 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
 
 
 def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) -> Notice | None:
-    """The message about a finished run or suite that does not pass; None where it passes."""
+    """Return the message about a finished run or suite that does not pass; None if it passes."""
     from audit.registry.store import Notice
 
     if ruling.verdict_decision is Decision.PASS:
@@ -133,8 +180,11 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
 
 
 def _through(registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]) -> None:
-    """Write to the registry, which keeps what cannot be sent, and send what waits there. Without one, or where it does
-    not answer, the notice is sent at once; RegistryError then."""
+    """Write to the registry, which keeps what cannot be sent, and send what waits there.
+
+    Without a registry the notice is sent at once; so it is if the registry does not answer, and
+    RegistryError is raised.
+    """
     from audit.registry.database import open_registry, place_of
 
     place = place_of(registry)
@@ -158,7 +208,20 @@ def _send(notice: Notice | None) -> None:
 
 
 def send_waiting(registry: Registry, now: datetime) -> int:
-    """Send what waits in the registry, where AUDIT_NOTIFY says to whom; how many could not be sent, each said."""
+    """Send the waiting notices of the registry, if AUDIT_NOTIFY names an address.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    now : datetime
+        Time of sending.
+
+    Returns
+    -------
+    int
+        How many could not be sent; a line is printed for each.
+    """
     from audit.registry import notify
 
     problems = notify.send_waiting(registry, to, now) if (to := notify.addresses()) else []

@@ -1,7 +1,8 @@
-"""Messages to people, by mail, chat or webhook, through apprise. Where to is a secret: AUDIT_NOTIFY alone says it.
+"""Send messages to people, by mail, chat or webhook, through apprise.
 
-An address is never printed. What was not sent stays in the registry, is said, and is sent with the next message. So a
-message comes at least once, and twice where a process died between sending and noting it.
+The addresses are secret: only AUDIT_NOTIFY holds them, and an address is never printed. A message
+that was not sent stays in the registry, is reported, and is sent with the next one. So a message
+comes at least once, and twice if a process died between sending and noting it.
 """
 
 import logging
@@ -36,8 +37,19 @@ _CLAIM = timedelta(minutes=5)  # after which a message is sent by another proces
 
 
 def addresses() -> list[str]:
-    """The addresses of AUDIT_NOTIFY, separated by spaces; empty where it is not set. ConfigError for one that apprise
-    cannot read, by its place: its text may hold a password."""
+    """Return the addresses of AUDIT_NOTIFY, separated by spaces; empty if it is not set.
+
+    Returns
+    -------
+    list of str
+        Addresses.
+
+    Raises
+    ------
+    ConfigError
+        If apprise cannot read an address. The message gives its position, as its text may hold a
+        password.
+    """
     found = os.environ.get(VARIABLE, "").split()
     for place, address in enumerate(found, 1):
         if _target(address) is None:
@@ -50,15 +62,28 @@ def addresses() -> list[str]:
 
 
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
-    """Why people whom a suite names are not told; "" where they are, or there are none."""
+    """Return why people whom a suite names are not notified; "" if they are, or there are none."""
     if people and not any(map(_is_mail, to)):
         return f"{len(people)} whom the suite names are not told: no mail server (mailtos://...) is in {VARIABLE}"
     return ""
 
 
 def send(notice: Notice, to: Sequence[str]) -> str:
-    """Send to every address, each tried three times; what failed, without any address in it, "" where nothing did. The
-    people of the notice are written to by the first mail server among the addresses, if there is one (`unreached`)."""
+    """Send a notice to every address, each tried three times.
+
+    Parameters
+    ----------
+    notice : Notice
+        The message. Its own recipients are written to by the first mail server among the addresses,
+        if there is one (`unreached`).
+    to : sequence of str
+        Addresses.
+
+    Returns
+    -------
+    str
+        What failed, without any address in it; "" if nothing did.
+    """
     mail = next(filter(_is_mail, to), None)
     if notice.to and mail is not None:  # the same server, login and sender, and other recipients
         parts = urlsplit(mail)
@@ -78,7 +103,22 @@ def send(notice: Notice, to: Sequence[str]) -> str:
 
 
 def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[str]:
-    """Send what is waiting in the registry, also from earlier; a line for each message that did not go out."""
+    """Send every waiting notice of the registry, also earlier ones.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    to : sequence of str
+        Addresses.
+    now : datetime
+        Time of sending.
+
+    Returns
+    -------
+    list of str
+        A line for each notice that was not sent.
+    """
     problems = []
     for row in registry.write(lambda db: _claimed(db, now)):
         problem = send(Notice(row.about, row.kind, row.title, row.body, tuple(row.recipients or ())), to)
@@ -91,7 +131,7 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[s
 
 
 def waiting(registry: Registry) -> int:
-    """How many messages were not sent yet."""
+    """Return how many notices were not sent yet."""
     return len(registry.read(lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()))
 
 
@@ -109,8 +149,11 @@ def _is_mail(address: str) -> bool:
 
 
 def _target(address: str) -> Any:
-    """The one address as apprise has it, or None. Its log would show addresses, and goes nowhere. A redirect would take
-    the message elsewhere, and is not followed."""
+    """Return an address as apprise reads it, or None.
+
+    apprise's log would show addresses, so it is silenced. A redirect would take the message
+    elsewhere, so it is not followed.
+    """
     import apprise
 
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
@@ -119,7 +162,8 @@ def _target(address: str) -> Any:
 
 
 def _send_one(notice: Notice, address: str) -> str:
-    """Why it was not sent, "" where it was. In a thread of its own: a server may answer a byte a minute."""
+    """Return why a notice was not sent, "" if it was. It runs in a thread: a server may answer a
+    byte a minute."""
     import apprise
 
     outcome: list[str] = []
@@ -141,8 +185,25 @@ def _send_one(notice: Notice, address: str) -> str:
 
 
 def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> list[str]:
-    """Write a notice of every decision in force that expires within so many days, and of every one that has; a line
-    for each run whose decisions do not hold or cannot be read."""
+    """Write a notice of every decision in force that expires soon, and of every one that has
+    expired.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    trusted : Keys
+        Keys of the signers.
+    now : datetime
+        Present time.
+    days : int
+        Number of days that count as soon.
+
+    Returns
+    -------
+    list of str
+        A line for each run whose decisions do not hold or cannot be read.
+    """
     problems = []
     homes: dict[Path, str] = {}  # where it is decided: of a suite's runs once, with the suite
     for run in all_runs(registry):

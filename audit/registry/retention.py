@@ -1,7 +1,8 @@
-"""What may go, and how it goes: results past their suite's retention, unless somebody still needs them.
+"""Remove results past their suite's retention, unless they are still needed.
 
-A dry run gives a token; confirming it removes exactly what the dry run named. The registry says "removing" before the
-first file goes and "removed" after the last, so a kill in between is finished by the next one.
+A dry run gives a token; confirming it removes exactly what the dry run named. The registry says
+"removing" before the first file goes and "removed" after the last, so a kill in between is finished
+by the next one.
 """
 
 import base64
@@ -35,7 +36,17 @@ REMOVING, REMOVED = "removing", "removed"
 
 
 class Past(NamedTuple):
-    """A run past its retention. stays: why it does not go all the same; empty: it goes."""
+    """Describe a run past its retention.
+
+    Attributes
+    ----------
+    run : Row
+        The registered run.
+    age_days : int
+        Days since it ended.
+    stays : str
+        Why it is not removed; "" if it is.
+    """
 
     run: Row
     age_days: int
@@ -43,7 +54,25 @@ class Past(NamedTuple):
 
 
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
-    """Every run older than its suite's result_retention_days. RegistryError for a clock that went backwards."""
+    """Return every run older than its suite's result_retention_days.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    now : datetime
+        Present time.
+
+    Returns
+    -------
+    list of Past
+        Runs.
+
+    Raises
+    ------
+    RegistryError
+        If the clock went backwards.
+    """
     registry.read(lambda db: check_clock(db, now))
     everything = all_runs(registry)
     found = []
@@ -57,13 +86,32 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
 
 
 def token_of(past: Sequence[Past]) -> str:
-    """What confirms exactly these removals."""
+    """Return the token that confirms exactly these removals."""
     return digest(sorted(one.run["key"] for one in past if not one.stays))[:16]
 
 
 def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, str]]:
-    """Remove what a dry run named; with each why it could not be, "" where it was. ConfigError where the list is
-    another one by now."""
+    """Remove the results that a dry run named.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    token : str
+        Token of the dry run.
+    now : datetime
+        Present time.
+
+    Returns
+    -------
+    list of (Past, str)
+        Each run with the reason why it could not be removed, "" if it was.
+
+    Raises
+    ------
+    ConfigError
+        If the list has changed since the dry run.
+    """
     past = past_retention(registry, now)
     if token != token_of(past):
         raise ConfigError(f"{token!r} is not of what would go now. Look again: audit registry expire --dry-run")
@@ -79,7 +127,8 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
 
 
 def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
-    """same: every judgement of the run's answers, which lie in one directory."""
+    """Return why a run stays, "" if it goes; same: every judgement of its answers, in one
+    directory."""
     held = [one["hold"] for one in same if one["hold"] is not None]
     if held:
         return f"on hold: {held[0]}"
@@ -103,8 +152,10 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
 
 
 def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
-    """Of a run, or of the suite that it is of: there the run is decided on. Signatures are not checked here: whatever
-    claims to be a decision that counts keeps the run."""
+    """Return why a decision on a run, or on its suite, keeps it; "" if none does.
+
+    Signatures are not checked here: any file that claims to be a decision in force keeps the run.
+    """
     suite = panel_of(run_dir)
     files = [path for folder in (run_dir, suite) if folder for path in decision_files(folder)]
     asks = rule_run(suite).verdict_decision if suite else run["decision"]
@@ -146,7 +197,8 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
 
 def _bury(run: Row, run_dir: Path, now: datetime) -> None:
-    """The tombstone first, then the files: what is half gone says what it was."""
+    """Write the tombstone first, then remove the files, so that a half removed run is still
+    identified."""
     stone = run_dir / TOMBSTONE
     if stone.is_file():
         if read_json(stone).get("key") != run["key"]:
@@ -176,7 +228,7 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
 
 
 def _clear(run_dir: Path) -> None:
-    """Remove what the program wrote there, but the decisions, the tombstone and the lock."""
+    """Remove what the program wrote there, except the decisions, the tombstone and the lock."""
     try:
         for name in _FOLDERS:
             folder = run_dir / name

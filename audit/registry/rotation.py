@@ -1,7 +1,7 @@
-"""Rotation: which benchmarks and libraries have served their time, and the next held-out sample of a benchmark.
+"""Find benchmarks and libraries due for rotation, and draw the next held-out sample of a benchmark.
 
-Held out means: asked by no registered run and in no earlier draw. That a model has not read the questions is another
-matter, which no draw from a published file can promise.
+Held out means: used by no registered run and in no earlier draw. Whether a model has read the
+questions is another matter, which no draw from a published file can promise.
 """
 
 import hashlib
@@ -29,7 +29,17 @@ from audit.shards.questions import QUESTIONS, QuestionFile
 
 
 class Due(NamedTuple):
-    """A benchmark or library of a suite that rotates. since: the period in which what is used now was first used."""
+    """Describe a benchmark or library of a suite that rotates.
+
+    Attributes
+    ----------
+    kind, name : str
+        benchmark or library, and its name.
+    since : str
+        Period in which the present version was first used.
+    due : bool
+        True if that period is over.
+    """
 
     kind: str
     name: str
@@ -39,7 +49,19 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class Draw:
-    """A held-out sample. new: it was drawn now, and not in an earlier call of the same period."""
+    """Describe a held-out sample.
+
+    Attributes
+    ----------
+    name, period : str
+        Benchmark, and period such as 2026-Q4.
+    questions : tuple of Item
+        The sample.
+    left : int
+        Questions that remain unused.
+    new : bool
+        True if it was drawn now, and not in an earlier call of the same period.
+    """
 
     name: str
     period: str
@@ -49,14 +71,32 @@ class Draw:
 
 
 def period_of(when: datetime | str) -> str:
-    """The quarter of a time: 2026-Q4."""
+    """Return the quarter of a time, such as 2026-Q4."""
     date = datetime.fromisoformat(when) if isinstance(when, str) else when
     return f"{date.year}-Q{(date.month - 1) // 3 + 1}"
 
 
 def rotation(registry: Registry, now: datetime) -> list[Due]:
-    """Every benchmark and library that a suite with rotate_every used, in its newest version. RegistryError for a
-    clock that went backwards."""
+    """Return every benchmark and library that a suite with rotate_every used, in its newest
+    version.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    now : datetime
+        Present time.
+
+    Returns
+    -------
+    list of Due
+        Benchmarks and libraries.
+
+    Raises
+    ------
+    RegistryError
+        If the clock went backwards.
+    """
     registry.read(lambda db: check_clock(db, now))
     first: dict[tuple[str, str], dict[str, str]] = {}
     for one in kept(registry):
@@ -72,9 +112,34 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
 
 
 def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
-    """This period's sample: the same for the same benchmark, period and history, wherever and however often. given: a
-    name of conf/benchmark or a file. The first n by a hash of revision, period and id that were never asked are taken,
-    in the order of their ids. What was drawn in this period stands: another n is refused."""
+    """Draw this period's sample.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    given : str
+        A name of conf/benchmark or a file.
+    n : int
+        Size of the sample.
+    now : datetime
+        Present time.
+
+    Returns
+    -------
+    Draw
+        The sample: equal for equal benchmark, period and history.
+
+    Raises
+    ------
+    ConfigError
+        If the benchmark cannot be drawn from, or was drawn in this period with another n.
+
+    Notes
+    -----
+    The first n questions by a hash of revision, period and id that were never used are taken, in
+    the order of their ids.
+    """
     if n < 1:
         raise ConfigError(f"--n {n}: expected at least 1.")
     benchmark = _benchmark(given)
@@ -125,7 +190,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
 
 def as_file(drawn: Draw) -> bytes:
-    """The sample as benchmark=mcq_file reads it, with id_column=id answer_as=index group_column=group."""
+    """Return the sample as benchmark=mcq_file reads it, with id_column=id answer_as=index
+    group_column=group."""
     lines = []
     for q in drawn.questions:
         row = {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
@@ -142,7 +208,7 @@ def _benchmark(given: str) -> Benchmark:
 
 
 def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:
-    """Of a sample too large for the manifest: the registry has no ids, the run directory has."""
+    """Return the ids of a sample too large for the manifest, which only the run directory holds."""
     path = Path(one.run["run_dir"]) / QUESTIONS
     try:
         batches = QuestionFile(path).names()

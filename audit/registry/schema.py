@@ -1,6 +1,8 @@
-"""The tables. Times are UTC as text of one form (`reviews.at`), which sorts as it reads; hashes are sha256 in hex.
+"""Define the tables. Times are UTC as text of one form (`reviews.at`), which sorts by time; hashes
+are sha256 in hex.
 
-A change here needs a migration in `migrations/versions`; a test opens a registry of an earlier version.
+A change here needs a migration in `migrations/versions`; a test opens a registry of an earlier
+version.
 """
 
 from typing import Any
@@ -13,7 +15,7 @@ _HASH, _TIME = sa.String(64), sa.String(25)
 
 
 def _told(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
-    """A column without null."""
+    """Return a column without null."""
     return sa.Column(name, kind, nullable=False, **more)
 
 
@@ -45,7 +47,10 @@ runs = sa.Table(
 
 
 def _of_a_cell() -> list[sa.Column[str]]:
-    """context: a part of the benchmark that is judged on its own; "" without one."""
+    """Return the key columns of a cell.
+
+    context: a part of the benchmark that is judged on its own; "" without one.
+    """
     run = sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True)
     names = ("model", "benchmark", "context")
     return [run, *(sa.Column(name, sa.String(255), primary_key=True) for name in names)]

@@ -1,8 +1,9 @@
-"""Written and read: runs with their cells and indicators, holds, notices about them, and what a run directory cannot
-show alone: the hashes that it was registered with, and that the last decision on it, or all of them, were deleted.
+"""Write and read rows: runs with their cells and indicators, holds, notices and decisions.
 
-A row of decisions is of what was decided on, wherever it lies: of the bytes that a decision binds, and of what was
-asked and answered, so that a changed byte makes no new run. It only grows but for `forget_decisions`.
+The registry also holds what a run directory cannot show alone: the hashes that it was registered
+with, and that the last decision on it, or all of them, were deleted. A row of decisions refers to
+the bytes that a decision binds, and to the question and answers, wherever they lie, so that a
+changed byte makes no new run. It only grows, except by `forget_decisions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +32,17 @@ INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.inse
 
 @dataclass(frozen=True)
 class Notice:
-    """A message to people. about and kind: one message of a kind about one thing is sent once. to: mail addresses of
-    those whom a suite names, beside everybody of AUDIT_NOTIFY."""
+    """Hold a message to people.
+
+    Attributes
+    ----------
+    about, kind : str
+        Subject and kind; one message of a kind about one subject is sent once.
+    title, body : str
+        Text.
+    to : tuple of str
+        Mail addresses of those whom a suite names, beside the addresses of AUDIT_NOTIFY.
+    """
 
     about: str
     kind: str
@@ -43,7 +53,15 @@ class Notice:
 
 @dataclass(frozen=True)
 class Kept:
-    """A cell as the registry has it: columns of its run and of itself; indicators: name -> (estimate, low, high)."""
+    """Hold a cell as the registry stores it.
+
+    Attributes
+    ----------
+    run, cell : Row
+        Columns of the run and of the cell.
+    indicators : mapping
+        name -> (estimate, low, high).
+    """
 
     run: Row
     cell: Row
@@ -51,9 +69,30 @@ class Kept:
 
 
 def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None = None) -> bool:
-    """Register a run with the notice about it, all or nothing; whether it is new. What is there already is left as it
-    is, but for where the run directory is now and its manifest: a start that asked nothing changes it. RegistryError
-    for a clock that went backwards."""
+    """Register a run with the notice about it, all or nothing.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    entry : Entry
+        The run.
+    now : datetime
+        Time of registration.
+    notice : Notice or None
+        Message about the run.
+
+    Returns
+    -------
+    bool
+        True if the run is new. An existing row is left as it is, except for the place of the run
+        directory and its manifest, which a start without questions changes.
+
+    Raises
+    ------
+    RegistryError
+        If the clock went backwards.
+    """
 
     def change(db: Connection) -> bool:
         check_clock(db, now)
@@ -80,14 +119,32 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
 
 def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
-    """Add a notice to be sent, unless one of its kind about this was written before."""
+    """Add a notice to be sent, unless one of its kind about this subject was written before."""
     row = attributes(notice, "about", "kind", "title", "body") | {"recipients": [*notice.to]}
     row |= {"created": at(now), "tries": 0, "problem": ""}
     db.execute(INSERT[db.dialect.name](notices).values(row).on_conflict_do_nothing())
 
 
 def find(registry: Registry, given: str) -> Row:
-    """The run of a key, or of the first characters of one. ConfigError where there is none, or several."""
+    """Return the run of a key, or of the first characters of one.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    given : str
+        Key or its first characters.
+
+    Returns
+    -------
+    Row
+        The run.
+
+    Raises
+    ------
+    ConfigError
+        If no run, or several runs, match.
+    """
     if not given or not set(given) <= set("0123456789abcdef"):
         raise ConfigError(f"{given!r} is no key of a run. Expected its first characters, as audit registry list shows.")
     found = _runs(registry, select(runs).where(runs.c.key.startswith(given, autoescape=True)))
@@ -98,7 +155,20 @@ def find(registry: Registry, given: str) -> Row:
 
 
 def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]:
-    """Every cell, in the order in which the runs started. wanted: columns of runs or cells -> values; None: any."""
+    """Return every cell, in the order in which the runs started.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    **wanted : sequence of str, str or None
+        Values by column of runs or cells; None matches any.
+
+    Returns
+    -------
+    list of Kept
+        Cells.
+    """
 
     def ask(db: Connection) -> list[Kept]:
         asked = select(runs, cells).join(cells, cells.c.run_key == runs.c.key)
@@ -124,7 +194,7 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
 
 
 def all_runs(registry: Registry) -> list[Row]:
-    """Every run, in the order in which they were registered."""
+    """Return every run, in the order in which they were registered."""
     return _runs(registry, select(runs).order_by(runs.c.registered, runs.c.started, runs.c.key))
 
 
@@ -138,13 +208,42 @@ def _runs(registry: Registry, asked: Select[Any]) -> list[Row]:
 
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
-    """SignatureError where decisions that the registry knows of are not there; RegistryError where it cannot be asked.
-    bound: what a decision on the run binds now."""
+    """Raise if decisions that the registry knows of are missing.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    run_dir : Path
+        Run directory.
+    bound : Bound
+        The hashes that a decision on the run binds now.
+
+    Raises
+    ------
+    SignatureError
+        If a decision was deleted or replaced.
+    RegistryError
+        If the database does not answer.
+    """
     registry.read(lambda db: _check(db, run_dir, bound, decision_hashes(run_dir)))
 
 
 def check_hashes(registry: Registry, run_dir: Path) -> None:
-    """SignatureError where a run was registered (its place, its fingerprint or its answers) and is another one now."""
+    """Raise if a registered run (by its place, fingerprint or answers) has other bytes now.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    run_dir : Path
+        Run directory.
+
+    Raises
+    ------
+    SignatureError
+        If its bytes changed.
+    """
 
     def look(db: Connection) -> None:
         for run, manifest in _manifests(run_dir):
@@ -166,7 +265,29 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
 
 
 def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetime) -> int:
-    """Note the decisions that are there; how many. Raises as `check_decisions`, and then notes nothing."""
+    """Note the decisions of a run.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    run_dir : Path
+        Run directory.
+    bound : Bound
+        The hashes that a decision on the run binds now.
+    now : datetime
+        Present time.
+
+    Returns
+    -------
+    int
+        Number of decisions.
+
+    Raises
+    ------
+    SignatureError
+        As `check_decisions`; then nothing is noted.
+    """
 
     def change(db: Connection) -> int:
         found = decision_hashes(run_dir)  # here: whoever decides at the same time waits for this transaction
@@ -182,8 +303,31 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
 
 
 def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: str, now: datetime) -> int:
-    """Begin anew, such as after a key was stolen: how many decisions the registry knew of. People are told. ConfigError
-    where it knows of none, or decisions are there."""
+    """Delete what the registry knows of the decisions on a run, such as after a key was stolen.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    run_dir : Path
+        Run directory.
+    bound : Bound
+        The hashes that a decision on the run binds now.
+    reason : str
+        Reason, of which people are notified.
+    now : datetime
+        Present time.
+
+    Returns
+    -------
+    int
+        Number of decisions that the registry knew of.
+
+    Raises
+    ------
+    ConfigError
+        If it knows of none, or decisions still exist.
+    """
     if decision_hashes(run_dir):
         raise ConfigError(f"{run_dir} has decisions. Move its folder of decisions away first, where it is kept.")
 
@@ -217,12 +361,13 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
-    """Of the bytes that a decision binds; and of fingerprints and answers, of a run or of a panel's."""
+    """Return hashes of the bytes that a decision binds, and of the fingerprints and answers of a
+    run or panel."""
     asked = sorted([one.fingerprint, answers_sha256(one)] for _, one in _manifests(run_dir))
     panel = panel_runs(run_dir) is not None
     return [digest(bound.subjects), *([digest({"panel": panel, "runs": asked})] if asked else [])]
 
 
 def _manifests(run_dir: Path) -> list[tuple[Path, Manifest]]:
-    """Of a run, or of each of a panel's."""
+    """Return the manifest of a run, or of each run of a panel."""
     return [(run, Manifest.load(run)) for run in panel_runs(run_dir) or [run_dir] if (run / MANIFEST).is_file()]

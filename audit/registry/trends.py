@@ -1,4 +1,5 @@
-"""Indicators over the versions of a model, and the level that current models show: from what the registry keeps."""
+"""Follow indicators over the versions of a model, and the level of current models, from the
+registry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,23 @@ FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
 
 @dataclass(frozen=True)
 class Point:
-    """One version. differs: why it is not joined to the one before, in words; sound: its measurement passed its
-    checks (else it is shown and not tested). alike: a hash of what it was measured with: equal for what is joined."""
+    """Describe one version of a series.
+
+    Attributes
+    ----------
+    revision, started : str
+        Revision of the model, and start of its first run.
+    estimate, low, high : float or None
+        Figure and 95 % interval.
+    sound : bool
+        True if the measurement passed its checks; else it is shown and not tested.
+    differs : tuple of str
+        Why it is not joined to the one before, in words.
+    look : Look or None
+        Test of change.
+    alike : str
+        Hash of how it was measured: equal for points that are joined.
+    """
 
     revision: str
     started: str
@@ -31,7 +47,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """An indicator of one model on one benchmark, in the order in which its versions were first run."""
+    """Hold an indicator of one model on one benchmark, in the order in which its versions were
+    first run.
+
+    Attributes
+    ----------
+    audit, model, benchmark, context, indicator : str
+        Names.
+    points : tuple of Point
+        Versions.
+    """
 
     audit: str
     model: str
@@ -43,8 +68,18 @@ class Series:
 
 @dataclass(frozen=True)
 class Floor:
-    """What the current versions of all models show on a benchmark: the level above which a model stands out. models:
-    (estimate, model), lowest first; all measured alike (the hash, as of a `Point`)."""
+    """Hold the level of current versions of all models on a benchmark, above which a model stands
+    out.
+
+    Attributes
+    ----------
+    benchmark, context, indicator : str
+        Names.
+    models : tuple of (float, str)
+        (estimate, model), lowest first.
+    alike : str
+        Hash of how they were measured, as of a `Point`.
+    """
 
     benchmark: str
     context: str
@@ -58,10 +93,32 @@ class Floor:
 
 
 def series_of(kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False) -> list[Series]:
-    """Every series with a figure, sorted. kept: cells in the order in which their runs started. indicators: which; all
-    of FOLLOWED where empty. together: models of several names are versions of one. A version counts once, at its first
-    run: a repeated run of the same weights cannot replace a figure. Of several judgements of the same answers the last
-    counts."""
+    """Return every series with a figure, sorted.
+
+    Parameters
+    ----------
+    kept : sequence of Kept
+        Cells in the order in which their runs started.
+    indicators : sequence of str
+        Names; all of FOLLOWED if empty.
+    together : bool
+        True treats models of several names as versions of one.
+
+    Returns
+    -------
+    list of Series
+        Series.
+
+    Raises
+    ------
+    ConfigError
+        If an indicator is unknown.
+
+    Notes
+    -----
+    A version counts once, at its first run: a repeated run of the same weights cannot replace a
+    figure. The last of several judgements of the same answers counts.
+    """
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
     for one in latest_judgements(kept):
@@ -79,8 +136,25 @@ def series_of(kept: Sequence[Kept], indicators: Sequence[str] = (), *, together:
 
 
 def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floor]:
-    """The level of the current version of every model (its latest run) per benchmark; only what was measured alike is
-    together, and only sound measurements count."""
+    """Return the level of the current version of every model (its latest run) per benchmark.
+
+    Parameters
+    ----------
+    kept : sequence of Kept
+        Cells in the order in which their runs started.
+    indicators : sequence of str
+        Names; all of FOLLOWED if empty.
+
+    Returns
+    -------
+    list of Floor
+        Levels of models that were measured alike; only sound measurements count.
+
+    Raises
+    ------
+    ConfigError
+        If an indicator is unknown.
+    """
     names = _checked(indicators)
     current: dict[tuple[str, ...], Kept] = {}
     for one in latest_judgements(kept):
@@ -99,7 +173,8 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
 
 
 def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
-    """Of cells of the same answers, those of the judgement that was registered last; in the order given."""
+    """Return the cells of the last registered judgement of each set of answers, in the order
+    given."""
     last: dict[str, tuple[str, str]] = {}
     for one in kept:
         answers = one.run["answers_sha256"]

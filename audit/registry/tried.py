@@ -1,17 +1,19 @@
-"""How often a run's question was asked before: earlier runs of the same audit, model and benchmark, beside it and in
-the registry. A run that was repeated until it passed shows here."""
+"""Count earlier runs of the same audit, model and benchmark, in nearby folders and in the registry.
+
+A run that was repeated until it passed shows here.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from audit.decision import Try, rule
-from audit.errors import AuditError
+from audit.decision import Try, read_document, rule
+from audit.errors import AuditError, ConfigError
 from audit.governance.ruling import home_of, verdict_path
-from audit.guarded_files import read_json
 from audit.panel import panel_of, panel_runs
-from audit.registry.entry import Row, comparable, library_of
+from audit.registry.entry import comparable
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.verdict.document import AuditVerdict
+from audit.verdict.together import Document
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
 # Folder, start, fingerprint, decision, what was asked.
@@ -20,8 +22,25 @@ _UNTOLD = ("library", "references")  # what a manifest alone does not tell, and 
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
-    """Earlier runs than those of a run's or panel's folder, the oldest first; copies of one count once. place: the
-    registry's; None without one. Raises RegistryError where the registry does not answer."""
+    """Return the earlier runs of a run's or panel's question, the oldest first.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run or panel.
+    place : str or None
+        Place of the registry.
+
+    Returns
+    -------
+    tuple of Try
+        Runs; copies of one count once.
+
+    Raises
+    ------
+    RegistryError
+        If the registry does not answer.
+    """
     folder = home_of(folder)
     own = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
     found: dict[tuple[str, str, tuple[str, ...]], Try] = {}
@@ -39,8 +58,8 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
 
 
-def _asked(manifest: Manifest, verdict: Row) -> dict[_Key, Mapping[str, str]]:
-    library = library_of(verdict)[1] if isinstance(verdict.get("library"), dict) else None
+def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:
+    library = verdict.library if isinstance(verdict, AuditVerdict) else None
     return {
         (model, str(facts.get("revision") or ""), benchmark): comparable(manifest, model, benchmark, library)
         for model, facts in manifest.models.items()
@@ -61,7 +80,7 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Found]:
 
 
 def _beside(run: Path) -> Iterator[_Found]:
-    """Runs in the folder that this one lies in, or its panel, and one folder deeper."""
+    """Yield runs in the folder that holds this one, or its panel, and one folder deeper."""
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
     for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):
@@ -69,22 +88,20 @@ def _beside(run: Path) -> Iterator[_Found]:
             manifest = Manifest.load(path.parent)
             if manifest.audit == audit:
                 verdict = _verdict(path.parent)
-                told = str(path.parent.resolve()), str(manifest.started), manifest.fingerprint, _decision(verdict)
+                told = (
+                    str(path.parent.resolve()),
+                    str(manifest.started),
+                    manifest.fingerprint,
+                    str(rule(verdict).decision) if verdict else "",
+                )
                 yield *told, _asked(manifest, verdict)
         except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
             continue  # a manifest of something else
 
 
-def _verdict(run: Path) -> dict[str, Any]:
+def _verdict(run: Path) -> Document | None:
+    """Return the verdict of a run; None if there is none, or it cannot be read."""
     try:
-        found = read_json(verdict_path(run))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _decision(verdict: Row) -> str:
-    try:
-        return str(rule(verdict).decision)
-    except (AuditError, ValueError, TypeError, AttributeError, LookupError):
-        return ""
+        return read_document(verdict_path(run))
+    except (OSError, ConfigError):
+        return None

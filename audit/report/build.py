@@ -6,10 +6,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.decision import verdict_of
 from audit.errors import AuditError
 from audit.exits import printable
 from audit.guarded_files import read_json
@@ -20,6 +21,7 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.verdict.result import json_text
 from audit.verdict.run import JudgedRun
+from audit.verdict.together import Document
 
 if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
     from matplotlib.figure import Figure
@@ -27,14 +29,14 @@ if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Where the report's files are. content: of verdict.json, for who goes on with it."""
+    """Where the report's files are. content: the verdict, so that callers need not read it again."""
 
     html: Path
     verdict: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
-    incomplete: tuple[CellRows, ...] = ()  # the models and benchmarks of which rows are missing
-    content: dict[str, Any] = field(default_factory=dict)
+    incomplete: tuple[CellRows, ...]  # the models and benchmarks of which rows are missing
+    content: Document
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportP
     write_file(html, _bytes(page.render(inline)))
     write_file(path, json_text(plain).encode("utf-8", "backslashreplace"))
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
-    return ReportPaths(html, path, tables, figures, incomplete, plain)
+    return ReportPaths(html, path, tables, figures, incomplete, verdict_of(plain))
 
 
 def write_parts(

@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
+from audit.decision import verdict_of
 from audit.records import CellRows
 from audit.verdict.result import DASH, Gate, bare_pvalue, drop_points, percent, pvalue, scaled, signed_points
 from audit.verdict.run import CellResult, JudgedRun
@@ -76,10 +77,9 @@ def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[E
     """The rates of each calibrated design once. named: a rate of the table -> what it is the share of, in order."""
     found: dict[str, Errors] = {}
     for r in results:
-        told = r.calibration
-        rates: Mapping[str, Any] = told if isinstance(told, Mapping) else getattr(told, "rates", {})
-        said = told["sentence"] if isinstance(told, Mapping) else getattr(told, "sentence", NOT_CALIBRATED)
-        rows = ((what, rates[k], rates.get(f"{k}_se")) for k, what in named.items() if rates.get(k) is not None)
+        rates, said = (r.calibration.rates, r.calibration.sentence) if r.calibration else ({}, NOT_CALIBRATED)
+        known = ((k, what, rates.get(k)) for k, what in named.items())
+        rows = ((what, rate, rates.get(f"{k}_se")) for k, what, rate in known if rate is not None)
         one = found.setdefault(said, Errors(r.model, tuple(rows), said))
         if r.sensitivity and r.sensitivity not in one.sensitivity:
             found[said] = replace(one, sensitivity=(*one.sensitivity, r.sensitivity))
@@ -90,9 +90,9 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     """The decision strip of one audit's page."""
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
-    for k, (r, c) in enumerate(zip(verdict.marked, verdict.to_dict()["cells"], strict=True), start=1):
-        who = r.model + (f" on {r.benchmark}" if several else "") + (f" ({c['context']})" if c.get("context") else "")
-        note = "; ".join(filter(None, (r.watermark, subtitle(words, c))))
+    for k, c in enumerate(verdict_of(verdict.to_dict()).cells, start=1):
+        who = c.model + (f" on {c.benchmark}" if several else "") + (f" ({c.context})" if c.context else "")
+        note = "; ".join(filter(None, (c.watermark, subtitle(words, c))))
         marks.append(Mark(verdict.audit, who, word_of(words, c), note, f"#cell-{k}"))
     return marks
 

@@ -19,7 +19,7 @@ from audit.statistics.notice import Effect, Field, chance_to_find
 from audit.statistics.priors import PRIORS, TauPrior
 
 FILE = "sensitivity.json"
-STANDARD = Field(1000, 500, 5)  # the design of the table of docs/sensitivity.md
+STANDARD = Field(1000, 500, 5)  # the design of the table of docs/findings/sensitivity.md
 LEARNT = 0.5  # share of the items: the plants learnt half
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
@@ -57,7 +57,7 @@ def quote(
         return "Sensitivity: none, as no indicator of this audit could be judged here."
     doses = chances(found, audit, field, judged)
     if not doses:
-        return "Sensitivity not measured: no planted memory was tried on this audit (docs/sensitivity.md)."
+        return "Sensitivity not measured: no planted memory was tried on this audit (docs/findings/sensitivity.md)."
     said = "; ".join(
         f"{_TAUGHT.get(form, form)} {', '.join(f'{n.estimate:.2f}' for n in tried.values())} "
         f"after {_listed(list(tried))}"
@@ -72,7 +72,7 @@ def quote(
         f"Sensitivity in a field design of this run's size ({sizes}): had the model learnt half of the items, each "
         f"with the effect measured in {found['model']} on {found['benchmark']}, this audit would find it with "
         f"probability: {said}.{_NOT_IN_IT.get(audit, '')} A property of {whose}, and of planted memory "
-        "(docs/sensitivity.md)."
+        "(docs/findings/sensitivity.md)."
     )
 
 

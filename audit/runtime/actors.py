@@ -20,6 +20,7 @@ from audit.engines.vllm_engine import VllmEngine, engine_environment, is_cpu_bui
 from audit.engines.weights import Weights, local_path
 from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import Generation, GenerationRequest
+from audit.runtime.nodes import cluster_nodes
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.progress import Engines
 
@@ -294,13 +295,9 @@ def start_pool(
     model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False, again: int = 0
 ) -> EnginePool:
     """Create the engine actors of one model (they load when `load` is stepped through). again: of a restart, which."""
-    resources = ray.cluster_resources()
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     placement = None
     if model.engine == "vllm" or model.scripted.on_gpu:
-        largest = max(node.get("GPU", 0.0) for node in nodes)
-        gpus = resources.get("GPU", 0.0)
-        placement = plan_placement(model.tensor_parallel_size, model.executor, gpus, largest, autoscale=autoscale)
+        placement = plan_placement(model, cluster_nodes(), autoscale=autoscale)
     if model.engine == "vllm" and (placement is None or is_cpu_build()):
         model = on_cpus(model)
     pool = EnginePool(model.name, [], [])

@@ -7,7 +7,7 @@ need no locks, and whatever ends the loop ends every run: `close()` raises at it
 
 import math
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,15 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """GPUs of one node. types: their names in Ray, such as H100. gpu_bytes: memory of the smallest; None: not known."""
+
+    gpus: float
+    types: frozenset[str] = frozenset()
+    gpu_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """One engine's placement group. `actor_gpus` are the GPUs the engine actor itself holds (in bundle 0)."""
 
@@ -28,31 +37,95 @@ class Placement:
     actor_gpus: float
 
 
-def plan_placement(
-    tensor_parallel_size: int, executor: str, cluster_gpus: float, largest_node_gpus: float, *, autoscale: bool = False
-) -> Placement | None:
-    """The placement of one engine; None where the cluster has no GPU (vLLM's CPU build then serves). autoscale: GPUs
-    are asked for whether they are there or not; an autoscaler starts what a placement group waits for. executor `mp`:
-    all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`: one bundle a GPU,
-    packed but allowed to span nodes; vLLM's own Ray workers take them. No CPU is reserved: vLLM's workers ask Ray for
-    none, and eight replicas on eight CPUs would leave none for the stages, which would wait for ever. Raises
-    ConfigError when the model cannot fit."""
-    if cluster_gpus == 0 and not autoscale:
+def plan_placement(model: ModelConfig, nodes: Sequence[Node], *, autoscale: bool = False) -> Placement | None:
+    """Return the placement of one engine; None if no node has a GPU (vLLM's CPU build then serves).
+
+    executor `mp`: all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`: a
+    bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them, tensor-parallel ranks first, node
+    by node. No CPU is reserved: vLLM's workers ask Ray for none, and eight replicas on eight CPUs would leave none for
+    the stages, which would wait for ever. autoscale: GPUs are requested whether they are there or not; an autoscaler
+    starts what a placement group waits for.
+
+    Raises
+    ------
+    ConfigError
+        if the replicas cannot fit on these nodes
+    """
+    if not any(node.gpus for node in nodes) and not autoscale:
         return None
-    need = tensor_parallel_size
-    if need > cluster_gpus and not autoscale:
-        raise ConfigError(
-            f"tensor_parallel_size={need} needs {need} GPUs; the cluster has {cluster_gpus:g}. Where an autoscaler "
-            "would start more: cluster.autoscale=true."
+    if not autoscale and (why := _too_few(model, nodes)):
+        raise ConfigError(why)
+    kind = {f"accelerator_type:{model.accelerator_type}": 0.001} if model.accelerator_type else {}
+    if model.gpus <= 1 or model.executor == "mp":
+        return Placement(({"GPU": float(model.gpus), **kind},), "STRICT_PACK", float(model.gpus))
+    return Placement(tuple({"GPU": 1.0, **kind} for _ in range(int(model.gpus))), "PACK", 0.0)
+
+
+def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
+    """Return why the replicas of a model do not fit on the GPUs of these nodes; "" if they do."""
+    each = [node.gpus for node in nodes if model.accelerator_type in (None, *node.types)]
+    kind = f" of type {model.accelerator_type}" if model.accelerator_type else ""
+    if kind and not sum(each):
+        types = sorted(frozenset[str]().union(*(node.types for node in nodes)))
+        return (
+            f"accelerator_type of model {model.name} is {model.accelerator_type}. Expected a type of this cluster: "
+            f"{', '.join(types) or 'its nodes name none'}. Example: model.{model.name}.accelerator_type=null"
         )
-    if need == 1 or executor == "mp":
-        if need > largest_node_gpus and not autoscale:
-            raise ConfigError(
-                f"tensor_parallel_size={need} on one node needs {need} GPUs; the largest node has "
-                f"{largest_node_gpus:g}. Use executor=ray to span nodes."
-            )
-        return Placement(({"GPU": float(need)},), "STRICT_PACK", float(need))
-    return Placement(tuple({"GPU": 1.0} for _ in range(need)), "PACK", 0.0)
+    wanted = f"Model {model.name} needs {gpus_in_words(model.gpus * model.replicas, kind)}{product_in_words(model)}"
+    if model.gpus * model.replicas > sum(each):
+        more = "If an autoscaler would start more: cluster.autoscale=true."
+        return f"{wanted}; this cluster has {sum(each):g}. {more}"
+    if model.gpus <= 1:
+        fits = sum(int(gpus + _ROUNDING) * int(1 / model.gpu_share + _ROUNDING) for gpus in each)
+        if fits >= model.replicas:
+            return ""
+        return f"{wanted}; its GPUs hold {fits} such replicas. Example: model.{model.name}.replicas={max(1, fits)}"
+    return _apart(model, each, wanted)
+
+
+_ROUNDING = 1e-9  # of shares such as 1/3
+
+
+def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
+    """Return why an engine of several GPUs does not fit although there are enough; "" if it does. each: GPUs of each
+    node. wanted: what is needed, in words."""
+    m, tensor, stages = f"model.{model.name}", model.tensor_parallel_size, model.pipeline_parallel_size
+    gpus, largest = int(model.gpus), int(max(each))
+    have = f"the nodes have {', '.join(f'{one:g}' for one in each)}"
+    if model.executor == "mp":
+        fits = sum(int(one // gpus) for one in each)
+        if fits >= model.replicas:
+            return ""
+        if fits:
+            return f"{wanted}, {gpus} of them on one node for each replica; {have}. Example: {m}.replicas={fits}"
+        within = max(n for n in range(1, largest + 1) if gpus % n == 0)
+        return (
+            f"{wanted} on one node (executor=mp); {have}. Expected tensor parallel within a node and stages over "
+            f"nodes. Example: {m}.executor=ray {m}.tensor_parallel_size={within} "
+            f"{m}.pipeline_parallel_size={gpus // within}"
+        )
+    if stages > 1 and tensor <= largest and sum(int(one // tensor) for one in each) < stages * model.replicas:
+        return (
+            f"{wanted}, {tensor} of them within a node for each stage; {have}. Example: {m}.tensor_parallel_size=1 "
+            f"{m}.pipeline_parallel_size={gpus}"
+        )
+    return ""
+
+
+def gpus_in_words(number: float, kind: str = "") -> str:
+    return f"{number:g} GPU{'' if number == 1 else 's'}{kind}"
+
+
+def product_in_words(model: ModelConfig) -> str:
+    """Return in brackets how a number of GPUs comes about; "" for one engine of one GPU."""
+    parts = {
+        "tensor_parallel_size": model.tensor_parallel_size,
+        "pipeline_parallel_size": model.pipeline_parallel_size,
+        "gpu_share": model.gpu_share,
+        "replicas": model.replicas,
+    }
+    several = [f"{name}={value:g}" for name, value in parts.items() if value != 1]
+    return f" ({', '.join(several)})" if several else ""
 
 
 def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float) -> bool:
@@ -61,7 +134,7 @@ def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig
     So does one of two that call the same server: its `concurrency` is what that server bears, and it may have to swap
     models. A scripted engine takes nothing."""
     new, old = list(engines), list(running)
-    wanted = sum(one.tensor_parallel_size * one.replicas for one in (*new, *old) if one.engine == "vllm")
+    wanted = sum(one.gpus * one.replicas for one in (*new, *old) if one.engine == "vllm")
     if 0 < cluster_gpus < wanted:
         return False
     if any(_on_cpus(one, cluster_gpus) for one in new) and any(_on_cpus(one, cluster_gpus) for one in old):

@@ -271,7 +271,7 @@ def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
-    """How long engines usually take to load: as they last did in this run, else as in docs/measured.md; "" at once."""
+    """Return how long engines usually load: as last in this run, else as in docs/findings/measured.md; "" at once."""
     if "vllm" not in engines:
         return ""
     if earlier_s:

@@ -18,15 +18,19 @@ import ray
 from audit.audits import Hooks
 from audit.config import DERIVED, as_file
 from audit.engines.config import WEIGHED
-from audit.errors import AuditError, EngineError, ShardError, SpentError, SupersededError
+from audit.engines.memory import engine_need
+from audit.engines.model_files import files_of
+from audit.errors import AuditError, ConfigError, EngineError, ShardError, SpentError, SupersededError
 from audit.plan_cost import money_spent, spent
 from audit.records import Design, Reading
 from audit.resolve import ResolvedRun
 from audit.runtime.early import affordable, canary_first
 from audit.runtime.model_run import ModelRun, engines_of
+from audit.runtime.nodes import cluster_nodes
 from audit.runtime.pipeline import expected_keys, missing_tasks
 from audit.runtime.placement import Steps, may_run_beside, run_in_turns
 from audit.runtime.progress import Display
+from audit.runtime.room import check_room
 from audit.runtime.start import start_ray
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows, run_cost, scan_once, table_hashes, verify_run
@@ -173,6 +177,9 @@ class Start:
         if runs:
             self.display.stage("starting or joining Ray (usually 5 to 15 s)")
             start_ray(config.cluster)
+            for name, refused in self._without_room(list(runs)).items():
+                del runs[name]
+                self._ended(name, refused)
             run_in_turns(runs, self._may_join, self._ended)
 
     def _steps(self, name: str, todo: np.ndarray) -> Steps:
@@ -241,6 +248,20 @@ class Start:
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in asked]
         found = zip(asked, probe([one for _, one in asked], letters), strict=True)
         return {name: error for (name, _), error in found if error is not None}
+
+    def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
+        """The models that do not fit on the nodes of the cluster, found before anything loads."""
+        engines = {(name, one.name): one for name in names for one in engines_of(self.resolved, name)}
+        files = {one.name: files_of(one, self.resolved.weights[one.name]) for one in engines.values()}
+        sized = any(engine_need(one, files[one.name]).each_gpu is not None for one in engines.values())
+        nodes, autoscale = cluster_nodes(with_memory=sized), self.resolved.config.cluster.autoscale
+        found: dict[str, AuditError] = {}
+        for (name, _), one in engines.items():
+            try:
+                check_room(one, files[one.name], nodes, autoscale=autoscale)
+            except ConfigError as error:
+                found.setdefault(name, error)
+        return found
 
     def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
         """The first tasks of a model: those that tell whether its answers can be read come first."""

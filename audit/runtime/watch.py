@@ -33,7 +33,7 @@ from audit.shards.working_copy import named
 
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
 _COUNTED = ("model", "arm", "question_id", "reading", "answer_form", "parsed", "correct")
-_PRICED = ("name", "engine", "tensor_parallel_size", "replicas")
+_PRICED = ("name", "engine", "tensor_parallel_size", "pipeline_parallel_size", "gpu_share", "replicas")
 _SHOWN = 120  # characters of a reply
 
 
@@ -113,7 +113,7 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
     """By model the one that prepares and the one that answers, with what a price needs to know of them."""
     configs = [*manifest.config.get("model", {}).values(), *filter(None, [manifest.config.get("worker")])]
-    made = {one["name"]: ModelConfig(**{key: one[key] for key in _PRICED}) for one in configs}
+    made = {one["name"]: ModelConfig(**{key: one[key] for key in _PRICED if key in one}) for one in configs}
     unknown = ModelConfig(engine="")
     return {
         name: (made.get(name, unknown), made.get(facts.get("worker", name), unknown))

@@ -1,7 +1,9 @@
-"""What runs inside the two sandboxes of `sandbox.py`: given to Python as text, with the standard library alone.
+"""Run inside the two sandboxes of `sandbox.py`: passed to Python as text, with the standard library
+alone.
 
-The role `candidate` holds the model's code and answers calls, the role `tests` makes them: a line of JSON a call and an
-answer. Values cross as plain data, so an object of the candidate's own, whose `==` is always true, does not.
+The role `candidate` holds the model's code and answers calls, the role `tests` makes them: a line
+of JSON a call and an answer. Values cross as plain data, so an object of the candidate's own, whose
+`==` is always true, does not.
 """
 
 import builtins
@@ -12,29 +14,29 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-LINE_BYTES = 1_000_000  # of an answer: a longer one is wrong
+LINE_BYTES = 1_000_000  # a longer answer is wrong
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 class Foreign:
-    """What is no plain data: equal to nothing but itself."""
+    """Stand for a value that is not plain data: equal to nothing but itself."""
 
 
 class NoReply(BaseException):
-    """The candidate answers no more; no `except Exception` of a test catches it."""
+    """Signal that the candidate answers no more; no `except Exception` of a test catches it."""
 
 
 def pack(value: Any) -> Any:
-    """Plain data as JSON: tuples, sets and dicts with keys of any kind are told apart."""
+    """Return plain data as JSON that distinguishes tuples, sets and dicts with keys of any kind."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float | str):
         return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
     for name, kind in _SEQUENCES.items():
         if isinstance(value, kind):
-            return {name: [pack(one) for one in value]}
+            return {name: [pack(part) for part in value]}
     if isinstance(value, dict):
-        return {"dict": [[pack(key), pack(one)] for key, one in value.items()]}
+        return {"dict": [[pack(key), pack(part)] for key, part in value.items()]}
     return {"foreign": []}
 
 
@@ -43,12 +45,15 @@ def unpack(value: Any) -> Any:
         return value
     ((name, content),) = value.items()
     if name == "dict":
-        return {unpack(key): unpack(one) for key, one in content}
+        return {unpack(key): unpack(part) for key, part in content}
     return _SEQUENCES[name](map(unpack, content)) if name in _SEQUENCES else Foreign()
 
 
 def candidate(entry_point: str, calls: int, answers: int) -> None:
-    """Load the model's code, then answer calls. It may write to `answers` what it likes: these are its answers."""
+    """Load the model's code, then answer calls.
+
+    The code may write to `answers` what it likes: these are its answers.
+    """
     say(answers, {"started": True})
     space: dict[str, Any] = {"__name__": "candidate"}
     try:
@@ -61,16 +66,16 @@ def candidate(entry_point: str, calls: int, answers: int) -> None:
     for line in os.fdopen(calls, "rb"):
         try:
             args, kwargs = unpack(json.loads(line))
-            said = {"value": pack(function(*args, **kwargs))}
+            outcome = {"value": pack(function(*args, **kwargs))}
         except BaseException as error:  # noqa: BLE001
-            said = {"raised": type(error).__name__}
-        say(answers, said)
+            outcome = {"raised": type(error).__name__}
+        say(answers, outcome)
 
 
 def tests(entry_point: str, answers: int, calls: int) -> str:
-    """ "passed", or why not in a word or two."""
+    """Return "passed", or why the tests failed in a word or two."""
     replies = os.fdopen(answers, "rb")
-    gone: list[str] = []  # why no more answers come: a test may swallow the exception
+    gone: list[str] = []  # the reason why answers ended, as a test may swallow the exception
 
     def end(why: str) -> NoReturn:
         gone.append(why)
@@ -81,10 +86,10 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
         if not line.endswith(b"\n"):
             end("ended" if len(line) < LINE_BYTES else "too_long")
         try:
-            found = json.loads(line)
-            if set(found) == {"value"}:
-                return unpack(found["value"])
-            name = str(found["raised"])
+            parsed = json.loads(line)
+            if set(parsed) == {"value"}:
+                return unpack(parsed["value"])
+            name = str(parsed["raised"])
         except Exception:  # noqa: BLE001
             end("unreadable")
         kind = getattr(builtins, name, None)
@@ -113,7 +118,7 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
 
 
 def say(to: int, what: Any) -> None:
-    """A line, whole."""
+    """Write a whole line."""
     data = json.dumps(what).encode() + b"\n"
     while data:
         data = data[os.write(to, data) :]
@@ -122,16 +127,16 @@ def say(to: int, what: Any) -> None:
 def main(role: str, entry_point: str, limits: str) -> NoReturn:
     for name, most in json.loads(limits).items():
         resource.setrlimit(getattr(resource, name), (most, most))
-    received, sent, told = (os.dup(fd) for fd in (0, 1, 2))
+    received, sent, verdict = (os.dup(fd) for fd in (0, 1, 2))
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
-        os.dup2(null, fd)  # what the code prints goes nowhere
+        os.dup2(null, fd)  # discards what the code prints
     os.close(null)
     if role == "candidate":
-        os.close(told)
+        os.close(verdict)
         candidate(entry_point, received, sent)
     else:
-        os.write(told, f"verdict {tests(entry_point, received, sent)}".encode()[:200])
+        os.write(verdict, f"verdict {tests(entry_point, received, sent)}".encode()[:200])
     os._exit(0)
 
 

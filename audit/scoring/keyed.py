@@ -13,12 +13,28 @@ from audit.scoring.letter import read_letter
 
 
 def read_against_key(reply: str, key: str, options: Sequence[str] = ()) -> tuple[str | None, bool | None]:
-    """Return the answer that a reply gives, as text, and whether it is the key; (None, None) where it is unparsed.
+    r"""Return the answer that a reply gives, as text, and whether it is the key.
 
-    A capital letter as the key is an option's; a number is compared by value; another key is LaTeX, which is compared
-    with what the reply's last box holds.
+    Parameters
+    ----------
+    reply : str
+        The reply.
+    key : str
+        A capital letter is an option's; a number is compared by value; another key is LaTeX, which
+        is compared with the content of the reply's last box.
+    options : sequence of str
+        Options of the question, if any.
 
-    >>> read_against_key("So it is \\\\boxed{(B)}", "B"), read_against_key("That makes $1,018.", "1018")
+    Returns
+    -------
+    answer : str or None
+        The answer; None if the reply is unparsed.
+    right : bool or None
+        True if it is the key; None if the reply is unparsed.
+
+    Examples
+    --------
+    >>> read_against_key("So it is \\boxed{(B)}", "B"), read_against_key("That makes $1,018.", "1018")
     (('B', True), ('1018', True))
     """
     key = boxed(key) or key

@@ -1,13 +1,14 @@
-"""Generated text -> the option it answers (reading `letter`).
+r"""Read the option that a generated text answers (reading `letter`).
 
-`strict`: the reply is a letter and nothing else, in the usual dress: `B`, `(B)`, `**B**`, `Answer: B`, `\\boxed{B}`.
-`lenient`: the reply declares one letter ("... so the answer is B."), opens or closes with one on its own line, names
-one option, gives one letter with its option's text, or quotes exactly one option.
-Unparsed is the answer to everything else. Where two readings of a reply disagree it is unparsed, not guessed: an
-unparsed reply is counted and bounded downstream, a misread one is not seen again.
+`strict`: the reply is a letter and nothing else, in the usual forms: `B`, `(B)`, `**B**`, `Answer:
+B`, `\boxed{B}`. `lenient`: the reply declares one letter ("... so the answer is B."), opens or
+closes with one on its own line, names one option, gives one letter with its option's text, or
+quotes exactly one option. Every other reply is unparsed. If two readings of a reply disagree it is
+unparsed, not guessed: an unparsed reply is counted and bounded downstream, a misread one is not
+seen again.
 
-Never raises on any text, and runs in time linear in its length: every repetition in a pattern is bounded, and
-white space is collapsed before a pattern sees it.
+The functions never raise on any text, and run in time linear in its length: every repetition in a
+pattern is bounded, and white space is collapsed before a pattern sees it.
 """
 
 import re
@@ -18,14 +19,14 @@ from audit.prompting import strip_thinking
 from audit.records import Answer, FinishReason
 
 UNPARSED = Answer(index=None, form="none")
-AMBIGUOUS = -1  # a declaration was found, but it names several options, or contradicts itself
+AMBIGUOUS = -1  # a declaration names several options, or contradicts itself
 
 MAX_STRICT_CHARS = 60
-MAX_LENIENT_CHARS = 50_000  # of a longer reply the end is read: it is where a declaration stands
+MAX_LENIENT_CHARS = 50_000  # only the end of a longer reply is read, as a declaration stands there
 MAX_QUOTE_SEARCH_CHARS = 10_000  # longer replies are not searched for quoted options (bounds the time)
 MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
 
-# Full-width forms (U+FF01-FF5E) to ASCII, ideographic stop and space, and marks that only dress a letter removed.
+# The table maps full-width forms (U+FF01-FF5E), the ideographic stop and space to ASCII, and removes quotation marks.
 _FOLD: dict[int, str] = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 _FOLD |= {ord("。"): ". ", ord("、"): ", ", ord("，"): ", ", ord("："): ": ", ord("　"): " "}
 _FOLD |= dict.fromkeys(map(ord, '*`"“”„«»$'), "") | dict.fromkeys(map(ord, "‘’"), "'")
@@ -42,9 +43,9 @@ _DRESSED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
 _STRICT = re.compile(
     rf"(?:(?:the )?(?:final |correct |best |right )?{_NOUN}(?: (?:choice|option|letter))?(?: is ?[:=]? ?| ?[:=] ?| ))?"
     rf"{_DRESSED_LETTER}[.:!,;]?",
-    re.IGNORECASE | re.ASCII,  # ASCII: otherwise the Kelvin sign is a K
+    re.IGNORECASE | re.ASCII,  # ASCII, as the Kelvin sign would otherwise match a K
 )
-# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone; what follows is looked at in code.
+# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone. The code reads what follows.
 _DECLARES = re.compile(
     rf"\b{_NOUN}(?: (?:choice|option|letter|to (?:the|this|your) question))?"
     rf"(?:(?: {_IS})? ?[:=][ \n]?| - | {_IS} )"
@@ -76,7 +77,7 @@ _NEGATED_CLAUSE = re.compile(
     r"|(?:\b(?:not|never|cannot|incorrect|wrong|another|no|other)|n't) $",
     re.IGNORECASE,
 )
-# Before "B is correct": a clause that does not stand behind it.
+# The pattern matches a clause before "B is correct" that does not support it.
 _NOT_MEANT = re.compile(
     r"(?:(?:\b(?:not|never|cannot)|n't) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)"
     r"|\b(?:doubt|deny|tempting|might say|could say|people (?:think|believe|say)))\b[^.,;\n]{0,30}$",
@@ -97,12 +98,26 @@ _BEFORE_DENIED = re.compile(
 
 
 def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) -> Answer:
-    """The option that a reply answers.
+    """Return the option that a reply answers.
 
-    options: the k options in the order shown; letters beyond the k-th are no answer. A reply cut off at max_tokens
-    (`finish_reason` LENGTH) is read in the strict form only: what its thinking or its reasoning was heading for is
-    not known. One letter that is itself an option's text ("A" among blood groups) reads as the letter.
+    Parameters
+    ----------
+    text : str
+        The reply.
+    finish_reason : FinishReason
+        A reply cut off at max_tokens (LENGTH) is read in the strict form only: the conclusion of
+        its reasoning is not known.
+    options : sequence of str
+        The k options in the order shown; letters beyond the k-th are not answers.
 
+    Returns
+    -------
+    Answer
+        Index and form; form "none" if unparsed. One letter that is itself an option's text ("A"
+        among blood groups) reads as the letter.
+
+    Examples
+    --------
     >>> read_letter("The answer is (B).", FinishReason.STOP, ["Rome", "Paris"]).index
     1
     >>> read_letter("A planet is what they show.", FinishReason.STOP, ["Rome", "Paris"]).form
@@ -120,13 +135,14 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
 
 
 def canonical(text: str) -> str:
-    """Folded to ASCII forms, without dress, blank lines and repeated white space."""
+    """Return a text folded to ASCII forms, without quotation marks, tags, blank lines and repeated
+    white space."""
     lines = (" ".join(line.split()) for line in _TAGS.sub("", text.translate(_FOLD)).splitlines())
     return "\n".join(line for line in lines if line)
 
 
 def _strict_letter(reply: str, any_case: bool) -> str | None:
-    """The letter when the text is nothing but a letter in its dress."""
+    """Return the letter if the text is nothing but a letter in its usual form."""
     if len(reply) > MAX_STRICT_CHARS:
         return None
     flat = reply.replace("\n", " ").lstrip("#>- ")
@@ -138,13 +154,13 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
 
 
 def _lenient(reply: str, options: list[str]) -> int | None:
-    """Index, AMBIGUOUS or None. Every declaration in the reply has to agree."""
+    """Return index, AMBIGUOUS or None; every declaration in the reply has to agree."""
     lines = (reply[: reply.find("\n")], reply[reply.rfind("\n") + 1 :]) if "\n" in reply else ()
     letters = [_strict_letter(line, any_case=False) for line in lines]
-    found = [_index(letter, len(options)) for letter in letters if letter is not None]
-    found += [i for i in (_last_declared(reply, options), _opening(reply, options)) if i is not None]
-    if found:
-        return _agree(found)
+    declared = [_index(letter, len(options)) for letter in letters if letter is not None]
+    declared += [i for i in (_last_declared(reply, options), _opening(reply, options)) if i is not None]
+    if declared:
+        return _agree(declared)
     for reader in (_named, _labelled, _quoted):
         if (index := reader(reply, options)) is not None:
             return index
@@ -162,7 +178,10 @@ def _agree(indices: Iterable[int]) -> int:
 
 
 def _last_declared(reply: str, options: list[str]) -> int | None:
-    """The last "answer is B", "B is correct", or boxed B; a reasoner corrects itself, so the last one counts."""
+    """Return the last "answer is B", "B is correct", or boxed B.
+
+    A reasoner corrects itself, so the last one counts.
+    """
     k, last_at, last = len(options), -1, None
     for match in _DECLARES.finditer(reply):
         negated = _NEGATED_CLAUSE.search(reply[max(0, match.start() - 60) : match.start()])
@@ -185,9 +204,11 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
 
 
 def _in_box(match: re.Match[str], options: list[str]) -> int:
-    """Return the option of a box: its letter, unless another option's text follows ("B. Paris") or is all of it.
+    """Return the option of a box: its letter, unless another option's text follows ("B. Paris") or
+    is all of it.
 
-    Where the options are known, "E. coli" is the letter E only if it is followed by that option's text.
+    If the options are known, "E. coli" is the letter E only if it is followed by that option's
+    text.
     """
     if match[1]:
         return _index(match[1], len(options))
@@ -200,7 +221,8 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
 
 
 def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
-    """What stands right after "the answer is": an option's text ("A planet"), or a letter, no article and no name."""
+    """Return the option right after "the answer is": its text ("A planet"), or a letter, not an
+    article or a name."""
     match = _LETTER_HERE.match(reply, at)
     text = _option_at(reply, at, options)
     if text is not None and (match is None or _size(options[text]) > 1):
@@ -223,7 +245,7 @@ def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
 
 
 def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int | None:
-    """The option whose text ends at `end`, unless another one or a denial follows."""
+    """Return the option whose text ends at `end`, unless another one or a denial follows."""
     also = _ALSO.match(reply, end)
     if also and _option_at(reply, also.end(), options) is not None:
         return AMBIGUOUS
@@ -231,9 +253,10 @@ def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int |
 
 
 def _option_at(reply: str, at: int, options: list[str]) -> int | None:
-    """The longest option that stands at `at`, up to a boundary; None when two options are that text.
+    """Return the longest option at `at`, up to a boundary; None if two options have that text.
 
-    Lower-cased character by character, which keeps lengths, so that the caller can step over the text.
+    The text is lower-cased character by character, which keeps lengths, so that the caller can step
+    over it.
     """
     best: int | None = None
     for i, option in enumerate(options):
@@ -251,7 +274,7 @@ def _option_at(reply: str, at: int, options: list[str]) -> int | None:
 
 
 def _size(option: str) -> int:
-    """Length of an option's text without its closing stop."""
+    """Return the length of an option's text without its closing stop."""
     return len(option.rstrip("."))
 
 
@@ -260,9 +283,10 @@ def _same(one: str, other: str) -> bool:
 
 
 def _opening(reply: str, options: list[str]) -> int | None:
-    """A reply that opens with "B) ...", "B: ...", "B because ...": the letter, unless another option's text follows.
+    """Return the letter of a reply that opens with "B) ...", "B: ...", "B because ...".
 
-    "B. ..." is left to `_labelled`, which asks for the option's text: "E. coli" opens a sentence too.
+    It is AMBIGUOUS if another option's text follows. "B. ..." is left to `_labelled`, which
+    requires the option's text: "E. coli" opens a sentence too.
     """
     match = _OPENS.match(reply)
     if match is None or len({m.group(1) for m in _LABELLED.finditer(reply)}) > 1:
@@ -275,7 +299,8 @@ def _opening(reply: str, options: list[str]) -> int | None:
 
 
 def _named(reply: str, options: list[str]) -> int | None:
-    """One "option B" that ends a clause ("I choose option B."); the options that are merely discussed do not count."""
+    """Return one "option B" that ends a clause ("I choose option B."); options that are merely
+    discussed do not count."""
     accepted: set[int] = set()
     for match in _NAMES.finditer(reply):
         after = reply[match.end() : match.end() + 80]
@@ -288,27 +313,29 @@ def _named(reply: str, options: list[str]) -> int | None:
 
 
 def _labelled(reply: str, options: list[str]) -> int | None:
-    """One letter with an option's text ("B. Paris"). Its own text: that option; another's: contradictory."""
-    found: set[int] = set()
+    """Return one letter with an option's text ("B. Paris"); AMBIGUOUS if the text is another
+    option's."""
+    labelled: set[int] = set()
     for match in _LABELLED.finditer(reply):
         follows = _option_at(reply, match.end(), options)
         if follows is None:
             continue
         end = match.end() + _size(options[follows])
         agrees = _index(match.group(1), len(options)) == follows and not _DENIED.match(reply[end : end + 40])
-        found.add(follows if agrees else AMBIGUOUS)
-    return _agree(found) if found else None
+        labelled.add(follows if agrees else AMBIGUOUS)
+    return _agree(labelled) if labelled else None
 
 
 def _quoted(reply: str, options: list[str]) -> int | None:
-    """The one option whose full text stands in the reply; longer options are found first and cover shorter ones."""
+    """Return the one option whose full text occurs in the reply; longer options are found first and
+    cover shorter ones."""
     whole = [i for i, option in enumerate(options) if _size(option) and _same(option, reply)]
     if whole:
         return _agree(whole)
     if len(reply) > MAX_QUOTE_SEARCH_CHARS:
         return None
     rest = reply.lower()
-    found: list[int] = []
+    quoted: list[int] = []
     for i in sorted(range(len(options)), key=lambda j: -len(options[j])):
         wanted = options[i].lower().rstrip(".")
         if not wanted:
@@ -322,13 +349,13 @@ def _quoted(reply: str, options: list[str]) -> int | None:
             return AMBIGUOUS
         # "York's" does not answer York, nor does "York-based"; beside another option it is still in doubt.
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
-        found.append(i if alone else AMBIGUOUS)
+        quoted.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)
-    return _long_enough(_agree(found), options) if found else None
+    return _long_enough(_agree(quoted), options) if quoted else None
 
 
 def _long_enough(index: int, options: list[str]) -> int | None:
-    """The index, unless its option is too short to be quoted."""
+    """Return the index, unless its option is too short to be quoted."""
     if index == AMBIGUOUS:
         return index
     option = options[index]

@@ -1,10 +1,11 @@
-"""A model's code against a problem's tests, each in a sandbox of its own (bubblewrap, Linux). Nothing else runs it.
+"""Run a model's code against a problem's tests, each in a sandbox of its own (bubblewrap, Linux).
+No other code runs it.
 
-The code answers calls over a pipe. The tests call it from another sandbox and alone hold the pipe of the verdict, so
-there is no success to print, no assert to patch, and no expected value to read where the code runs.
-In a sandbox: no network, home, /proc or variables, a read-only system, no io_uring, bpf or keys (seccomp.py), 16 MB
-of temporary files, no privileges, limits on time, memory, files and processes. The code is process 1 of its
-namespace: a SIGKILL comes from outside.
+The code answers calls over a pipe. The tests call it from another sandbox and alone hold the pipe
+of the verdict, so there is no success to print, no assert to patch, and no expected value to read
+where the code runs. In a sandbox: no network, home, /proc or variables, a read-only system, no
+io_uring, bpf or keys (seccomp.py), 16 MB of temporary files, no privileges, limits on time, memory,
+files and processes. The code is process 1 of its namespace: a SIGKILL comes from outside.
 """
 
 import json
@@ -26,9 +27,9 @@ from typing import IO, NamedTuple
 from audit.errors import ConfigError
 from audit.scoring.seccomp import seccomp_filter
 
-WALL_S = 300.0  # for all of it: a machine may be busy
-IDLE_S = 10  # that code may sleep while the tests wait for it, looked at each second
-ENDING_S = 10.0  # for code to end whose pipe is closed
+WALL_S = 300.0  # limit of the whole test, long as a machine may be busy
+IDLE_S = 10  # seconds that code may sleep while the tests wait; checked each second
+ENDING_S = 10.0  # seconds in which code must end after its pipe is closed
 LIMITS = {
     "RLIMIT_CPU": 5,  # seconds
     "RLIMIT_AS": 512 * 2**20,
@@ -37,15 +38,15 @@ LIMITS = {
     "RLIMIT_NOFILE": 32,
     "RLIMIT_CORE": 0,
 }
-_CPU_USED_S = 4.0  # by what was killed at that limit: the kernel counts in ticks there, and exactly afterwards
+_CPU_USED_S = 4.0  # CPU time from which a killed process counts as over the limit: the kernel counts in ticks
 _TMP_BYTES = str(16 * 2**20)
-_NOBODY = 65534  # root passes by the limit on processes
+_NOBODY = 65534  # another user, as root ignores the limit on processes
 _KILLED = 128 + signal.SIGKILL
 _ISOLATED = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session"),
     *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--dev", "/dev", "--remount-ro", "/dev"),
 )
-# Where the machine's memory runs out, the kernel takes a sandbox first.
+# If the machine's memory runs out, the kernel kills a sandbox first.
 _FIRST_TO_GO = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 _INSTALL = (
     "A code benchmark runs what a model wrote, in sandboxes alone: bubblewrap (bwrap) 0.8 or newer, on Linux with user "
@@ -54,23 +55,56 @@ _INSTALL = (
 
 
 class Outcome(NamedTuple):
-    """passed None: the sandbox failed, which says nothing of the code. why: "passed", or what happened."""
+    """Report a run of the tests.
+
+    Attributes
+    ----------
+    passed : bool or None
+        None if the sandbox failed, which shows nothing of the code.
+    why : str
+        "passed", or what happened.
+    """
 
     passed: bool | None
     why: str
 
 
 def run_tests(program: str, tests: str, entry_point: str, *, wall_s: float = WALL_S, python: str = "") -> Outcome:
-    """Whether the function `entry_point` of `program` passes `check` of `tests`. python: of the sandbox; "": any.
+    """Test whether a function of a program passes its tests.
 
-    Wrong is what the code did: an exception, a failed assertion, an end before the tests', 5 seconds of CPU, a wait for
-    nothing. A sandbox that did not start or was killed is no answer; nor is time in which code waited for a CPU.
-    Raises ConfigError where there is no sandbox.
+    Parameters
+    ----------
+    program : str
+        The model's code, which defines `entry_point`.
+    tests : str
+        Code that defines `check`.
+    entry_point : str
+        Name of the function.
+    wall_s : float
+        Limit on time.
+    python : str
+        Interpreter of the sandbox; "" finds one.
+
+    Returns
+    -------
+    Outcome
+        Result.
+
+    Raises
+    ------
+    ConfigError
+        If there is no sandbox.
+
+    Notes
+    -----
+    Wrong is what the code did: an exception, a failed assertion, an end before the tests', 5
+    seconds of CPU, a wait for nothing. A sandbox that did not start or was killed is not an answer;
+    nor is time in which code waited for a CPU.
     """
     python = python or sandbox_python()
     calls, answers, verdict = os.pipe(), os.pipe(), os.pipe()
     halves: list[_Half] = []
-    with tempfile.TemporaryFile() as notes, os.fdopen(verdict[0], "rb", buffering=0) as said:
+    with tempfile.TemporaryFile() as notes, os.fdopen(verdict[0], "rb", buffering=0) as output:
         try:
             try:
                 pipes = (calls[0], answers[1], notes.fileno())
@@ -79,8 +113,8 @@ def run_tests(program: str, tests: str, entry_point: str, *, wall_s: float = WAL
             finally:
                 for fd in (*calls, *answers, verdict[1]):
                     os.close(fd)
-            found, idle = _read(said, wall_s, halves)
-            return _outcome(found, idle, halves[0], notes)
+            text, idle = _read(output, wall_s, halves)
+            return _outcome(text, idle, halves[0], notes)
         finally:
             for half in halves:
                 half.end()
@@ -88,9 +122,17 @@ def run_tests(program: str, tests: str, entry_point: str, *, wall_s: float = WAL
 
 @lru_cache
 def sandbox_python() -> str:
-    """The interpreter of the sandboxes: ours, else the system's, where the sandbox cannot reach ours (root's home).
+    """Return the interpreter of the sandboxes.
 
-    Raises ConfigError that says what to install.
+    Returns
+    -------
+    str
+        Ours, or the system's if the sandbox cannot reach ours (root's home).
+
+    Raises
+    ------
+    ConfigError
+        If no sandbox works; the message states what to install.
     """
     if shutil.which("bwrap") is None:
         raise ConfigError(f"There is no bwrap here. {_INSTALL}")
@@ -105,7 +147,7 @@ def sandbox_python() -> str:
 
 @dataclass
 class _Half:
-    """One of the two sandboxes. info: where bwrap writes which process is inside."""
+    """Hold one of the two sandboxes. info: file in which bwrap writes which process is inside."""
 
     process: subprocess.Popen[bytes]
     info: IO[bytes]
@@ -113,18 +155,20 @@ class _Half:
 
     @property
     def inside(self) -> int | None:
-        """The process that is 1 in the sandbox, while it lives: its number may be another's later."""
+        """Return the process that is 1 in the sandbox, while it lives: its number may be another's
+        later."""
         self.info.seek(0)
         pid: int = json.loads(self.info.read() or b"{}").get("child-pid", 0)
         return pid if _stat(f"/proc/{pid}/stat")[1:2] == [str(self.process.pid)] else None
 
     def waits(self) -> bool:
-        """Whether all its threads sleep: none asks for a CPU, reads a disk or was stopped."""
+        """Return whether all its threads sleep: no thread waits for a CPU, reads a disk or was
+        stopped."""
         states = [_stat(str(path))[:1] for path in Path(f"/proc/{self.inside}/task").glob("*/stat")]
         return bool(states) and all(state == ["S"] for state in states)
 
     def ended(self, within_s: float) -> bool:
-        """Whether it ends by itself; what it used is then in `cpu_s`."""
+        """Return whether it ends by itself; the CPU time that it used is then in `cpu_s`."""
         until = time.monotonic() + within_s
         while self.process.returncode is None:
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
@@ -138,7 +182,7 @@ class _Half:
         return True
 
     def end(self) -> None:
-        """Kill all that is in it: with process 1 the others die."""
+        """Kill all processes in it: with process 1 the others die."""
         if self.info.closed:
             return
         if (inside := self.inside) is not None:
@@ -151,14 +195,18 @@ class _Half:
 
 
 def _stat(path: str) -> list[str]:
-    """State, parent and so on of a process or thread; nothing where it is gone."""
+    """Return state, parent and so on of a process or thread; empty if it is gone."""
     with suppress(OSError):
         return Path(path).read_text(errors="replace").rpartition(")")[2].split()
     return []
 
 
 def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]) -> _Half:
-    """given: the role, the entry point and the text of the half. pipes: its standard input, output and error."""
+    """Start a sandbox.
+
+    given: the role, the entry point and the text of the half. pipes: its standard input, output and
+    error.
+    """
     role, entry_point, text = given
     inside = files("audit.scoring").joinpath("inside.py").read_text(encoding="utf-8")
     root = os.geteuid() == 0
@@ -168,10 +216,11 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
             file.write(content)
             file.seek(0)
         filtered = ("--seccomp", str(calls.fileno())) if seccomp_filter() else ()
-        own = ("--info-fd", str(info.fileno()), "--perms", "0444", "--ro-bind-data", str(source.fileno()))
+        data_options = ("--info-fd", str(info.fileno()), "--perms", "0444", "--ro-bind-data", str(source.fileno()))
         process = subprocess.Popen(
-            [*_FIRST_TO_GO, str(shutil.which("bwrap")), *_ISOLATED, *_mounts(Path(python)), *own, f"/given/{role}",
-             "--remount-ro", "/", *filtered, "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
+            [*_FIRST_TO_GO, str(shutil.which("bwrap")), *_ISOLATED, *_mounts(Path(python)),
+             *data_options, f"/given/{role}", "--remount-ro", "/", *filtered,
+             "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
             stdin=pipes[0], stdout=pipes[1], stderr=pipes[2], env={}, cwd="/",
             pass_fds=(source.fileno(), info.fileno(), calls.fileno()),
             user=_NOBODY if root else None, group=_NOBODY if root else None, extra_groups=() if root else None,
@@ -180,7 +229,8 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
 
 
 def _mounts(python: Path) -> list[str]:
-    """Words of bwrap: the system and the interpreter to read, without the packages, and a small folder to write."""
+    """Return the arguments of bwrap: the system and the interpreter to read, without packages, and
+    a small folder to write."""
     prefix, usr = python.parent.parent, Path("/usr")
     words = []
     for path in (usr, *(Path(name) for name in ("/bin", "/lib", "/lib64")), prefix):
@@ -189,33 +239,34 @@ def _mounts(python: Path) -> list[str]:
         elif path == usr or (path.exists() and not path.is_relative_to(usr)):
             words += ["--ro-bind", str(path), str(path)]
     packages = [path for root in {prefix, usr, usr / "local"} for path in root.glob("lib/python3*/*-packages")]
-    for path in packages:  # where a benchmark's solutions may be installed
+    for path in packages:  # a benchmark's solutions may be installed there
         words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
     return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
 
 
 def _read(said: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
-    """What the tests say until they end, None where they do not; whether both halves slept all the while."""
-    found, idle, until = b"", 0, time.monotonic() + wall_s
+    """Return what the tests write until they end, None if they do not; and whether both halves
+    slept all the while."""
+    text, idle, until = b"", 0, time.monotonic() + wall_s
     while idle < IDLE_S and time.monotonic() < until:
         if not select.select([said], [], [], 1.0)[0]:
             idle = idle + 1 if all(half.waits() for half in halves) else 0
         elif more := said.read(4096):
-            found += more
+            text += more
         else:
-            return found.decode(errors="replace").strip(), False
+            return text.decode(errors="replace").strip(), False
     return None, idle == IDLE_S
 
 
 def _outcome(said: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> Outcome:
-    """notes: what bwrap says of the code's sandbox."""
+    """Return the outcome; notes: what bwrap wrote of the code's sandbox."""
     if said is None:
         code.end()
         if code.cpu_s >= _CPU_USED_S:
             return Outcome(False, "cpu_limit")
         return Outcome(False, "waits") if idle else Outcome(None, "no CPU for it in time")
-    _, found, why = said.rpartition("verdict ")
-    if not found:
+    _, marker, why = said.rpartition("verdict ")
+    if not marker:
         return Outcome(None, f"the tests' sandbox failed: {said[:200] or 'it was killed'}")
     if why == "not_started":
         return Outcome(None, f"the code's sandbox failed: {os.pread(notes.fileno(), 200, 0).decode(errors='replace')}")

@@ -1,4 +1,5 @@
-"""A model's generation, or its log-likelihoods of the options, -> its answer, and whether it is right.
+"""Read the answer of a model's generation, or of its log-likelihoods of the options, and whether it
+is right.
 
 A failure is never scored as an answer.
 """
@@ -34,18 +35,40 @@ def read_logprobs(
     options: Sequence[str] = (),
     none_is_lowest: bool = False,
 ) -> Answer:
-    """The option with the highest (normalised) log-likelihood, or unparsed.
+    """Return the option with the highest (normalised) log-likelihood, or unparsed.
 
-    option_logprobs: k totals in nats. option_tokens: k token counts (for `token`). options: k texts (for `byte`).
-    none_is_lowest: a None lies below every value that is told. That holds for option letters at endpoints that list
-    the top tokens only (what is not listed is less likely than what is), and not for whole option texts: there an
-    unknown could be the best, so one None makes the answer unparsed.
+    Parameters
+    ----------
+    option_logprobs : sequence of float or None
+        k totals in nats.
+    option_tokens : sequence of int
+        k token counts (for `token`).
+    normalise : str
+        One of NORMALISATIONS.
+    options : sequence of str
+        k texts (for `byte`).
+    none_is_lowest : bool
+        True if a None lies below every value that is given. That holds for option letters at
+        endpoints that list the top tokens only (an unlisted token is less likely than a listed
+        one). It does not hold for whole option texts: an unknown could be the best, so one None
+        makes the answer unparsed.
 
-    Unparsed (form "none"), never a guess: nothing is told; any NaN or +inf (an engine fault); the best value is shared
-    by two options (taking the first would favour position A) or is -inf.
+    Returns
+    -------
+    Answer
+        The option. It is unparsed (form "none"), never a guess, if no value is given, a value is
+        NaN or +inf (an engine fault), or the best value is -inf or shared by two options (taking
+        the first would favour position A).
 
-    Raises ConfigError for an unknown normalisation, DataError when counts do not match the options.
+    Raises
+    ------
+    ConfigError
+        If the normalisation is unknown.
+    DataError
+        If counts do not match the options.
 
+    Examples
+    --------
     >>> read_logprobs([-4.0, -6.0], [1, 2], "none").index, read_logprobs([-4.0, -6.0], [1, 2], "token").index
     (0, 1)
     """
@@ -70,20 +93,38 @@ def _lengths(k: int, option_tokens: Sequence[int], normalise: str, options: Sequ
     if normalise == "byte":
         lengths, name = [len(text.encode("utf-8", "surrogatepass")) for text in options], "option texts"
     if len(lengths) != k or any(length < 1 for length in lengths):
-        found = f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}"
-        raise DataError(f"{found}. Expected {k} lengths of at least 1, or option_normalisation=none.")
+        problem = f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}"
+        raise DataError(f"{problem}. Expected {k} lengths of at least 1, or option_normalisation=none.")
     return lengths
 
 
 def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | None:
-    """The code that a reply holds, None where it holds none: it is prose, or was cut off before a fence was closed.
+    r"""Return the code that a reply holds.
 
-    A reply is read by its last fenced block that defines the function; where none does, by its first fenced block;
-    without a fence, as a whole where it defines the function, and as the continuation of the prompt where its first
-    line is indented.
+    Parameters
+    ----------
+    text : str
+        The reply.
+    entry_point : str
+        Name of the function to define.
+    truncated : bool
+        True if the reply was cut off.
 
-    >>> read_code("Here:\\n```python\\ndef f(x):\\n    return x\\n```\\nIt returns x.", "f")
-    'def f(x):\\n    return x\\n'
+    Returns
+    -------
+    str or None
+        None if it holds no code: it is prose, or was cut off before a fence was closed.
+
+    Notes
+    -----
+    A reply is read by its last fenced block that defines the function; if no block does, by its
+    first fenced block. Without a fence, it is read as a whole if it defines the function, and as
+    the continuation of the prompt if its first line is indented.
+
+    Examples
+    --------
+    >>> read_code("Here:\n```python\ndef f(x):\n    return x\n```\nIt returns x.", "f")
+    'def f(x):\n    return x\n'
     """
     visible = strip_thinking(text)
     defines = re.compile(rf"^(?:async )?def {re.escape(entry_point)}\b", re.MULTILINE)
@@ -99,21 +140,32 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
 
 
 def _blocks(text: str) -> tuple[list[str], bool]:
-    """The fenced blocks, and whether a last one is not closed. Linear: every fence is found once."""
-    found, start, mark = [], None, ""
+    """Return the fenced blocks, and whether a last one is not closed. Linear: every fence is found
+    once."""
+    blocks, start, mark = [], None, ""
     for line in re.finditer(r"[^\n]*(?:\n|$)", text):
         stripped = line[0].strip()
         if start is None and (fence := re.match(r"(```+|~~~+)", stripped)):
             start, mark = line.end(), fence[1]
         elif start is not None and stripped == mark:
-            found.append(text[start : line.start()])
+            blocks.append(text[start : line.start()])
             start = None
-    return found, start is not None
+    return blocks, start is not None
 
 
 class Score(NamedTuple):
-    """`correct` is None where no answer could be read (unparsed, truncated or error), which is not "wrong", and with
-    reading `text`, which has none to score."""
+    """Hold the score of one reply.
+
+    Attributes
+    ----------
+    answer : Answer
+        The answer that was read.
+    correct : bool or None
+        None if no answer could be read (unparsed, truncated or error), which is not "wrong", and
+        with reading `text`, which has no answer to score.
+    finish_reason : FinishReason
+        How the generation ended.
+    """
 
     answer: Answer
     correct: bool | None
@@ -128,13 +180,37 @@ def score(
     normalisation: str = DEFAULT_NORMALISATION,
     item: Item | None = None,
 ) -> Score:
-    """Read the answer and compare it with `gold` (index into `options`), or with the target of `item` (reading
-    `number`), or run it against its tests (reading `code`).
+    """Read the answer of a generation and compare it with the gold option, target or tests.
 
-    normalisation: of `option_text`; the letters of `letter_logprob` are one token each and are compared as they are.
-    A reply that was cut off and holds no answer keeps finish_reason LENGTH: truncated. Raises DataError when an engine
-    scored another number of options than the question has, or a question has no target or tests to be read by, and
-    SandboxError when code could not be run, which says nothing of the code.
+    Parameters
+    ----------
+    generation : Generation
+        The reply.
+    options : sequence of str
+        Options as shown.
+    gold : int
+        Index of the right option.
+    reading : Reading
+        How the answer is read: `number` compares with the target of `item`, `code` runs its tests.
+    normalisation : str
+        Of `option_text`; the letters of `letter_logprob` are one token each and are compared as
+        they are.
+    item : Item or None
+        The question, for readings `number` and `code`.
+
+    Returns
+    -------
+    Score
+        Answer and correctness. A reply that was cut off and holds no answer keeps finish_reason
+        LENGTH: truncated.
+
+    Raises
+    ------
+    DataError
+        If an engine scored another number of options than the question has, or a question has no
+        target or tests to be read by.
+    SandboxError
+        If code could not be run, which shows nothing of the code.
     """
     if generation.failed:
         return Score(UNREADABLE, None, FinishReason.ERROR)
@@ -156,8 +232,8 @@ def _score_number(generation: Generation, item: Item | None) -> Score:
     if item is None or item.target is None:
         raise DataError("A question without a target cannot be scored by its number. Expected one, as in GSM8K.")
     truncated = generation.finish_reason == FinishReason.LENGTH
-    found, correct = score_number(generation.text, item.target, truncated=truncated)
-    return Score(Answer(None, found.form, found.value), correct, generation.finish_reason)
+    number, correct = score_number(generation.text, item.target, truncated=truncated)
+    return Score(Answer(None, number.form, number.value), correct, generation.finish_reason)
 
 
 def _score_code(generation: Generation, item: Item | None) -> Score:
@@ -174,17 +250,27 @@ def _score_code(generation: Generation, item: Item | None) -> Score:
 
 
 def _read_scored(generation: Generation, options: Sequence[str], reading: Reading, normalisation: str) -> Answer:
-    told = logprobs(generation, len(options))
+    values = logprobs(generation, len(options))
     if reading == Reading.LETTER_LOGPROB:
-        return read_logprobs(told, normalise="none", none_is_lowest=True)
-    return read_logprobs(told, generation.option_tokens, normalisation, options)
+        return read_logprobs(values, normalise="none", none_is_lowest=True)
+    return read_logprobs(values, generation.option_tokens, normalisation, options)
 
 
 def majority(ballots: Sequence[Score]) -> Score:
-    """The option with most votes; of several with as many, the one that was named first.
+    """Return the option with most votes; of several with as many, the one that was named first.
 
-    A ballot without an answer abstains; where most do, the whole has none. One that failed makes the whole a failure.
+    Parameters
+    ----------
+    ballots : sequence of Score
+        Votes. A ballot without an answer abstains.
 
+    Returns
+    -------
+    Score
+        The vote. It is unparsed if most ballots abstain, and a failure if one ballot failed.
+
+    Examples
+    --------
     >>> one, other = (Score(Answer(k, "strict"), k == 0, FinishReason.STOP) for k in (0, 1))
     >>> majority([one, other]).answer.index, majority([one, other, other]).answer.index
     (0, 1)
@@ -194,13 +280,14 @@ def majority(ballots: Sequence[Score]) -> Score:
     named = [ballot for ballot in ballots if ballot.answer.parsed]
     if 2 * len(named) < len(ballots) or not named:
         return next(ballot for ballot in ballots if not ballot.answer.parsed)
-    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)  # of as many, the first that came
+    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)  # a tie goes to the first
     return next(ballot for ballot in named if ballot.answer.index == most)
 
 
 def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generation:
-    """The replies as one: a line for each with what it said, or the letter that was scored, and the first error."""
+    """Return several replies as one: a line for each with its text, or the letter that was scored,
+    and the first error."""
     letters = ("" if b.answer.index is None else chr(ord("A") + b.answer.index) for b in ballots)
-    said = enumerate(zip(replies, letters, strict=True), start=1)
-    text = "\n".join(f"[{k}] {reply.text or letter}" for k, (reply, letter) in said)
+    numbered = enumerate(zip(replies, letters, strict=True), start=1)
+    text = "\n".join(f"[{k}] {reply.text or letter}" for k, (reply, letter) in numbered)
     return Generation(text, engine_id=replies[0].engine_id, error=next((r.error for r in replies if r.error), None))

@@ -1,7 +1,8 @@
-"""What a reference scorer asks of an engine, and what it reads from the reply (pure).
+"""Define what a reference scorer asks of an engine, and what it reads from the reply (pure).
 
-A response is canonical: the published position of an item's option, never the position at which it was shown, so that
-responses to two edits of one item can be compared. An unparsed reply has none, and is never wrong.
+A response is canonical: the published position of an item's option, never the position at which it
+was shown, so that responses to two edits of one item can be compared. An unparsed reply has no
+response, and is never wrong.
 """
 
 import math
@@ -18,7 +19,7 @@ DEFAULT_STYLE = "paren"
 
 
 class Needs(StrEnum):
-    """What an engine must be able to give."""
+    """Name what an engine must be able to give."""
 
     TEXT = "text"
     LETTERS = "letters"  # logprobs of given first tokens
@@ -28,9 +29,19 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """response: canonical, None where nothing was read. score: 1 or 0; None where nothing was read, with `why`.
+    """Hold a reading of one reply.
 
-    detail: numbers behind it (nats): margin over the second best, logprobs of labels, the probability mass they hold.
+    Attributes
+    ----------
+    response : int or None
+        Canonical; None if nothing was read.
+    score : float or None
+        1 or 0; None if nothing was read.
+    why : str
+        Why nothing was read.
+    detail : mapping of str to float
+        Numbers behind it (nats): margin over the second best, logprobs of labels, the probability
+        mass they hold.
     """
 
     response: int | None
@@ -44,35 +55,50 @@ def unread(why: str, **detail: float) -> Scored:
 
 
 def shown(item: Item, style: str, alphabet: str) -> list[str]:
-    """The options behind their labels ("(a)", "a." or "[a]"), in the order in which the item has them."""
+    """Return the options behind their labels ("(a)", "a." or "[a]"), in the order in which the item
+    has them."""
     check_known("label style", style, LABEL_STYLES)
     named = zip(alphabet, item.options, strict=False)
     return [f"{LABEL_STYLES[style].format(letter)} {text}" for letter, text in named]
 
 
 def ask_letter(item: Item, prompt: str) -> Ask:
-    """A prompt that is answered by the letter of one option."""
+    """Return a prompt that is answered by the letter of one option."""
     letters = tuple(LETTERS[: len(item.options)])
     return Ask(f"{prompt}\nAnswer with the letter of one option.", letters=letters)
 
 
 def read_best(item: Item, generation: Generation) -> Scored:
-    """The option whose logprob is the highest, as published; unread where two share it or one is not a number.
+    """Return the option whose logprob is the highest, as published.
 
-    `option_logprobs` are in the order shown. A tie is not given to the first option (failure F3b), nor is an option
-    that the engine did not tell taken for unlikely (F3c). (The authors of MC1 count a tie as wrong.)
+    Parameters
+    ----------
+    item : Item
+        The question.
+    generation : Generation
+        `option_logprobs` in the order shown.
+
+    Returns
+    -------
+    Scored
+        The option; unread if two options share the highest value, or a value is not a number.
+
+    Notes
+    -----
+    A tie is not given to the first option (failure F3b), nor is an option that the engine did not
+    return taken for unlikely (F3c). (The authors of MC1 count a tie as wrong.)
     """
-    told = finite_logprobs(generation, len(item.options))
-    if isinstance(told, Scored):
-        return told
-    first, second = sorted(told, reverse=True)[:2]
+    values = finite_logprobs(generation, len(item.options))
+    if isinstance(values, Scored):
+        return values
+    first, second = sorted(values, reverse=True)[:2]
     if first == second:
         return unread("tied")
-    return judged(item, item.shown[told.index(first)], margin=first - second)
+    return judged(item, item.shown[values.index(first)], margin=first - second)
 
 
 def reply_best(item: Item, response: int | None) -> Generation:
-    """What `read_best` reads as this response; None: as nothing."""
+    """Return a reply that `read_best` reads as a response; None: as nothing."""
     return preferring(len(item.options), None if response is None else item.shown.index(response))
 
 
@@ -81,28 +107,48 @@ def judged(item: Item, response: int, **detail: float) -> Scored:
 
 
 def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
-    """The logprobs of a generation; DataError where they are not as many as were asked for."""
-    found = generation.option_logprobs
-    if len(found) != expected:
+    """Return the logprobs of a generation.
+
+    Parameters
+    ----------
+    generation : Generation
+        The reply.
+    expected : int
+        Number of texts that were scored.
+
+    Returns
+    -------
+    sequence of float or None
+        Logprobs.
+
+    Raises
+    ------
+    DataError
+        If their number is another.
+    """
+    values = generation.option_logprobs
+    if len(values) != expected:
         engine = generation.engine_id
-        raise DataError(f"Engine {engine!r} returned {len(found)} logprobs for {expected} texts: expected one each.")
-    return found
+        raise DataError(f"Engine {engine!r} returned {len(values)} logprobs for {expected} texts: expected one each.")
+    return values
 
 
 def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scored:
-    """All of them, or why there are none to compare."""
+    """Return all logprobs, or the reason why they cannot be compared."""
     if generation.failed:
         return unread("error")
     values = logprobs(generation, expected)
-    told = [value for value in values if value is not None and math.isfinite(value)]
-    return told if len(told) == expected else unread("not finite")
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    return finite if len(finite) == expected else unread("not finite")
 
 
 def scored_reply(values: Sequence[float]) -> Generation:
-    """The generation of an engine that gave these logprobs: for self-tests and scripted models."""
+    """Return the generation of an engine that gave these logprobs, for self-tests and scripted
+    models."""
     return Generation(finish_reason=FinishReason.SCORED, engine_id="self-test", option_logprobs=tuple(values))
 
 
 def preferring(count: int, position: int | None) -> Generation:
-    """Logprobs of `count` texts of which the one at `position` is likeliest; None: all are equal."""
+    """Return logprobs of `count` texts of which the one at `position` is likeliest; None: all are
+    equal."""
     return scored_reply([-1.0 if i == position else -3.0 for i in range(count)])

@@ -1,8 +1,10 @@
-"""A seccomp filter for the sandbox, as bwrap takes it (`--seccomp FD`): a program of classic BPF, without libseccomp.
+"""Build a seccomp filter for the sandbox, as bwrap takes it (`--seccomp FD`): classic BPF, without
+libseccomp.
 
-Refused with EPERM are calls that code of a benchmark never needs and that reach deep into the kernel: io_uring, bpf,
-ptrace and reading another process's memory, the kernel's keys, userfaultfd, perf events, and new namespaces or mounts.
-A call of another architecture (32 bit on x86-64, or x32) ends the process: its numbers mean other calls.
+Refused with EPERM are calls that code of a benchmark never needs and that reach deep into the
+kernel: io_uring, bpf, ptrace and reading another process's memory, the kernel's keys, userfaultfd,
+perf events, and new namespaces or mounts. A call of another architecture (32 bit on x86-64, or x32)
+ends the process: its numbers mean other calls.
 """
 
 import errno
@@ -25,19 +27,29 @@ _AARCH64 = {
 }  # fmt: skip
 REFUSED: Mapping[str, Mapping[str, int]] = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_X32 = 0x40000000  # a bit of the number of a call of the x32 ABI
+_X32 = 0x40000000  # this bit marks a call of the x32 ABI
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K
 _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
 def seccomp_filter(machine: str = "") -> bytes:
-    """Return the filter for a machine (`platform.machine()`, the default), b"" for one whose calls are not known here.
+    """Return the filter for a machine.
+
+    Parameters
+    ----------
+    machine : str
+        As `platform.machine()`, the default.
+
+    Returns
+    -------
+    bytes
+        The filter; b"" for a machine whose calls are not known here.
 
     Notes
     -----
-    struct sock_filter is (code, jump if true, jump if false, constant); a jump counts the instructions that are
-    skipped.
+    struct sock_filter is (code, jump if true, jump if false, constant); a jump counts the
+    instructions that are skipped.
     """
     machine = machine or platform.machine()
     if machine not in REFUSED:

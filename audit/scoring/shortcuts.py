@@ -1,7 +1,9 @@
-"""Scores that a rule reaches without the question: what a model has to beat before its score means anything (pure).
+"""Score rules that never read the question: what a model has to beat before its score means
+anything (pure).
 
-Guessing is too low a bar: on TruthfulQA a rule that picks an option with a negation word reaches .505 where guessing
-reaches .2225, on BBQ "unknown" is right in half of the rows by design. No rule here is trained.
+Guessing is too low a bar: on TruthfulQA a rule that picks an option with a negation word reaches
+.505 where guessing reaches .2225, on BBQ "unknown" is right in half of the rows by design. No rule
+here is trained.
 """
 
 import re
@@ -17,15 +19,23 @@ _NEGATION = re.compile(r"\b(?:no|not|nothing|never|none|nobody|neither|nor|canno
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """score: mean over the items of the chance (0-1) that the rule picks the key; where it picks several, or none, one
-    of them, or of all, is drawn."""
+    """Report a rule that never reads the question.
+
+    Attributes
+    ----------
+    name : str
+        The rule.
+    score : float
+        Mean over the items of the chance (0-1) that the rule picks the key. If it picks several,
+        one of them is drawn; if it picks none, one of all.
+    """
 
     name: str
     score: float
 
 
 def _by_length(best: Callable[[list[int]], int]) -> Callable[[Item], list[int]]:
-    """The longest options (max), or the shortest (min)."""
+    """Return the rule that picks the longest options (max), or the shortest (min)."""
 
     def rule(item: Item) -> list[int]:
         sizes = [len(text) for text in item.published]
@@ -52,16 +62,38 @@ RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
 
 
 def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
-    """Every rule's score on these items, the best first, guessing among them. DataError without items."""
+    """Return every rule's score on some items, the best first, guessing among them.
+
+    Parameters
+    ----------
+    benchmark : str
+        Name.
+    items : sequence of Item
+        Items.
+
+    Returns
+    -------
+    list of Shortcut
+        Scores.
+
+    Raises
+    ------
+    DataError
+        If there are no items.
+    """
     if not items:
         raise DataError(f"No items of {benchmark}: a shortcut's score needs some.")
     rules: dict[str, Callable[[Item], list[int]]] = {"guessing": lambda item: [], **RULES.get(benchmark, {})}
-    found = [Shortcut(name, sum(_chance(rule, item) for item in items) / len(items)) for name, rule in rules.items()]
-    return sorted(found, key=lambda s: -s.score)
+    scored = []
+    for name, rule in rules.items():
+        total = sum(_chance(rule, item) for item in items)
+        scored.append(Shortcut(name, total / len(items)))
+    return sorted(scored, key=lambda s: -s.score)
 
 
 def negation_scores(items: Sequence[Item]) -> list[float]:
-    """Of each item, the chance that an option with a negation word is the key: TruthfulQA's best blind rule."""
+    """Return, for each item, the chance that an option with a negation word is the key:
+    TruthfulQA's best blind rule."""
     return [_chance(_negated, item) for item in items]
 
 

@@ -1,8 +1,10 @@
-"""One driver at a time: the lock on a run directory, and the fence that keeps a killed driver's writers out.
+"""Allow one driver at a time: the lock on a run directory, and the fence against a killed driver's
+writers.
 
-Every driver start writes a new attempt id to RUN_DIR/attempt.json. A writer (a Ray task, maybe on another node, maybe
-of a driver that was killed a second ago) renames its shard only while its attempt is the current one. Check and rename
-happen under a shared flock which a new attempt takes exclusively, so no rename falls between the check and the change.
+Every driver start writes a new attempt id to RUN_DIR/attempt.json. A writer (a Ray task, maybe on
+another node, maybe of a driver that was killed a second ago) renames its shard only while its
+attempt is the current one. Check and rename happen under a shared flock which a new attempt takes
+exclusively, so no rename falls between the check and the change.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ from audit.shards.working_copy import store_of
 
 ATTEMPT = "attempt.json"
 LOCK = ".lock"
-DRIVER = "driver.json"  # what the lock is on object storage
+DRIVER = "driver.json"  # takes the place of the lock on object storage
 _MAX_RECORD = 1 << 16
 _FENCE = ".attempt.lock"
-_TAKING = ".lock.taking"  # held while LOCK is taken: who replaces a stale one must not meet another who does
-_FENCE_WAIT_S = 30.0  # both are held for milliseconds; who hangs longer must not stop a new driver
+_TAKING = ".lock.taking"  # held while LOCK is taken, so that two drivers never replace a stale lock at once
+_FENCE_WAIT_S = 30.0  # both are held for milliseconds; a process that hangs must not stop a new driver
 
 _NO_FLOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _HELD = {errno.EAGAIN, errno.EACCES}
 
 
 def now() -> str:
-    """The time in UTC, ISO 8601, to the second."""
+    """Return the time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -49,7 +51,23 @@ def now() -> str:
 
 
 def start_attempt(run_dir: Path) -> str:
-    """Make this driver the only one whose writers may add shards to `run_dir`; returns its attempt id."""
+    """Make this driver the only one whose writers may add shards to a run directory.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    str
+        The new attempt's id.
+
+    Raises
+    ------
+    ShardError
+        If the disk refuses.
+    """
     attempt = uuid.uuid4().hex
     record = {"attempt": attempt, "started": now(), **_identity()}
     with _locked(run_dir / _FENCE, fcntl.LOCK_EX):
@@ -58,7 +76,23 @@ def start_attempt(run_dir: Path) -> str:
 
 
 def current_attempt(run_dir: Path) -> str:
-    """The attempt id in attempt.json. ShardError when there is none or it cannot be read."""
+    """Return the attempt id in attempt.json.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    str
+        Id of the latest attempt.
+
+    Raises
+    ------
+    ShardError
+        If there is no attempt.json, or it cannot be read.
+    """
     path = run_dir / ATTEMPT
     try:
         return str(read_json(path)["attempt"])
@@ -70,13 +104,45 @@ def current_attempt(run_dir: Path) -> str:
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
-    """SupersededError when a newer driver has taken over; ShardError when nobody may write there."""
+    """Raise if an attempt is not the current one.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    attempt : str
+        The writer's attempt id.
+
+    Raises
+    ------
+    SupersededError
+        If a newer driver has started.
+    ShardError
+        If attempt.json cannot be read.
+    """
     _compare(str(run_dir), attempt, current_attempt(run_dir))
 
 
 def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
-    """`check_attempt` of a run on object storage, which has no fence to hold over what follows."""
-    current = _record_in(store.get(ATTEMPT)).get("attempt", "")  # "": not ours; the next start writes one
+    """Raise if an attempt is not the current one of a run on object storage.
+
+    Parameters
+    ----------
+    store : ObjectStore
+        The run's objects.
+    attempt : str
+        The writer's attempt id.
+
+    Raises
+    ------
+    SupersededError
+        If a newer driver has started.
+
+    Notes
+    -----
+    Object storage has no fence, so a newer driver may start between this check and a write.
+    """
+    current = _record_in(store.get(ATTEMPT)).get("attempt", "")  # "" never equals an attempt; the next start writes one
     _compare(store.shown(), attempt, str(current))
 
 
@@ -91,7 +157,20 @@ def _compare(place: str, attempt: str, current: str) -> None:
 
 @contextmanager
 def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
-    """Hold the fence while files change; raises SupersededError at entry when `attempt` was superseded."""
+    """Hold the fence while files change.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    attempt : str
+        The writer's attempt id.
+
+    Raises
+    ------
+    SupersededError
+        If the attempt is not the current one at entry.
+    """
     with _locked(run_dir / _FENCE, fcntl.LOCK_SH):
         check_attempt(run_dir, attempt)
         yield
@@ -122,7 +201,7 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
             return
         except OSError as error:
             if error.errno in _NO_FLOCK:
-                return  # the check alone is left; the final verification removes what might slip through
+                return  # only the check is left; the final verification removes late rows
             if error.errno not in _HELD:
                 raise disk_error(path, error) from error
         if time.monotonic() > deadline:
@@ -136,7 +215,15 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
 
 @dataclass
 class RunLock:
-    """Held by the one live driver of a run directory, from `take` to `release` or to the end of the process."""
+    """Hold the lock of the one live driver of a run directory.
+
+    The lock is held from `take` to `release` or to the end of the process.
+
+    Attributes
+    ----------
+    path : Path
+        The lock file.
+    """
 
     path: Path
     _fd: int | None = field(default=None, repr=False)
@@ -144,7 +231,23 @@ class RunLock:
 
     @classmethod
     def take(cls, run_dir: Path) -> RunLock:
-        """Lock `run_dir`; ShardError when another live driver has it. A dead driver's lock is taken over."""
+        """Lock a run directory; a dead driver's lock is replaced.
+
+        Parameters
+        ----------
+        run_dir : Path
+            Run directory.
+
+        Returns
+        -------
+        RunLock
+            The lock.
+
+        Raises
+        ------
+        ShardError
+            If another live driver has the lock.
+        """
         with _locked(run_dir / _TAKING, fcntl.LOCK_EX):
             lock = cls._take(run_dir)
         try:
@@ -156,8 +259,11 @@ class RunLock:
 
     @classmethod
     def _take(cls, run_dir: Path) -> RunLock:
-        """The lock with its holder in it. One at a time: between judging the holder dead and removing its file by its
-        name, that name could come to stand for the lock of another driver that did the same."""
+        """Return the lock with its holder in it.
+
+        One driver takes it at a time. Between judging the holder dead and removing its file by
+        name, that name could come to mean the lock of another driver that did the same.
+        """
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # a stale lock file is replaced, then locked anew
             fd = _opened(lock.path)
@@ -190,24 +296,27 @@ class RunLock:
         raise ShardError(f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one.")
 
     def release(self) -> None:
-        """Give the directory back; calling it twice does no harm."""
+        """Release the directory; a second call does nothing."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
-            with suppress(ShardError):  # what stays there is a dead driver's, which the next start passes over
-                if _record_in(store.get(DRIVER)) == _identity():  # not that of a later start on another machine
+            with suppress(ShardError):  # if it stays, the next start treats it as a dead driver's
+                if _record_in(store.get(DRIVER)) == _identity():  # a later start on another machine keeps its own
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:
-        """Of a run on object storage, which has no locks: say there who drives it. A driver of this machine that is
-        alive is not passed over; of one on another machine nobody here knows whether it is, and it is superseded."""
-        found = store_of(run_dir)
-        if found is None:
+        """Record in object storage, which has no locks, who drives the run.
+
+        A live driver of this machine is not superseded. If the driver is on another machine,
+        nothing here shows whether it lives, and it is superseded.
+        """
+        stored = store_of(run_dir)
+        if stored is None:
             return
-        store = found[0]
+        store = stored[0]
         store.check()
         holder = _record_in(store.get(DRIVER))
         if _lives(holder):
@@ -231,7 +340,18 @@ class RunLock:
 
 
 def may_live(run_dir: Path) -> bool:
-    """Whether a driver holds `run_dir`: False where none does, or the one that did is known to be dead."""
+    """Return whether a driver may hold a run directory.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    bool
+        False if no driver holds it, or the one that did is known to be dead.
+    """
     try:
         holder = _record_in(read_bytes(run_dir / LOCK, _MAX_RECORD))
     except OSError:
@@ -256,13 +376,19 @@ def _identity() -> dict[str, Any]:
 
 
 def _pid_space() -> str:
-    """Two containers may share a host name; their process ids then mean different processes."""
+    """Return the process namespace.
+
+    Two containers may share a host name; their process ids then mean different processes.
+    """
     link = Path("/proc/self/ns/pid")
     return str(link.readlink()) if link.is_symlink() else ""
 
 
 def _born(pid: int) -> str:
-    """Start time of a process in clock ticks (it tells a reused process id apart); '' where unknown or dead."""
+    """Return the start time of a process in clock ticks, '' if unknown or dead.
+
+    It distinguishes a reused process id.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -272,20 +398,20 @@ def _born(pid: int) -> str:
 
 def _record_in(data: bytes | None) -> dict[str, Any]:
     try:
-        found = json.loads(data or b"{}")
-    except ValueError:  # half written: its writer died at that moment
+        record = json.loads(data or b"{}")
+    except ValueError:  # the writer died before the record was whole
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _lives(holder: dict[str, Any]) -> bool | None:
-    """Whether the holder is a live process of this machine; None where nobody here knows."""
+    """Return whether the holder is a live process of this machine; None if that is unknown here."""
     here = holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
     return _born(int(holder["pid"])) == holder["born"] if here and holder.get("born") else None
 
 
 def _same_file(fd: int, path: Path) -> bool:
-    """False when the lock file was replaced between our open and our lock."""
+    """Return False if the lock file was replaced between open and lock."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""Arrow batches -> CellOutcomes: questions are paired across settings here and nowhere else.
+"""Pair questions across settings: Arrow batches become CellOutcomes here and nowhere else.
 
-Strings become numbers as their batch arrives, and questions are joined by these, a block of rows at a time: runs have
-millions of rows."""
+Strings become numbers as their batch arrives, and questions are joined by these, a block of rows at
+a time, as runs have millions of rows.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +20,20 @@ from audit.records import Setting
 from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
-N_OPTIONS = "n_options"  # a column that readers may ask for: how many options the row's question has
-_SORT = ("model", "benchmark", "reading")  # what sort of row it is; few values together
-_DRAWS = "draws"  # of the sweep: it tells apart rows of one setting, so it belongs to the sort
+N_OPTIONS = "n_options"  # a computed column: the number of options of the row's question
+_SORT = ("model", "benchmark", "reading")  # these columns define the sort of a row; they have few values
+_DRAWS = "draws"  # the sweep has it; it distinguishes rows of one setting, so it belongs to the sort
 _ANSWERS = ("answer", "gold")
-_ROWS_AT_ONCE = 1 << 14  # rows turned into numbers together: the record batches of a shard are small
-_ROWS_A_BLOCK = 1 << 20  # rows put in their place together: NumPy indexes by eight bytes a row
+_ROWS_AT_ONCE = 1 << 14  # rows that are encoded at once, as the record batches of a shard are small
+_ROWS_A_BLOCK = 1 << 20  # rows that are placed at once, as NumPy needs eight bytes of index a row
 
 Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """All rows as numbers, arrays (N,). `sorts`, `settings`, `questions` and `groups` say what a number stands for."""
+    """Hold all rows as numbers, arrays (N,); `sorts`, `settings`, `questions` and `groups` decode
+    them."""
 
     sort: NDArray[np.int16]
     setting: NDArray[np.int16]
@@ -52,7 +54,20 @@ def _sort_columns(schema: RowSchema) -> tuple[str, ...]:
 
 
 def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]:
-    """What pairing reads of the rows. answers: also which option was answered, where one key is right for all rows."""
+    """Return the columns that pairing reads.
+
+    Parameters
+    ----------
+    schema : RowSchema
+        Schema of the audit's rows.
+    answers : bool
+        True adds which option was answered, if one key is right for all rows.
+
+    Returns
+    -------
+    tuple of str
+        Column names.
+    """
     setting = schema.key[3:]
     return (
         *_sort_columns(schema), "question_id", "group", N_OPTIONS, *setting, "correct", "parsed",
@@ -61,7 +76,20 @@ def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]
 
 
 def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """These columns of a batch of the schema; N_OPTIONS is counted from the options."""
+    """Return a batch with some columns only.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        A batch of the schema.
+    columns : sequence of str
+        Column names; N_OPTIONS is counted from the options.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        The columns in that order.
+    """
     picked = [
         pc.list_value_length(batch.column("options"))
         if name == N_OPTIONS and N_OPTIONS not in batch.schema.names
@@ -72,8 +100,25 @@ def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
 
 
 def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[CellOutcomes]:
-    """Record batches with `cell_columns` -> one CellOutcomes per (model, benchmark), sorted. Raises DataError when a
-    key occurs twice, or when one question has different groups or option counts."""
+    """Pair record batches into one CellOutcomes per (model, benchmark).
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        Batches with `cell_columns`.
+    schema : RowSchema
+        Schema of the audit's rows.
+
+    Returns
+    -------
+    list of CellOutcomes
+        Sorted by model and benchmark.
+
+    Raises
+    ------
+    DataError
+        If a key occurs twice, or one question has different groups or option counts.
+    """
     rows = _numbered(batches, schema)
     by_cell: dict[tuple[str, str], list[int]] = {}
     for code, (model, benchmark, *_) in enumerate(rows.sorts):
@@ -92,8 +137,8 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
         parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
         parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
         questions.append(_names(batch.column("question_id")))
-        own = batch.column("group").equals(batch.column("question_id"))  # as often: then it is numbered once
-        groups.append(questions[-1] if own else _names(batch.column("group")))
+        same_groups = batch.column("group").equals(batch.column("question_id"))  # then they are encoded once
+        groups.append(questions[-1] if same_groups else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
         parts["state"].append(states_of(batch))
         for name in set(_ANSWERS) & set(batch.schema.names):
@@ -115,11 +160,11 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
 
 
 def _names(column: pa.Array) -> pa.DictionaryArray:
-    return column.cast(pa.large_string()).dictionary_encode()  # large: all of them together may pass 2 GB
+    return column.cast(pa.large_string()).dictionary_encode()  # large_string, as all names together may exceed 2 GB
 
 
 def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
-    """(rows,) the number of each row's value, and what the numbers stand for."""
+    """Return the number of each row's value (rows,), and the values that the numbers index."""
     whole = pa.chunked_array(batches, pa.dictionary(pa.int32(), pa.large_string())).unify_dictionaries()
     if not whole.num_chunks:
         return np.zeros(0, dtype=np.int32), pa.array([], pa.large_string())
@@ -127,6 +172,18 @@ def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches joined to at least `_ROWS_AT_ONCE` rows, the last one shorter.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        Small batches of one schema.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Joined batches.
+    """
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows:
@@ -139,21 +196,33 @@ def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _codes(columns: list[pa.Array], known: dict[tuple[Any, ...], int]) -> Codes:
-    """(rows,) the number of each row's tuple of values; `known` numbers tuples in the order they are first seen."""
+    """Return the number of each row's tuple of values; `known` numbers tuples in order of
+    appearance."""
     encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
     values = [column.dictionary.to_pylist() for column in encoded]
-    sizes = [len(found) for found in values]
+    sizes = [len(texts) for texts in values]
     mixed = np.ravel_multi_index([np.asarray(column.indices) for column in encoded], sizes)
     present = np.flatnonzero(np.bincount(mixed, minlength=1))
     table = np.zeros(int(np.prod(sizes)), dtype=np.int32)
     for code, place in zip(present, zip(*np.unravel_index(present, sizes), strict=True), strict=True):
-        value = tuple(found[k] for found, k in zip(values, place, strict=True))
+        value = tuple(texts[k] for texts, k in zip(values, place, strict=True))
         table[code] = known.setdefault(value, len(known))
     return table[mixed]
 
 
 def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
-    """What became of each row, as `State` has it."""
+    """Return the outcome of each row.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        Batch with the columns that `cell_columns` names.
+
+    Returns
+    -------
+    (rows,) int8 array
+        `State` of each row.
+    """
 
     def true(column: pa.Array) -> NDArray[np.bool_]:
         return np.asarray(pc.fill_null(column, False), dtype=bool)
@@ -162,45 +231,46 @@ def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
     answered = np.where(true(batch.column("correct")), State.CORRECT, State.WRONG)
     state = np.where(true(batch.column("parsed")), answered, np.where(cut_off, State.TRUNCATED, State.UNPARSED))
     state = np.where(true(batch.column("error").is_valid()), State.ERROR, state).astype(np.int8)
-    if "asked" in batch.schema.names:  # a row that says why it was not: no error, and nothing to count
+    if "asked" in batch.schema.names:  # a row that was never run is neither an error nor an outcome
         state[~true(batch.column("asked"))] = State.ABSENT
     return state
 
 
 def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
-    """The cell whose rows are of these sorts (more than one is a mixture, and refused)."""
+    """Return the cell whose rows have these sorts; more than one sort is a mixture, and raises
+    DataError."""
     model, benchmark, reading, *draws = (
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
         for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
     )
     group, n_options = (_facts(rows, values, sorts[0], benchmark) for values in (rows.group, rows.n_options))
-    asked = np.flatnonzero(group >= 0)
+    present = np.flatnonzero(group >= 0)
     run = np.unique(np.concatenate([np.unique(rows.setting[block]) for block in _blocks(rows, sorts[0])]))
     settings = [rows.settings[code] for code in run]
     row_of = np.zeros(len(rows.settings), dtype=np.int64)
     row_of[run] = _ranks(pa.array(sorted(range(len(run)), key=settings.__getitem__), pa.int64()))
-    in_order = pc.sort_indices(rows.questions.take(pa.array(asked)))
-    ids = rows.questions.take(pa.array(asked)).take(in_order)
+    in_order = pc.sort_indices(rows.questions.take(pa.array(present)))
+    ids = rows.questions.take(pa.array(present)).take(in_order)
     column_of = np.zeros(len(rows.questions), dtype=np.int32)
-    column_of[asked] = _ranks(in_order)
-    state = np.full((len(run), len(asked)), State.ABSENT, dtype=np.int8)
-    there = np.zeros(state.shape, dtype=bool)
+    column_of[present] = _ranks(in_order)
+    state = np.full((len(run), len(present)), State.ABSENT, dtype=np.int8)
+    filled = np.zeros(state.shape, dtype=bool)
     answer = gold = None
     if rows.answer is not None and rows.gold is not None:
-        answer, gold = np.full(state.shape, -1, dtype=np.int16), np.zeros(len(asked), dtype=np.int64)
+        answer, gold = np.full(state.shape, -1, dtype=np.int16), np.zeros(len(present), dtype=np.int64)
     count = 0
     for block in _blocks(rows, sorts[0]):
         count += block.size
         row, column = row_of[rows.setting[block]], column_of[rows.question[block]]
         state[row, column] = rows.state[block]
-        there[row, column] = True
+        filled[row, column] = True
         if answer is not None and gold is not None and rows.answer is not None and rows.gold is not None:
             answer[row, column] = rows.answer[block]
             gold[column] = rows.gold[block]
-    if np.count_nonzero(there) < count:
+    if np.count_nonzero(filled) < count:
         raise DataError(_two_rows(rows, np.flatnonzero(rows.sort == sorts[0]), f"{model}, {benchmark}"))
-    placed = asked[np.asarray(in_order)]
-    clusters = np.unique(group[asked])
+    placed = present[np.asarray(in_order)]
+    clusters = np.unique(group[present])
     cluster_of = np.zeros(len(rows.groups), dtype=np.int64)
     cluster_of[clusters] = _ranks(pc.sort_indices(rows.groups.take(pa.array(clusters))))
     return CellOutcomes(
@@ -219,26 +289,28 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
 
 
 def _blocks(rows: _Rows, sort: int) -> Iterator[NDArray[np.int64]]:
-    """The rows of one sort, some at a time."""
+    """Yield the positions of the rows of one sort, a block at a time."""
     for start in range(0, rows.sort.size, _ROWS_A_BLOCK):
         yield start + np.flatnonzero(rows.sort[start : start + _ROWS_A_BLOCK] == sort)
 
 
 def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDArray[np.int64]:
-    """(all questions,) what all rows of a question have in common; -1 for those of other cells."""
+    """Return the value that all rows of a question share, (all questions,); -1 for those of other
+    cells."""
     fact = np.full(len(rows.questions), -1, dtype=np.int64)
     for block in _blocks(rows, sort):
         fact[rows.question[block]] = values[block]
     for block in _blocks(rows, sort):
         question = rows.question[block]
-        if (differs := np.flatnonzero(fact[question] != values[block])).size:
-            own = np.flatnonzero(rows.sort == sort)
-            raise DataError(_two_facts(rows, own[rows.question[own] == question[differs[0]]], benchmark))
+        differs = np.flatnonzero(fact[question] != values[block])
+        if differs.size:
+            positions = np.flatnonzero(rows.sort == sort)
+            raise DataError(_two_facts(rows, positions[rows.question[positions] == question[differs[0]]], benchmark))
     return fact
 
 
 def _ranks(order: pa.Array) -> NDArray[np.int64]:
-    """The place of each among the sorted. order: as `sort_indices` gives it."""
+    """Return the rank of each element from an order that `sort_indices` returned."""
     places = np.zeros(len(order), dtype=np.int64)
     places[np.asarray(order)] = np.arange(len(order))
     return places
@@ -251,8 +323,8 @@ def _only(values: list[str], name: str, model: str) -> str:
 
 
 def _two_facts(rows: _Rows, same: NDArray[np.int64], benchmark: str) -> str:
-    found = dict.fromkeys((rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])) for i in same)
-    text = ", ".join(map(str, found))
+    facts = dict.fromkeys((rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])) for i in same)
+    text = ", ".join(map(str, facts))
     question = rows.questions[rows.question[same[0]]].as_py()
     return f"Question {question!r} of {benchmark} has two groups or option counts: {text}."
 

@@ -1,7 +1,8 @@
-"""Is everything there that the run asked for? Rows of the shards against the manifest's questions x settings x models.
+"""Compare the rows of a run with what its manifest plans: questions x settings x models.
 
-The manifest knows it from the moment before the first row: an interrupted run, a model that failed and shards that were
-deleted are all seen alike."""
+The manifest lists them before the first row is written. So an interrupted run, a model that failed
+and shards that were deleted all count as missing.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,13 @@ _COUNTED = (*_REVISED, "reasked")
 
 
 class Seen(Counter[Revised]):
-    """Rows by model, benchmark and revision; `reasked`: those that were asked again, by model and benchmark."""
+    """Count rows by model, benchmark and revision.
+
+    Attributes
+    ----------
+    reasked : Counter
+        Rows whose options were asked for again, by model and benchmark.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +46,25 @@ class Seen(Counter[Revised]):
 
 
 def count_rows(run_dir: Path, schema: RowSchema) -> Seen:
-    """Rows of the shards. ShardError where there are no shards."""
+    """Count the rows of the shards.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+
+    Returns
+    -------
+    Seen
+        Counts.
+
+    Raises
+    ------
+    ShardError
+        If there are no shards.
+    """
     seen = Seen()
     for batch in together(iter_columns(run_dir, schema, _COUNTED)):
         _add_rows(seen, batch)
@@ -54,7 +79,18 @@ def _add_rows(seen: Seen, batch: pa.RecordBatch) -> None:
 
 
 def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
-    """What a run holds, as verdict.json lists it of each run that it is made from: no paths, no times."""
+    """Return the contents of a run as verdict.json lists them, without paths or times.
+
+    Parameters
+    ----------
+    seen : mapping
+        Rows by model, benchmark and revision.
+
+    Returns
+    -------
+    list of dict
+        model, benchmark, revision and outcomes, sorted.
+    """
     return [
         {"model": model, "benchmark": benchmark, "revision": revision, "outcomes": seen[model, benchmark, revision]}
         for model, benchmark, revision in sorted(seen)
@@ -62,41 +98,79 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
 
 
 def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
-    """Each model and benchmark that has rows or should have, sorted. Raises ShardError when the shards hold rows that
-    the manifest does not ask for, ConfigError when the manifest cannot be read."""
-    found: Counter[tuple[str, str]] = Counter()
+    """Return the rows of each model and benchmark that has rows or should have.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    seen : Seen
+        Counts of its rows.
+
+    Returns
+    -------
+    tuple of CellRows
+        Sorted by model and benchmark.
+
+    Raises
+    ------
+    ShardError
+        If the shards hold rows that the manifest does not plan.
+    ConfigError
+        If the manifest cannot be read.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
     for (model, benchmark, _), rows in seen.items():
-        found[model, benchmark] += rows
-    again = seen.reasked
+        counts[model, benchmark] += rows
+    reasked = seen.reasked
     expected = _expected(run_dir)
     if expected is None:
-        return tuple(CellRows(*cell, found[cell], None, again[cell]) for cell in sorted(found))
-    for model, benchmark in sorted(found):
-        asked = expected.get((model, benchmark), 0)
-        if found[model, benchmark] > asked:
+        return tuple(CellRows(*cell, counts[cell], None, reasked[cell]) for cell in sorted(counts))
+    for model, benchmark in sorted(counts):
+        planned = expected.get((model, benchmark), 0)
+        held = counts[model, benchmark]
+        if held > planned:
             raise ShardError(
-                f"{run_dir} holds {found[model, benchmark]:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
-                f"for {asked:,}. Expected the shards of this run alone: take out those of other runs."
+                f"{run_dir} holds {held:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
+                f"for {planned:,}. Expected the shards of this run alone: take out those of other runs."
             )
-    return tuple(CellRows(*cell, found[cell], rows, again[cell]) for cell, rows in sorted(expected.items()))
+    return tuple(CellRows(*cell, counts[cell], rows, reasked[cell]) for cell, rows in sorted(expected.items()))
 
 
 def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
-    """Return the shards, each as the manifest lists it. ShardError for one that is missing, changed or not listed, and
-    for a table (`Manifest.tables`) that is missing or changed."""
-    there = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
-    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
-    for name in sorted({*there, *listed}):
-        if name not in there or name not in listed:
-            what = "is not there" if name not in there else "is not in the manifest"
-            raise ShardError(f"{run_dir / SHARDS / name} {what}. Type the run's command again: it puts this right.")
-        if _hash_of(there[name]) != listed[name]:
-            raise ShardError(f"{there[name]} is not the file that the manifest lists: it was changed after the run.")
+    """Return the shards, each as the manifest lists it.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    manifest : Manifest
+        Its manifest.
+
+    Returns
+    -------
+    list of Path
+        Shards by name.
+
+    Raises
+    ------
+    ShardError
+        If a shard is missing, changed or not listed, or a table (`Manifest.tables`) is missing or
+        changed.
+    """
+    present = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
+    listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest.shards}
+    for name in sorted({*present, *listed}):
+        if name not in present or name not in listed:
+            problem = "is not there" if name not in present else "is not in the manifest"
+            raise ShardError(f"{run_dir / SHARDS / name} {problem}. Type the run's command again: it puts this right.")
+        if _hash_of(present[name]) != listed[name]:
+            raise ShardError(f"{present[name]} is not the file that the manifest lists: it was changed after the run.")
     for name, sha256 in manifest.tables.items():
         path = run_dir / name
         if Path(name).name != name or _hash_of(path) != sha256:
             raise ShardError(f"{path} is not the file that the manifest lists: it was changed after the run.")
-    return [there[name] for name in sorted(there)]
+    return [present[name] for name in sorted(present)]
 
 
 def _hash_of(path: Path) -> str:
@@ -108,18 +182,22 @@ def _hash_of(path: Path) -> str:
 
 
 def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
-    """Return the names of the Arrow files beside the shards that the manifest lists without a hash: nothing tells
-    whether they were changed."""
+    """Return the names of the Arrow files beside the shards that the manifest lists without a hash.
+
+    Nothing shows whether such a file was changed.
+    """
     return sorted(path.name for path in run_dir.glob("*.arrow") if path.name not in manifest.tables)
 
 
 def table_hashes(run_dir: Path) -> dict[str, str]:
-    """Return the sha256 of each Arrow file beside the shards, by name, as the manifest lists them."""
+    """Return the sha256 of each Arrow file beside the shards, by name, as the manifest lists
+    them."""
     return {path.name: file_sha256(path) for path in sorted(run_dir.glob("*.arrow"))}
 
 
 def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
-    """Rows by model and benchmark; None without a manifest, or with one that was written before anything was run."""
+    """Return planned rows by model and benchmark; None if the manifest is missing or was written
+    before any run."""
     if not (run_dir / MANIFEST).is_file():
         return None
     manifest = Manifest.load(run_dir)
@@ -130,7 +208,15 @@ def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """cells: one a model and benchmark, sorted. seen: rows as `complete.count_rows` counts them."""
+    """Hold the outcomes of one run.
+
+    Attributes
+    ----------
+    cells : list of CellOutcomes
+        One a model and benchmark, sorted.
+    seen : Seen
+        Rows as `count_rows` counts them.
+    """
 
     cells: list[CellOutcomes]
     seen: Seen
@@ -144,9 +230,33 @@ def read_outcomes(
     also: Sequence[str] = (),
     each: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Outcomes:
-    """The outcomes of one run, in one pass. answers: see `cell_columns`. each: called with every batch, of the columns
-    of pairing and those that `also` names. Raises ShardError when there are no shards, DataError when a key occurs
-    twice."""
+    """Read the outcomes of one run in one pass.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+    answers : bool
+        As in `cell_columns`.
+    also : sequence of str
+        Further columns for `each`.
+    each : callable or None
+        Called with every batch, of the columns of pairing and of `also`.
+
+    Returns
+    -------
+    Outcomes
+        Cells and counts.
+
+    Raises
+    ------
+    ShardError
+        If there are no shards.
+    DataError
+        If a key occurs twice.
+    """
     paired = cell_columns(schema, answers=answers)
     seen = Seen()
 
@@ -159,7 +269,7 @@ def read_outcomes(
             yield pick(batch, paired)
 
     cells = pair_batches(batches(), schema)
-    pa.default_memory_pool().release_unused()  # of a million questions 110 MB, which what follows cannot use
+    pa.default_memory_pool().release_unused()  # 110 MB for a million questions, which the next steps cannot use
     return Outcomes(cells, seen)
 
 
@@ -168,30 +278,60 @@ _COSTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
-    """{model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. Every row is one call of the
-    model that answers, and one more where it was asked again; calls before it are counted in the audit's own columns,
-    `<role>_calls` and `<role>_*_tokens`. A role without a call in an arm is left out."""
+    """Sum the calls and tokens of each model, arm and role.
+
+    Parameters
+    ----------
+    run_dirs : Path, str or a sequence of them
+        Run directories.
+    schema : RowSchema
+        Schema of the audit's rows.
+
+    Returns
+    -------
+    dict
+        {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}; a role
+        without a call in an arm is left out.
+
+    Notes
+    -----
+    Every row is one call of the model that answers, and one more if it was asked again. Earlier
+    calls are counted in the audit's own columns, `<role>_calls` and `<role>_*_tokens`.
+    """
     sums: dict[tuple[str, str], Counter[str]] = {}
     counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
     for batch in together(iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns))):
         for row in pa.Table.from_batches([batch]).group_by(["model", "arm"]).aggregate(counted).to_pylist():
             calls = row["count_all"] + (row["reasked_sum"] or 0)
-            found = {"calls": calls, **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
-            sums.setdefault((row["model"], row["arm"]), Counter()).update(found)
+            sums_of_row = {"calls": calls, **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
+            sums.setdefault((row["model"], row["arm"]), Counter()).update(sums_of_row)
     prefixes = [name.removesuffix("calls") for name in ("calls", *schema.cost_columns) if name.endswith("calls")]
     cost: Cost = {}
-    for (model, arm), found in sorted(sums.items()):
+    for (model, arm), sums_of_row in sorted(sums.items()):
         for prefix in prefixes:
-            if found[f"{prefix}calls"]:
-                entry = {name: int(found[f"{prefix}{name}"]) for name in _COSTS}
+            if sums_of_row[f"{prefix}calls"]:
+                entry = {name: int(sums_of_row[f"{prefix}{name}"]) for name in _COSTS}
                 cost.setdefault(model, {}).setdefault(arm, {})[prefix[:-1] or ANSWER_ROLE] = entry
     return cost
 
 
 def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
-    """Per arm and level: rows, errors, unparsed, read, scored, correct, and the sums of the schema's calls and tokens.
-    scored: rows that are right or wrong. read: answers that were read in a reply or its letters, so that they could be
-    unparsed; questions: of all rows."""
+    """Count rows and answers per arm and level.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Rows of one audit.
+    schema : RowSchema
+        Schema of the audit's rows.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns rows, errors, unparsed, read, scored, correct, the sums of the schema's calls and
+        tokens, and questions (of all rows). scored: rows that are right or wrong. read: answers
+        that were read in a reply or its letters, so that they could be unparsed.
+    """
     setting = ["arm", schema.level]
     answered = rows["error"].is_null().to_numpy()
     unread = (rows["reading"].to_numpy() == Reading.OPTION_TEXT) | (rows["answer_form"].to_numpy() == "text")
@@ -216,7 +356,17 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a run holds against what it should, in rows. done: the keys that it holds."""
+    """Report the rows of a run against the rows that it should hold.
+
+    Attributes
+    ----------
+    rows, expected, missing, unexpected : int
+        Numbers of rows.
+    shards : tuple of ShardInfo
+        The shards of the run.
+    done : KeySet
+        Keys that the run holds.
+    """
 
     rows: int
     expected: int
@@ -230,7 +380,13 @@ class VerifyReport:
         return not self.missing and not self.unexpected
 
     def require_complete(self) -> None:
-        """ShardError when rows are missing or do not belong to the run."""
+        """Raise if rows are missing or do not belong to the run.
+
+        Raises
+        ------
+        ShardError
+            If the run is not complete.
+        """
         if self.complete:
             return
         raise ShardError(
@@ -240,8 +396,24 @@ class VerifyReport:
 
 
 def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str) -> VerifyReport:
-    """Compare a run with what it should hold, as `scan_once` leaves it. expected: the keys that it should hold
-    (`KeySet.of(digest_grid(...))`). Damaged shards are moved to quarantine and their rows counted as missing."""
+    """Compare a run, as `scan_once` leaves it, with the keys that it should hold.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+    expected : KeySet
+        Keys that the run should hold (`KeySet.of(digest_grid(...))`).
+    attempt : str
+        The driver's attempt id.
+
+    Returns
+    -------
+    VerifyReport
+        Counts. Damaged shards are moved to quarantine and their rows counted as missing.
+    """
     scan = scan_once(Path(run_dir), schema, attempt)
     common = expected.common(scan.done)
     missing, unexpected = len(expected) - common, scan.rows - common
@@ -249,7 +421,27 @@ def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt
 
 
 def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
-    """`scan_run`, after removing rows whose key is also in an older shard."""
+    """Return `scan_run`, after removing rows whose key is also in an older shard.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+    attempt : str
+        The driver's attempt id.
+
+    Returns
+    -------
+    RunScan
+        Scan without duplicates.
+
+    Raises
+    ------
+    ShardError
+        If keys occur twice again after their removal.
+    """
     scan = scan_run(run_dir, schema)
     if scan.digests is not None:
         _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
@@ -260,14 +452,14 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
 
 
 def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:
-    """Of the rows with one key, the first row of the oldest shard stays."""
+    """Keep the first row of the oldest shard of the rows with one key."""
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
     rank[sorted(range(len(ages)), key=ages.__getitem__)] = np.arange(len(ages))
     shard_of = np.repeat(np.arange(len(scan.shards), dtype=np.int32), [info.rows for info in scan.shards])
     hi, lo = digests[:, 0], digests[:, 1]
     order = np.lexsort((np.arange(scan.rows), rank[shard_of], lo, hi))
-    again = np.zeros(scan.rows, dtype=bool)
-    again[order[1:]] = (hi[order[1:]] == hi[order[:-1]]) & (lo[order[1:]] == lo[order[:-1]])
-    for shard in np.unique(shard_of[again]):
-        keep_rows(run_dir, scan.shards[shard].path, schema, ~again[shard_of == shard], attempt)
+    repeated = np.zeros(scan.rows, dtype=bool)
+    repeated[order[1:]] = (hi[order[1:]] == hi[order[:-1]]) & (lo[order[1:]] == lo[order[:-1]])
+    for shard in np.unique(shard_of[repeated]):
+        keep_rows(run_dir, scan.shards[shard].path, schema, ~repeated[shard_of == shard], attempt)

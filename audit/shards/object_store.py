@@ -1,18 +1,21 @@
-"""A run directory on object storage: `run_dir=s3://bucket/my_run`. Its objects are the run; a folder here is a copy.
+"""Store a run as objects (`run_dir=s3://bucket/my_run`); a folder here is a copy.
 
-A PUT shows the whole object or nothing, and a read or listing after it sees it. Exactly once rests on these alone:
+A PUT shows the whole object or nothing, and a read or listing after it sees it. Exactly once rests
+on these alone:
 
-- A stage PUTs its shard straight into the store, as shards/<model>-<hash of its keys>.<attempt>.arrow. A chunk that is
-  run again replaces its own object; an attempt never touches the objects of another.
-- A run is committed by its manifest. The driver verifies every key of what is there, removes rows that are there twice,
-  and then PUTs manifest.json once, `finished`, with the name and sha256 of every shard. Of a finished run nothing else
-  counts: the object of a killed attempt's worker that arrives later is not listed, is not read, and is deleted by the
-  next start.
-- attempt.json names the latest driver. A worker looks there before it PUTs, and stops where it was superseded: a
-  courtesy that saves work, on which nothing rests.
+- A stage PUTs its shard straight into the store, as
+  shards/<model>-<hash of its keys>.<attempt>.arrow. A chunk that is run again replaces its own
+  object; an attempt never touches the objects of another.
+- A run is committed by its manifest. The driver verifies every key, removes rows that occur twice,
+  and then PUTs manifest.json once, `finished`, with the name and sha256 of every shard. Of a
+  finished run nothing else counts: if the object of a killed attempt's worker arrives later, it is
+  not listed, is not read, and is deleted by the next start.
+- attempt.json names the latest driver. A worker reads it before it PUTs, and stops if it was
+  superseded. This check saves work, and no guarantee rests on it.
 
-The driver works on a copy in this machine's temporary folder (`working_copy`). Credentials are the environment's, or
-those that the machine's provider gives it; none is in a URL, so that none reaches a file."""
+The driver works on a copy in this machine's temporary folder (`working_copy`). Credentials are the
+environment's, or those of the machine's provider; a URL holds none, so none reaches a file.
+"""
 
 from __future__ import annotations
 
@@ -46,24 +49,34 @@ _SILENT = re.compile(r"NETWORK_CONNECTION|curlCode|timed? ?out", re.I)
 
 
 def is_url(place: Path | str) -> bool:
-    """Whether this names object storage and not a folder."""
+    """Return whether a place names object storage and not a folder."""
     return isinstance(place, str) and _URL.match(place) is not None
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """The objects below one URL. root: bucket/path. Every method raises ShardError in a sentence where it fails."""
+    """Access the objects below one URL. Every method raises ShardError if it fails.
+
+    Attributes
+    ----------
+    scheme : str
+        Scheme of the URL, such as s3.
+    root : str
+        bucket/path.
+    query : str
+        Parameters of the URL.
+    """
 
     scheme: str
     root: str
     query: str = ""
 
     def shown(self, name: str = "") -> str:
-        """As people read it."""
+        """Return the URL of an object as people read it, without parameters."""
         return f"{self.scheme}://{self.root}{'/' if name else ''}{name}"
 
     def url(self, name: str = "") -> str:
-        """As another process opens it."""
+        """Return the URL of an object as another process opens it."""
         return self.shown(name) + (f"?{self.query}" if self.query else "")
 
     @property
@@ -72,13 +85,13 @@ class ObjectStore:
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
-        """The file system, and bucket/path in it."""
-        from pyarrow import fs  # here: what is refused first needs no Arrow
+        """Return the file system, and bucket/path in it."""
+        from pyarrow import fs  # imported late, as a refused URL needs no Arrow
 
         if self.scheme != "s3":
             return fs.FileSystem.from_uri(self.url())
         options = dict(parse_qsl(self.query))
-        # Of an S3 that is not Amazon's, as the AWS command line reads it too.
+        # The AWS command line reads the same variables for an S3 that is not Amazon's.
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if "endpoint_override" not in options and endpoint:
             split = urlsplit(endpoint)
@@ -86,27 +99,42 @@ class ObjectStore:
         region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if region is None and "endpoint_override" not in options:
             region = fs.resolve_s3_region(self.root.partition("/")[0])
-        # Delayed: an object is one PUT. Otherwise it is a multipart upload of three requests (as whole, but slower).
+        # Delayed opening makes an object one PUT. A multipart upload takes three requests and is slower.
         options["region"] = region or "us-east-1"
         return fs.S3FileSystem(**options, allow_delayed_open=True), self.root
 
     def check(self) -> None:
-        """ShardError where the bucket is not there, or does not let us look."""
+        """Raise if the bucket does not exist, or cannot be read.
+
+        Raises
+        ------
+        ShardError
+            If the bucket cannot be used.
+        """
         from pyarrow.fs import FileType
 
         with self._told("looked at"):
             files, root = self._opened
             bucket = root.partition("/")[0]
-            found = files.get_file_info(bucket)
-        if found.type == FileType.NotFound:
+            info = files.get_file_info(bucket)
+        if info.type == FileType.NotFound:
             raise ShardError(
                 f"{self.shown()} cannot be used: the bucket {bucket} does not exist, and none is made here. Create it, "
                 f"or name another. {_EXAMPLE}"
             )
 
     def put(self, name: str, data: bytes | memoryview) -> None:
-        """The object whole or not at all; what was there is replaced."""
-        with self._told("written", name), ThreadPoolExecutor(1) as aside:  # Ctrl-C there would close a half object
+        """Write an object whole or not at all; an old object is replaced.
+
+        Parameters
+        ----------
+        name : str
+            Name below the URL.
+        data : bytes or memoryview
+            The contents.
+        """
+        # Ctrl-C in this thread would close a half object.
+        with self._told("written", name), ThreadPoolExecutor(1) as aside:
             aside.submit(self._put, name, data).result()
 
     def _put(self, name: str, data: bytes | memoryview) -> None:
@@ -115,12 +143,25 @@ class ObjectStore:
             stream.write(data)
 
     def get(self, name: str) -> bytes | None:
-        """An object's content; None where there is none."""
+        """Return an object's contents; None if it does not exist."""
         whole = io.BytesIO()
         return whole.getvalue() if self.copy(name, whole) else None
 
     def copy(self, name: str, to: BinaryIO) -> bool:
-        """An object's content into a file; False where there is none."""
+        """Copy an object's contents into a file.
+
+        Parameters
+        ----------
+        name : str
+            Name below the URL.
+        to : BinaryIO
+            File to write to.
+
+        Returns
+        -------
+        bool
+            False if the object does not exist.
+        """
         try:
             with self._told("read", name):
                 files, root = self._opened
@@ -131,38 +172,44 @@ class ObjectStore:
         return True
 
     def delete(self, name: str) -> None:
-        """No error where there is none."""
+        """Delete an object; a missing object is not an error."""
         with suppress(FileNotFoundError), self._told("deleted", name):
             files, root = self._opened
             files.delete_file(f"{root}/{name}")
 
     def objects(self) -> dict[str, tuple[int, int]]:
-        """Size and time (ns) of each object by its name below the URL, sorted."""
+        """List the objects below the URL.
+
+        Returns
+        -------
+        dict of str to (int, int)
+            Size and time (ns) of each object by name, sorted.
+        """
         from pyarrow.fs import FileSelector, FileType
 
         with self._told("listed"):
             files, root = self._opened
-            found = files.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+            infos = files.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
         return {
             one.path[len(root) + 1 :]: (one.size, one.mtime_ns or 0)
-            for one in sorted(found, key=lambda one: one.path)
+            for one in sorted(infos, key=lambda one: one.path)
             if one.type == FileType.File
         }
 
     @contextmanager
     def _told(self, done: str, name: str = "") -> Iterator[None]:
-        """What the store says as one sentence."""
+        """Turn an error of the store into a ShardError of one sentence."""
         from pyarrow import ArrowException
 
         try:
             yield
         except (OSError, ArrowException) as error:
             if getattr(error, "errno", None) is not None:
-                raise  # no such object, or this machine's own disk
+                raise  # the object does not exist, or this machine's disk failed
             raise ShardError(
                 f"{self.shown(name)} could not be {done}: {self._why(redact(' '.join(str(error).split())))} What was "
                 "stored before stays valid; the same command again goes on where this one stopped."
-            ) from None  # the store's own text is in it
+            ) from None  # the message contains the store's text
 
     def _why(self, text: str) -> str:
         if _NO_BUCKET.search(text):
@@ -180,8 +227,23 @@ class ObjectStore:
 
 @cache
 def open_store(url: str) -> ObjectStore:
-    """The store that a URL names; nothing is asked of it yet. ConfigError for a URL that cannot be one, or that holds
-    a key: it would be written into the manifest."""
+    """Return the store that a URL names, without connecting to it.
+
+    Parameters
+    ----------
+    url : str
+        URL of a run.
+
+    Returns
+    -------
+    ObjectStore
+        The store.
+
+    Raises
+    ------
+    ConfigError
+        If the URL is invalid, or holds a key, which would be written into the manifest.
+    """
     split = urlsplit(url)
     root = (split.netloc + split.path).strip("/")
     holds_login = "@" in split.netloc and (not split.scheme.startswith("abfs") or ":" in split.netloc.split("@")[0])
@@ -193,7 +255,7 @@ def open_store(url: str) -> ObjectStore:
     if split.scheme not in _PARAMETERS:
         more = " Azure is abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/my_run." if split.scheme == "az" else ""
         raise ConfigError(
-            f"Object storage is {', '.join(f'{one}://' for one in _PARAMETERS)}, not {split.scheme}://.{more} "
+            f"Object storage is {', '.join(f'{scheme}://' for scheme in _PARAMETERS)}, not {split.scheme}://.{more} "
             f"{_EXAMPLE}"
         )
     unknown = sorted({key for key, _ in parse_qsl(split.query, keep_blank_values=True)} - _PARAMETERS[split.scheme])

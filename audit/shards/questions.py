@@ -1,7 +1,8 @@
-"""RUN_DIR/questions.arrow: the run's questions, written once, read by position from any process.
+"""Write and read RUN_DIR/questions.arrow: the run's questions, written once, read by position.
 
-Record batches of 512 rows, uncompressed and memory-mapped: a task that needs questions 51,200 to 51,263 touches one
-batch, whatever the size of the file."""
+The file has record batches of 512 rows, uncompressed and memory-mapped. A task that needs questions
+51,200 to 51,263 reads one batch, whatever the size of the file.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -34,13 +35,31 @@ QUESTION_SCHEMA = pa.schema(
     ]
 )
 _CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "solution")])
-CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # of programming problems alone
+CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # only programming problems have code
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
-    """Write RUN_DIR/questions.arrow (whole or not at all) in the order given; returns how many. Raises BenchmarkError
-    when an id occurs twice or some are programming problems and others are not, ShardError when the disk refuses. One
-    batch is in memory at a time."""
+    """Write RUN_DIR/questions.arrow (whole or not at all) in the order given.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Run directory.
+    questions : iterable of Item
+        Questions; one batch is in memory at a time.
+
+    Returns
+    -------
+    int
+        Number of questions.
+
+    Raises
+    ------
+    BenchmarkError
+        If an id occurs twice, or some questions are programming problems and others are not.
+    ShardError
+        If the disk refuses.
+    """
     path = Path(run_dir) / QUESTIONS
     seen: set[int] = set()
     rest = iter(questions)
@@ -49,14 +68,15 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
             for question in step:
-                key = hash((question.benchmark, question.id))  # not the text: a run may have millions
+                key = hash((question.benchmark, question.id))  # the hash only, as a run may have millions of ids
                 if key in seen:
                     raise BenchmarkError(
                         f"Question id {question.id!r} occurs twice in {question.benchmark}. A row is found by it: give "
                         f"repeated items ids such as {question.id + '#2'!r}."
                     )
                 seen.add(key)
-            if odd := [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]:
+            odd = [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]
+            if odd:
                 raise BenchmarkError(
                     f"Programming problems and other questions cannot be asked together: ask {odd[0].benchmark} in a "
                     "run of its own."
@@ -73,11 +93,21 @@ def _stored(item: Item, name: str) -> Any:
 
 
 class QuestionFile:
-    """Random access to the questions of a run by position."""
+    """Read the questions of a run by position."""
 
     def __init__(self, path: Path | str) -> None:
-        """path: a run directory, its questions.arrow, or that file's URL. ShardError when it is absent, damaged or
-        foreign."""
+        """Open the questions of a run.
+
+        Parameters
+        ----------
+        path : Path or str
+            A run directory, its questions.arrow, or that file's URL.
+
+        Raises
+        ------
+        ShardError
+            If the file is absent, damaged or of another kind.
+        """
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
@@ -98,12 +128,12 @@ class QuestionFile:
         return self._length
 
     def slice(self, start: int, stop: int) -> list[Item]:
-        """Questions at positions start..stop-1."""
-        found: list[Item] = []
+        """Return the questions at positions start..stop-1."""
+        items: list[Item] = []
         for k in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
             low, high = max(start - k * BATCH_ROWS, 0), min(stop - k * BATCH_ROWS, BATCH_ROWS)
-            found += _questions(self._reader.get_batch(k).slice(low, high - low))
-        return found
+            items += _questions(self._reader.get_batch(k).slice(low, high - low))
+        return items
 
     def __getitem__(self, index: int) -> Item:
         return self.slice(index, index + 1)[0]
@@ -113,7 +143,10 @@ class QuestionFile:
             yield from _questions(self._reader.get_batch(k))
 
     def names(self) -> Iterator[list[tuple[str, str]]]:
-        """(benchmark, id) of each question, by batch, read and not mapped: a driver that walks over all stays small."""
+        """Yield (benchmark, id) of each question, by batch.
+
+        The file is read and not mapped, so that a driver that walks over all questions stays small.
+        """
         columns = [QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)
         with pa.OSFile(str(self.path)) as file:

@@ -1,4 +1,5 @@
-"""What a run already holds (`scan_run`), rows taken out to be redone (`drop_rows`), and columns for the statistics."""
+"""Scan a run (`scan_run`), drop rows to be run again (`drop_rows`), and read columns for
+statistics."""
 
 from __future__ import annotations
 
@@ -44,9 +45,21 @@ RunDirs = Path | str | Sequence[Path | str]
 
 @dataclass(frozen=True)
 class RunScan:
-    """What a run directory holds. done: the keys of every row. error_keys: of the rows that failed.
-    duplicates: rows beyond the first of their key (`verify_run` removes them). digests: (rows, 2), in the order of
-    `shards`, where there are duplicates; else None. corrupt: {name: why} of files that are in quarantine now."""
+    """Report the contents of a run directory.
+
+    Attributes
+    ----------
+    shards : tuple of ShardInfo
+        Valid shards.
+    done, error_keys : KeySet
+        Keys of every row, and of the rows that failed.
+    corrupt : dict of str to str
+        {name: reason} of files that are in quarantine now.
+    duplicates : int
+        Rows beyond the first of their key (`verify_run` removes them).
+    digests : (rows, 2) array or None
+        Digests in the order of `shards` if there are duplicates, else None.
+    """
 
     shards: tuple[ShardInfo, ...]
     done: KeySet
@@ -61,10 +74,33 @@ class RunScan:
 
 
 def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
-    """Open and validate every shard of a run. For the driver that holds the directory. Files that are no valid shard
-    (truncated, empty, another schema) are moved to RUN_DIR/quarantine, so that their rows are redone; temporary files
-    that a killed writer left are removed, unless shards are being `written` now. Memory: 17 bytes a row, 48 while they
-    are sorted. Raises ShardError when a file may not be read or moved."""
+    """Open and validate every shard of a run, for the driver that holds the directory.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+    written : bool
+        True if shards are being written now; then temporary files stay.
+
+    Returns
+    -------
+    RunScan
+        Contents of the directory.
+
+    Raises
+    ------
+    ShardError
+        If a file may not be read or moved.
+
+    Notes
+    -----
+    Files that are not a valid shard (truncated, empty, another schema) are moved to
+    RUN_DIR/quarantine, so that their rows are run again. Temporary files of a killed writer are
+    removed. Memory: 17 bytes a row, 48 while they are sorted.
+    """
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
     for path in () if written else [p for p in folder.glob(f".*{TMP_SUFFIX}") if p.is_file()]:
@@ -97,7 +133,7 @@ def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray
     try:
         if path.suffix not in SUFFIXES:
             return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
-        # Every column is read: what is damaged is found here, or by nobody who mends it.
+        # Every column is read, as damage is only repaired here.
         for batch in iter_batches(path, schema):
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
@@ -120,8 +156,26 @@ def _quarantine(run_dir: Path, path: Path) -> None:
 
 
 def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
-    """Rewrite shards without the rows whose keys are in `which`, so that they are run again; how many were dropped. A
-    part of the design goes as a whole: its rows are run together. A damaged shard is left to `scan_run`."""
+    """Rewrite shards without some rows, so that these are run again.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+    which : KeySet
+        Keys of the rows. A part of the design is dropped as a whole, as its rows are run together.
+    design : Design
+        Parts of the run.
+    attempt : str
+        The driver's attempt id.
+
+    Returns
+    -------
+    int
+        Number of dropped rows. A damaged shard is left to `scan_run`.
+    """
     run_dir = Path(run_dir)
     part_of = {setting: number for number, part in enumerate(design.parts) for setting in part.settings}
     wanted = [np.zeros((0, 2), dtype=np.uint64)]
@@ -148,40 +202,56 @@ def _readable(run_dir: Path, schema: RowSchema) -> Iterator[tuple[Path, pa.Table
 
 
 def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int]) -> Digests:
-    """(rows, 2) one digest for each question and part; a row of no part of the design stands for itself."""
+    """Return one digest for each question and part, (rows, 2); a row without a part stands for
+    itself."""
     digests = digests_of_table(table, schema, columns=3)
     columns = (table.column(name).to_pylist() for name in schema.key[3:])
-    parts = np.array([part_of.get(Setting(*found), -1) for found in zip(*columns, strict=True)], dtype=np.int64)
-    own = digests_of_table(table, schema)
+    parts = np.array([part_of.get(Setting(*setting), -1) for setting in zip(*columns, strict=True)], dtype=np.int64)
+    single = digests_of_table(table, schema)
     mixed = digests + (parts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))[:, None]
-    return np.where((parts < 0)[:, None], own, mixed)
+    return np.where((parts < 0)[:, None], single, mixed)
 
 
 # --- reading for the statistics and the report: nothing below changes a file ---------------------------------------
 
 
 def shard_files(run_dirs: RunDirs) -> list[Path]:
-    """The shards of these runs, in the order of their names. ShardError where a run has none, or where a finished run's
-    shard is not the file that its manifest lists."""
+    """Return the shards of some runs, in the order of their names.
+
+    Parameters
+    ----------
+    run_dirs : Path, str or a sequence of them
+        Run directories.
+
+    Returns
+    -------
+    list of Path
+        Files.
+
+    Raises
+    ------
+    ShardError
+        If a run has no shards, or a finished run's shard is not the file that its manifest lists.
+    """
     files = []
     for run_dir in map(Path, [run_dirs] if isinstance(run_dirs, (str, Path)) else run_dirs):
-        found = shard_paths(run_dir / SHARDS)
-        if not found and (run_dir / MANIFEST).is_file():
+        paths = shard_paths(run_dir / SHARDS)
+        if not paths and (run_dir / MANIFEST).is_file():
             raise ShardError(f"{run_dir} has no answers yet. Type the run's command again: it goes on there.")
-        if not found:
+        if not paths:
             raise ShardError(
                 f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
                 "after run_dir=outputs/my_run."
             )
-        _check_listed(run_dir, found)
-        files += found
+        _check_listed(run_dir, paths)
+        files += paths
     return files
 
 
 def _check_listed(run_dir: Path, files: Sequence[Path]) -> None:
     if not (run_dir / MANIFEST).is_file() or (manifest := Manifest.load(run_dir)).status != "finished":
         return
-    listed = {Path(one["file"]).name: one["sha256"] for one in manifest.shards}
+    listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest.shards}
     for path in files:
         facts = path.stat()
         if listed and _sha256_once(path, facts.st_size, facts.st_mtime_ns) != listed.get(path.name):
@@ -193,13 +263,32 @@ def _check_listed(run_dir: Path, files: Sequence[Path]) -> None:
 
 @lru_cache(maxsize=65536)
 def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
-    """A report reads each shard several times, and hashes it once."""
+    """Return the hash of a shard, cached: a report reads each shard several times."""
     return file_sha256(path)
 
 
 def iter_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The record batches, at most 1,024 rows each, with these columns, shard by shard in the order of their names.
-    columns: names of the schema, and `n_options`. Raises ShardError when there is no shard or one is damaged."""
+    """Yield record batches with some columns, shard by shard in the order of their names.
+
+    Parameters
+    ----------
+    run_dirs : Path, str or a sequence of them
+        Run directories.
+    schema : RowSchema
+        Schema of the audit's rows.
+    columns : sequence of str
+        Names of the schema, and `n_options`.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        At most 1,024 rows.
+
+    Raises
+    ------
+    ShardError
+        If there is no shard, or one is damaged.
+    """
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in shard_files(run_dirs):
         for batch in iter_batches(path, schema, stored):
@@ -213,8 +302,22 @@ def iter_rows(
     key: Sequence[str] = (),
     only: Iterable[tuple[str, ...]] | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each batch of `iter_columns`. only: values of the columns `key` in the rows that are wanted; None for
-    all."""
+    """Yield the rows of each batch of `iter_columns`.
+
+    Parameters
+    ----------
+    run_dirs, schema, columns : object
+        As in `iter_columns`.
+    key : sequence of str
+        Columns that select rows.
+    only : iterable of tuple of str or None
+        Values of these columns in the rows to keep; None keeps all.
+
+    Yields
+    ------
+    list of dict
+        Rows of one batch.
+    """
     chosen = None if only is None else pa.array(map("\0".join, only), pa.string())
     for batch in iter_columns(run_dirs, schema, columns):
         if chosen is not None:
@@ -224,7 +327,27 @@ def iter_rows(
 
 
 def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) -> Path:
-    """An Arrow file beside the shards, whole or not at all; its path. ShardError when the disk refuses."""
+    """Write an Arrow file beside the shards, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    table : pyarrow.Table
+        Its rows.
+    rows_at_once : int or None
+        Largest number of rows in a batch.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ShardError
+        If the disk refuses.
+    """
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with whole_file(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=rows_at_once)
@@ -232,9 +355,30 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
 
 
 def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -> list[CellOutcomes]:
-    """The outcomes of one or several runs, paired by question, one CellOutcomes per (model, benchmark), sorted; of
-    `model` alone, where one is given. Rows that were read for the likelihood of their text hold no answer and are left
-    out. Raises ShardError when a run has no shards, DataError when two runs hold the same key."""
+    """Return the outcomes of one or several runs, paired by question.
+
+    Parameters
+    ----------
+    run_dirs : Path, str or a sequence of them
+        Run directories.
+    schema : RowSchema
+        Schema of the audit's rows.
+    model : str or None
+        Name of the only model to read; None reads all.
+
+    Returns
+    -------
+    list of CellOutcomes
+        One per (model, benchmark), sorted. Rows that were read for the likelihood of their text
+        hold no answer and are left out.
+
+    Raises
+    ------
+    ShardError
+        If a run has no shards.
+    DataError
+        If two runs hold the same key.
+    """
     batches = iter_columns(run_dirs, schema, cell_columns(schema))
     batches = (batch.filter(pc.not_equal(batch.column("reading"), str(Reading.TEXT))) for batch in batches)
     if model is not None:
@@ -243,8 +387,21 @@ def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -
 
 
 def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
-    """The shards of one run as a pyarrow dataset, Arrow or Parquet."""
-    import pyarrow.dataset as ds  # here: where pandas is installed it takes half a second
+    """Open the shards of one run, Arrow or Parquet, as a pyarrow dataset.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Run directory.
+    schema : RowSchema
+        Schema of the audit's rows.
+
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        The rows.
+    """
+    import pyarrow.dataset as ds  # imported late: with pandas installed it takes half a second
 
     files = shard_files(run_dir)
     return ds.dataset(list(map(str, files)), format=files[0].suffix.removeprefix("."), schema=schema.columns)

@@ -1,5 +1,9 @@
-"""No secret reaches a file: values under secret-like keys, credentials in URLs, well-known key forms, and whatever
-the environment holds under a secret-like name are blanked. The *name* of an environment variable may stay."""
+"""Remove secrets from whatever is written to a file.
+
+Values under secret-like keys, credentials in URLs, well-known key forms, and the values of
+environment variables with secret-like names are blanked. The *name* of an environment variable may
+stay.
+"""
 
 import os
 import re
@@ -8,8 +12,8 @@ from typing import Any
 
 REMOVED = "<removed>"
 
-# Parts of a prompt (transformers names them so): they decide rows, so the manifest and the fingerprint must tell them
-# apart. As keys alone: of a variable of the environment the name says less.
+# transformers names parts of a prompt so. They decide rows, so the manifest and the fingerprint keep their values.
+# The exception holds for keys only, since the name of an environment variable says less.
 _NO_SECRET_KEY = re.compile(r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I)
 _SECRET_KEY = re.compile(
     r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer", re.I
@@ -22,7 +26,7 @@ _KEY_FORMS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
-# Looks ahead and gives nothing back: a server's message of a thousand "?key" would take seconds otherwise.
+# The pattern looks ahead and never backtracks: a message with a thousand "?key" would take seconds otherwise.
 _URL_QUERY = re.compile(r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I)
 _NAME_HOLDER = re.compile(r"_env$", re.I)  # api_key_env holds the name of a variable, whatever its spelling
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -31,17 +35,31 @@ _MIN_SECRET_CHARS = 8  # shorter values ("false", "1") are settings whose name m
 
 
 def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
-    """A copy of a JSON-like value without secrets; `<removed>` stands where one was.
+    """Return a copy of a JSON-like value without secrets.
 
+    Parameters
+    ----------
+    value : object
+        JSON-like value.
+    environ : mapping or None
+        Environment whose secrets are removed; None takes this process's.
+
+    Returns
+    -------
+    object
+        The copy, with `<removed>` in place of each secret.
+
+    Examples
+    --------
     >>> redact({"api_key": "sk-abc", "api_key_env": "OPENAI_API_KEY", "max_tokens": 256}, environ={})
     {'api_key': '<removed>', 'api_key_env': 'OPENAI_API_KEY', 'max_tokens': 256}
     """
-    found = {
+    secrets = {
         value
         for name, value in (os.environ if environ is None else environ).items()
         if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(value) >= _MIN_SECRET_CHARS
     }
-    return _redact(value, tuple(sorted(found, key=len, reverse=True)), under_secret_key=False)
+    return _redact(value, tuple(sorted(secrets, key=len, reverse=True)), under_secret_key=False)
 
 
 def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
@@ -65,7 +83,20 @@ def _holds_secret(key: str, value: Any) -> bool:
 
 
 def without_secrets(text: str, known: Sequence[str]) -> str:
-    """A text without these secrets (longest first), and without what looks like one."""
+    """Return a text without known secrets, and without what looks like a secret.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    known : sequence of str
+        Secrets, longest first.
+
+    Returns
+    -------
+    str
+        The text with `<removed>` in place of each secret.
+    """
     for secret in known:
         text = text.replace(secret, REMOVED)
     text = _URL_LOGIN.sub(f"{REMOVED}@", text)

@@ -1,7 +1,9 @@
-"""What a row is: the columns that every audit's shards share, and an audit's own beside them.
+"""Define rows: the columns that every audit's shards share, and an audit's own beside them.
 
-A shard is an Arrow IPC file (zstd) of rows of one `RowSchema`; `pyarrow.dataset.dataset(RUN_DIR / "shards",
-format="ipc")` reads them all. The file itself names its audit and version. A key occurs once in a run."""
+A shard is an Arrow IPC file (zstd) of rows of one `RowSchema`; `pyarrow.dataset.dataset(RUN_DIR /
+"shards", format="ipc")` reads them all. The file itself names its audit and version. A key occurs
+once in a run.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,23 +16,38 @@ from numpy.typing import NDArray
 
 
 def plain_values(column: pa.Array) -> list[Any]:
-    """The values of a column as `to_pylist` gives them, in a fifth of its time where NumPy knows the type and no value
-    is null."""
+    """Return the values of a column as `to_pylist` does.
+
+    It takes a fifth of the time if NumPy knows the type and no value is null.
+    """
     if column.null_count or pa.types.is_nested(column.type):
         return list(column.to_pylist())
     return list(column.to_numpy(zero_copy_only=False).tolist())
 
 
 def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
-    """The values of a column as `to_pylist` gives them; equal strings, in lists too, are the same object. shared: the
-    strings met so far, {text: text}; new ones are added."""
+    """Return the values of a column as `to_pylist` does, with equal strings as one object.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        The column. Strings in lists are shared too.
+    shared : dict of str to str
+        Strings of earlier columns, {text: text}; new ones are added.
+
+    Returns
+    -------
+    list
+        Values.
+    """
     if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
         texts = shared_values(column.flatten(), shared)
         length = pc.list_value_length(column)
         ends = np.cumsum(length.fill_null(0).to_numpy(zero_copy_only=False)).tolist()
         lists: list[Any] = [texts[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         if column.null_count:
-            lists = [None if empty else found for empty, found in zip(length.is_null().to_pylist(), lists, strict=True)]
+            nulls = length.is_null().to_pylist()
+            lists = [None if null else values for null, values in zip(nulls, lists, strict=True)]
         return lists
     if not pa.types.is_string(column.type):
         return plain_values(column)
@@ -98,9 +115,18 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class RowSchema:
-    """The rows of one audit. `columns` carries the documentation, the audit and the version; `key` names the columns
-    that are unique: (model, benchmark, question_id, arm, <level>, replicate). An audit's columns that end in
-    `<role>_calls` and `<role>_*_tokens` count what calls before the answer cost."""
+    """Define the rows of one audit.
+
+    Attributes
+    ----------
+    audit, version : str
+        Name of the audit, and version of its rows.
+    columns : pyarrow.Schema
+        Columns with their documentation, the audit and the version. Columns that end in
+        `<role>_calls` and `<role>_*_tokens` count the cost of calls before the answer.
+    key : tuple of str
+        Columns that are unique together: (model, benchmark, question_id, arm, <level>, replicate).
+    """
 
     audit: str
     version: str
@@ -108,13 +134,26 @@ class RowSchema:
     key: tuple[str, ...]
 
     def of_run(self, fingerprint: str) -> "RowSchema":
-        """The rows of one run: its shards name it. Shards of other runs, which may have the same keys, are foreign."""
+        """Return the schema of one run, which its shards name.
+
+        Shards of other runs, which may have the same keys, do not match it.
+
+        Parameters
+        ----------
+        fingerprint : str
+            Fingerprint of the run.
+
+        Returns
+        -------
+        RowSchema
+            The schema with the run in its metadata.
+        """
         named = {**self.columns.metadata, b"run": fingerprint.encode()}
         return replace(self, columns=self.columns.with_metadata(named))
 
     @property
     def level(self) -> str:
-        """The level's column, by the audit's own name for it."""
+        """Return the level's column, by the audit's own name for it."""
         return self.key[4]
 
     @property
@@ -123,27 +162,52 @@ class RowSchema:
 
     @property
     def failure_columns(self) -> tuple[str, ...]:
-        """What `failed` reads. An audit whose design holds rows that cannot be asked has a column `asked`."""
+        """Return the columns that `failed` reads.
+
+        An audit whose design holds rows that cannot be asked has a column `asked`.
+        """
         return ("error", "asked") if "asked" in self.columns.names else ("error",)
 
     def failed(self, rows: pa.Table | pa.RecordBatch) -> NDArray[np.bool_]:
-        """(n,) whether a row has no answer because something failed; one that was never asked only says why."""
-        found: NDArray[np.bool_] = rows["error"].is_valid().to_numpy(zero_copy_only=False)
+        """Return which rows have no answer because something failed.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table or pyarrow.RecordBatch
+            Rows with `failure_columns`.
+
+        Returns
+        -------
+        (n,) bool array
+            False for a row that was never asked, which only states why.
+        """
+        failed: NDArray[np.bool_] = rows["error"].is_valid().to_numpy(zero_copy_only=False)
         if "asked" in self.failure_columns:
-            found = found & rows["asked"].to_numpy(zero_copy_only=False)
-        return found
+            failed = failed & rows["asked"].to_numpy(zero_copy_only=False)
+        return failed
 
     def found_in(self, schema: pa.Schema) -> str | None:
-        """None when `schema` is a file of these rows; otherwise what it is, for an error."""
-        told = {key: value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
-        audit, version = told.get(b"audit"), told.get(b"version")
+        """Return why a file does not hold these rows, for an error.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema
+            Schema of the file.
+
+        Returns
+        -------
+        str or None
+            The reason; None if the file matches.
+        """
+        metadata = {key: value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
+        audit, version = metadata.get(b"audit"), metadata.get(b"version")
         if (audit, version) != (self.audit, self.version):
             return (
                 f"it is of audit {audit}, {version}, and rows of audit {self.audit}, {self.version}, were expected; "
                 "rows of another audit or version are not read"
             )
-        own = self.columns.metadata.get(b"run")
-        if own is not None and (schema.metadata or {}).get(b"run", own) != own:
+        run = self.columns.metadata.get(b"run")
+        if run is not None and (schema.metadata or {}).get(b"run", run) != run:
             return "it is of a run with another configuration"
         if not schema.equals(self.columns, check_metadata=False):
             odd = sorted(set(schema.names) ^ set(self.columns.names)) or "the same columns in another order or type"
@@ -159,7 +223,26 @@ def row_schema(
     level: str = "variant",
     level_doc: str = "which variant of the question; 0 for the original",
 ) -> RowSchema:
-    """The shared columns, then an audit's own. version: of its own columns; raised when one changes."""
+    """Return the schema of the shared columns, then an audit's own.
+
+    Parameters
+    ----------
+    audit : str
+        Name of the audit.
+    version : int
+        Version of the audit's own columns; raised when one changes.
+    own : sequence of Column
+        The audit's own columns.
+    level : str
+        Name of the level's column.
+    level_doc : str
+        Documentation of the level's column.
+
+    Returns
+    -------
+    RowSchema
+        The schema.
+    """
     columns = (*_shared(level, level_doc), *own)
     whole = f"version {SHARED_VERSION}.{version}"
     schema = pa.schema(

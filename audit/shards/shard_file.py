@@ -1,4 +1,4 @@
-"""One shard: opened, validated, hashed. Arrow IPC or Parquet, by its suffix."""
+"""Open, validate and hash one shard: Arrow IPC or Parquet, by its suffix."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -19,19 +19,30 @@ SUFFIXES = tuple(FORMATS.values())
 
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """A valid shard on disk. `sha256` is of the file's bytes."""
+    """Describe a valid shard on disk.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    rows : int
+        Number of rows.
+    sha256 : str
+        Hash of the file's bytes.
+    """
 
     path: Path
     rows: int
     sha256: str
 
     def record(self) -> dict[str, str | int]:
-        """What the manifest says about it."""
+        """Return the shard's entry in the manifest."""
         return {"file": self.path.name, "rows": self.rows, "sha256": self.sha256}
 
 
 class CorruptShardError(ShardError):
-    """A file that cannot be read as a shard: truncated, of another schema, or no shard at all."""
+    """Report a file that cannot be read as a shard: truncated, of another schema, or of another
+    kind."""
 
 
 @contextmanager
@@ -41,7 +52,7 @@ def _reading(path: Path) -> Iterator[None]:
     except CorruptShardError:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        # Arrow raises an OSError without errno for a file that ends too early; with errno it is the system speaking.
+        # Arrow raises an OSError without errno for a file that ends too early; an errno is the system's.
         if isinstance(error, OSError) and error.errno is not None:
             raise ShardError(f"Cannot read {path}: {error.strerror}. Check its permissions and the disk.") from error
         raise CorruptShardError(_corrupt(path, f"it cannot be read ({error})")) from error
@@ -53,18 +64,39 @@ def _corrupt(path: Path, why: str) -> str:
 
 
 def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Record batches of a shard, `columns` only (all when None), in that order, one in memory at a time. Raises
-    CorruptShardError for a damaged file or one of another audit or version, ShardError when the system refuses."""
+    """Yield the record batches of a shard, one in memory at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The shard.
+    schema : RowSchema
+        Schema of the audit's rows.
+    columns : sequence of str or None
+        Columns to read, in that order; None reads all.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        A batch.
+
+    Raises
+    ------
+    CorruptShardError
+        If the file is damaged, or of another audit or version.
+    ShardError
+        If the system refuses.
+    """
     names = schema.columns.names if columns is None else list(columns)
     rows = 0
     with _reading(path):
-        with open_file(path) as raw:  # Arrow opens it by name: it gives no error of the system, and waits for a pipe
+        with open_file(path) as raw:  # Arrow opens by name, hides the system's error, and waits for a pipe
             if not raw.read(1):
                 raise CorruptShardError(_corrupt(path, "it is empty"))
         for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):
             rows += batch.num_rows
             yield batch.select(names)
-    if not rows:  # none is written so: one zeroed byte of a footer hides every batch
+    if not rows:  # no shard is written empty; one zeroed byte of a footer hides every batch
         raise CorruptShardError(_corrupt(path, "it has no row"))
 
 
@@ -74,8 +106,10 @@ def _check_schema(path: Path, schema: RowSchema, found: pa.Schema) -> None:
 
 
 def column_sums(batch: pa.RecordBatch) -> dict[str, str]:
-    """CRC-32 of each column of a record batch as Arrow serialises it: what Parquet has by itself, and an Arrow file in
-    its batches' metadata."""
+    """Return the CRC-32 of each column of a record batch as Arrow serialises it.
+
+    Parquet has checksums by itself; an Arrow file stores these in its batches' metadata.
+    """
     return {name: f"{zlib.crc32(batch.select([name]).serialize()):08x}" for name in batch.schema.names}
 
 
@@ -86,9 +120,11 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
         reader = pa.ipc.open_file(source, options=options)
         for i in range(reader.num_record_batches):
             batch, kept = reader.get_batch_with_custom_metadata(i)
-            batch.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
+            batch.validate(full=True)  # damaged offsets would crash the process that uses them
             sums = column_sums(batch).items()
-            if damaged := [name for name, own in sums if (kept or {}).get(name.encode()) != own.encode()]:
+            stored = kept or {}
+            damaged = [name for name, checksum in sums if stored.get(name.encode()) != checksum.encode()]
+            if damaged:
                 raise CorruptShardError(_corrupt(path, f"bytes of its columns {damaged} are not what was written"))
             yield batch
 
@@ -101,12 +137,12 @@ def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.Rec
             batch.validate(full=True)
             rows += batch.num_rows
             yield batch
-    if rows != (said := file.metadata.num_rows):  # pages have checksums, their headers have none
-        raise CorruptShardError(_corrupt(path, f"{rows} of its {said} rows can be read"))
+    if rows != (stated := file.metadata.num_rows):  # the pages have checksums, but their headers do not
+        raise CorruptShardError(_corrupt(path, f"{rows} of its {stated} rows can be read"))
 
 
 def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> pa.Table:
-    """A whole shard as a table (see `iter_batches`)."""
+    """Return a whole shard as a table (see `iter_batches`)."""
     whole = schema.columns
     wanted = whole if columns is None else pa.schema([whole.field(name) for name in columns])
     return pa.Table.from_batches(iter_batches(path, schema, columns), schema=wanted)
@@ -119,7 +155,10 @@ def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
 
 
 def shard_paths(folder: Path) -> list[Path]:
-    """The files a dataset reader would read in `folder`, sorted by name (names that start with . or _ are skipped)."""
+    """Return the files that a dataset reader would read in a folder, sorted by name.
+
+    Names that start with . or _ are skipped.
+    """
     if not folder.is_dir():
         return []
     return sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))

@@ -1,7 +1,9 @@
-"""The copies of runs on object storage that this process works on. `object_store` says what counts there, and why.
+"""Keep the copies of runs on object storage that this process works on.
 
-A driver's copy is written through (`publish`), and `fetch` brings what the stages stored. A command that reads a run
-fetches it. Everything else works on paths and knows none of this."""
+A driver's copy is written through (`publish`), and `fetch` brings what the stages stored. A command
+that reads a run fetches it. All other code works on paths. `object_store` states which objects
+count, and why.
+"""
 
 import atexit
 import json
@@ -16,9 +18,9 @@ from audit.errors import ConfigError, ShardError
 from audit.shards.object_store import ObjectStore, is_url, open_store
 
 _NOT_FETCHED = ("quarantine/", "tasks/")
-_AT_ONCE = 8  # objects that are fetched side by side
+_AT_ONCE = 8  # number of objects that are fetched in parallel
 
-_copies: dict[Path, ObjectStore] = {}  # of this process, by their folder
+_copies: dict[Path, ObjectStore] = {}  # this process's copies by their folder
 
 
 @cache
@@ -30,7 +32,10 @@ def _temporary() -> Path:
 
 @cache
 def working_copy(url: str) -> Path:
-    """The folder of this process that stands for a URL: not there until something is put in; gone with the process."""
+    """Return the folder of this process that stands for a URL.
+
+    It does not exist until something is written into it, and is removed with the process.
+    """
     store = open_store(url)
     folder = _temporary() / str(len(_copies)) / PurePosixPath(store.root).name
     _copies[folder] = store
@@ -38,13 +43,40 @@ def working_copy(url: str) -> Path:
 
 
 def own_run(path: Path) -> Path:
-    """A run directory inside another one, such as a judge's: the path itself; in a working copy one of its own."""
-    found = store_of(path)
-    return path if found is None else working_copy(found[0].url(found[1]))
+    """Return the directory of a run inside another one, such as a judge's.
+
+    Parameters
+    ----------
+    path : Path
+        The inner directory.
+
+    Returns
+    -------
+    Path
+        The path itself; in a working copy, a working copy of its own.
+    """
+    stored = store_of(path)
+    return path if stored is None else working_copy(stored[0].url(stored[1]))
 
 
 def run_folder(place: Path | str) -> Path:
-    """A run directory to read: the path itself, or a working copy of what a URL holds now. Raises AuditError."""
+    """Return a run directory to read.
+
+    Parameters
+    ----------
+    place : Path or str
+        A folder, or the URL of object storage.
+
+    Returns
+    -------
+    Path
+        The path itself, or a working copy of what the URL holds now.
+
+    Raises
+    ------
+    AuditError
+        If the place holds no run, or cannot be read.
+    """
     if not is_url(place):
         path = Path(place)
         if path.is_file():
@@ -62,7 +94,7 @@ def run_folder(place: Path | str) -> Path:
 
 
 def local_folder(text: str) -> Path:
-    """argparse type of a folder on this machine: a URL is refused in a sentence."""
+    """Return a folder on this machine, as an argparse type; a URL is refused."""
     from argparse import ArgumentTypeError
 
     if is_url(text):
@@ -71,7 +103,20 @@ def local_folder(text: str) -> Path:
 
 
 def need_folder(run_dir: str | None, what: str) -> None:
-    """ConfigError where `what` is to be run on object storage and needs folders."""
+    """Raise if a run that needs a folder is to be written to object storage.
+
+    Parameters
+    ----------
+    run_dir : str or None
+        Folder or URL.
+    what : str
+        Name of what is to be run, for the message.
+
+    Raises
+    ------
+    ConfigError
+        If run_dir is a URL.
+    """
     if run_dir and is_url(run_dir):
         raise ConfigError(f"{what} needs a folder as run_dir: {_not_here(run_dir)}")
 
@@ -85,7 +130,18 @@ def _not_here(url: str) -> str:
 
 
 def store_of(path: Path) -> tuple[ObjectStore, str] | None:
-    """The store of which `path` lies in a working copy, and its name there; None for any other path."""
+    """Return the store of which a path lies in a working copy, and its name there.
+
+    Parameters
+    ----------
+    path : Path
+        Any path.
+
+    Returns
+    -------
+    tuple of (ObjectStore, str) or None
+        None if the path lies in no working copy.
+    """
     for folder, store in _copies.items():
         if path.is_relative_to(folder):
             return store, "" if path == folder else path.relative_to(folder).as_posix()
@@ -93,19 +149,19 @@ def store_of(path: Path) -> tuple[ObjectStore, str] | None:
 
 
 def publish(path: Path) -> None:
-    """PUT a file of a working copy; nothing for any other path."""
-    if (found := store_of(path)) is not None:
-        found[0].put(found[1], path.read_bytes())
+    """PUT a file of a working copy; do nothing for any other path."""
+    if (stored := store_of(path)) is not None:
+        stored[0].put(stored[1], path.read_bytes())
 
 
 def withdraw(path: Path) -> None:
-    """DELETE what a file of a working copy was; nothing for any other path."""
-    if (found := store_of(path)) is not None:
-        found[0].delete(found[1])
+    """DELETE the object of a file of a working copy; do nothing for any other path."""
+    if (stored := store_of(path)) is not None:
+        stored[0].delete(stored[1])
 
 
 def named(text: object) -> str:
-    """A text for people, with the URL in place of every path of a working copy."""
+    """Return a text for people, with the URL in place of every path of a working copy."""
     shown = str(text)
     for folder, store in _copies.items():
         shown = shown.replace(str(folder), store.shown())
@@ -113,15 +169,21 @@ def named(text: object) -> str:
 
 
 def where(path: Path) -> str:
-    """How another process, maybe on another node, opens a file: by its path, or its URL. See `local_file`."""
-    found = store_of(path)
-    return str(path.resolve()) if found is None else found[0].url(found[1])
+    """Return how another process, maybe on another node, opens a file: its path, or its URL.
+
+    `local_file` reads it.
+    """
+    stored = store_of(path)
+    return str(path.resolve()) if stored is None else stored[0].url(stored[1])
 
 
 @cache
 def local_file(place: str) -> Path:
-    """A file of a run to be read here. Of a URL it is fetched once a process, into a file without a name: it is gone
-    with the process, however that ends."""
+    """Return a file of a run to be read here.
+
+    A file of a URL is fetched once a process, into a file without a name, which is gone with the
+    process however that ends.
+    """
     if not is_url(place):
         return Path(place)
     store = open_store(place)
@@ -133,12 +195,31 @@ def local_file(place: str) -> Path:
 
 
 def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
-    """Bring a working copy up to date: objects that are new or changed since, and no shard that is gone; of a finished
-    run only the shards that its manifest lists. only: names that begin so. clean: DELETE the shards that count no more
-    and the lists of tasks of earlier attempts; for the driver that holds the run."""
+    """Bring a working copy up to date.
+
+    Parameters
+    ----------
+    folder : Path
+        The working copy.
+    only : str
+        Prefix of the names to fetch.
+    clean : bool
+        True DELETEs the shards that no longer count and the task lists of earlier attempts; for the
+        driver that holds the run.
+
+    Raises
+    ------
+    ShardError
+        If the store fails, or an object's name is not a path.
+
+    Notes
+    -----
+    Objects that are new or changed are fetched, and shards that are gone are removed. Of a finished
+    run only the shards that its manifest lists are fetched.
+    """
     store = _copies[folder]
     store.check()
-    listed = _committed(store)  # before the objects are: what is committed then stays
+    listed = _committed(store)  # read before the objects, so that a later commit loses none
     wanted: dict[str, tuple[int, int]] = {}
     for name, facts in store.objects().items():
         late = listed is not None and name.startswith("shards/") and name.removeprefix("shards/") not in listed
@@ -157,13 +238,15 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
 
 
 def fetch_shards(run_dir: Path) -> None:
-    """What the stages stored since, into the driver's working copy; nothing for any other folder."""
+    """Fetch what the stages stored since, into the driver's working copy; do nothing for any other
+    folder."""
     if run_dir in _copies:
         fetch(run_dir, only="shards/")
 
 
 def _committed(store: ObjectStore) -> set[str] | None:
-    """The shards that a finished run's manifest lists; None for a run that is not finished."""
+    """Return the shards that a finished run's manifest lists; None for a run that is not
+    finished."""
     try:
         manifest = json.loads(store.get("manifest.json") or b"{}")
         finished = manifest.get("status") == "finished"

@@ -1,4 +1,7 @@
-"""Shards are written beside and renamed, under the fence of the current attempt; a retry overwrites its own file."""
+"""Write shards beside and rename them, under the fence of the current attempt.
+
+A retry overwrites its own file.
+"""
 
 import hashlib
 import re
@@ -18,13 +21,28 @@ from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, column_sums, read_shard
 from audit.shards.working_copy import withdraw
 
-BATCH_ROWS = 1024  # rows of a record batch: the unit a reader holds in memory
+BATCH_ROWS = 1024  # rows of a record batch, which a reader holds in memory at once
 _MODEL_CHARS = 80
 
 
 def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str:
-    """File name of the shard with these keys, in any order: `<model>-<16 hex>.arrow`. The same keys always give the
-    same name, so a chunk that is run again replaces its own shard."""
+    """Return the file name of the shard with these keys, `<model>-<16 hex>.arrow`.
+
+    Parameters
+    ----------
+    models : set of str
+        Models of the rows.
+    digests : (n, 2) array
+        Keys, in any order. The same keys always give the same name, so a chunk that is run again
+        replaces its own shard.
+    format : str
+        arrow or parquet.
+
+    Returns
+    -------
+    str
+        File name.
+    """
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     digest = hashlib.sha256(np.ascontiguousarray(digests[order]).tobytes()).hexdigest()[:16]
     model = next(iter(models)) if len(models) == 1 else "models"
@@ -35,10 +53,35 @@ def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str
 def write_shard(
     run_dir: Path | str, table: pa.Table, schema: RowSchema, *, attempt: str, format: str = "arrow"
 ) -> ShardInfo:
-    """Write one table of `schema` as RUN_DIR/shards/<shard_name>; whole or not at all, on disk when this returns.
-    run_dir: a folder, or the URL of object storage: there the name has the attempt too (`object_store` says why).
-    Raises ShardError when the table is not of the schema, has no row, has a key twice, when `attempt` was superseded,
-    or when the disk refuses. Then no partial file is left and what was there before is unchanged."""
+    """Write one table as RUN_DIR/shards/<shard_name>, whole or not at all.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        A folder, or the URL of object storage: there the name has the attempt too (`object_store`
+        states why).
+    table : pyarrow.Table
+        Rows of `schema`.
+    schema : RowSchema
+        Schema of the audit's rows.
+    attempt : str
+        The writer's attempt id.
+    format : str
+        arrow or parquet.
+
+    Returns
+    -------
+    ShardInfo
+        The shard, on disk when this returns.
+
+    Raises
+    ------
+    ShardError
+        If the table is not of the schema, has no row or has a key twice, or if the disk refuses.
+        Then no partial file is left and the old file is unchanged.
+    SupersededError
+        If the attempt is not the current one.
+    """
     if not table.num_rows or not table.schema.equals(schema.columns, check_metadata=True):
         raise ShardError(
             f"A shard of audit {schema.audit} holds exactly its columns, and at least one row. "
@@ -64,15 +107,46 @@ def write_shard(
 
 
 def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
-    """Put `table` at `path` (which may exist) under the fence; the format is that of the suffix."""
-    check_attempt(run_dir, attempt)  # early: a superseded writer need not compress anything
+    """Write a table to a path (which may exist) under the fence.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    path : Path
+        The file; its suffix decides the format.
+    table : pyarrow.Table
+        Rows.
+    attempt : str
+        The writer's attempt id.
+
+    Returns
+    -------
+    ShardInfo
+        The shard.
+    """
+    check_attempt(run_dir, attempt)  # checked early, so that a superseded writer compresses nothing
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
 def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str) -> None:
-    """Rewrite a shard with the rows of mask `keep` (rows,); the file is removed when no row is left."""
+    """Rewrite a shard with some rows; remove the file if no row is left.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    path : Path
+        The shard.
+    schema : RowSchema
+        Schema of the audit's rows.
+    keep : (rows,) bool array
+        True for the rows that stay.
+    attempt : str
+        The writer's attempt id.
+    """
     if keep.any():
         store_table(run_dir, path, read_shard(path, schema).filter(pa.array(keep)), attempt)
         return
@@ -90,7 +164,7 @@ def _encode(table: pa.Table, suffix: str) -> memoryview:
     if suffix == FORMATS["parquet"]:
         pq.write_table(table, sink, compression="zstd", row_group_size=BATCH_ROWS * 16, write_page_checksum=True)
     else:
-        # Writers run side by side as tasks: one thread each.
+        # Writers run in parallel as tasks, with one thread each.
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"), use_threads=False)
         with pa.ipc.new_file(sink, table.schema, options=options) as writer:
             for batch in table.to_batches(max_chunksize=BATCH_ROWS):

@@ -1,7 +1,8 @@
-"""What is known of how much models differ, used beside what the references of a run show. Pure.
+"""Judge a difference by what is known of how much models differ. Pure.
 
-A clean model differs from its references because it is another model. That spread, tau, is badly known from three to
-eight references. The same kind of comparison was made with many public models, so tau has a prior.
+A clean model differs from its references because it is another model. That spread, tau, is badly
+known from three to eight references. The same kind of comparison was made with many public models,
+so tau has a prior.
 """
 
 import re
@@ -15,17 +16,25 @@ from audit.errors import DataError
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-_SAME = 10  # right answers, and wrong ones, that are no coincidence where another model has the same
-_GRID = 400  # values of tau over which is averaged
-_REACH = 6.0  # prior scales, and spreads of the references, up to which tau is looked at
+_SAME = 10  # as many equal right answers, and equal wrong ones, are not a coincidence
+_GRID = 400  # number of values of tau that the posterior averages over
+_REACH = 6.0  # the grid of tau ends at so many prior scales, or spreads of the references
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """A difference, judged as that of one more model. All in the unit of the difference.
+    """Report a difference, judged as that of one more model, in the unit of the difference.
 
-    pvalue: one-sided, for a difference > 0. low, high: interval of the difference beyond what another clean model
-    would show. tau: posterior mean. se: root mean square error, of items and between models.
+    Attributes
+    ----------
+    pvalue : float
+        One-sided, for a difference > 0.
+    low, high : float
+        Interval of the difference beyond what another clean model would show.
+    tau : float
+        Posterior mean of tau.
+    se : float
+        Root mean square error, of items and between models.
     """
 
     pvalue: float
@@ -45,25 +54,47 @@ def predictive(
     prior: TauPrior,
     level: float = 0.95,
 ) -> Predictive:
-    """Could one more clean model lie so far above the mean of its references?
+    """Test whether one more clean model could lie so far above the mean of its references.
 
     Parameters
     ----------
-    difference : of the tested model, beyond the references' mean
-    items_se, items_df : its error by the items, and the degrees of freedom of that error
-    spread : variance (ddof 1) of the references' own differences; ignored with one reference
-    sampling : what of `spread` the items explain
-    references : how many; DataError below 1
-    prior : of tau; with one reference tau has nothing else. Its error between sets is added, whatever R is
+    difference : float
+        Of the tested model, beyond the references' mean.
+    items_se, items_df : float
+        Error of the difference by the items, and its degrees of freedom.
+    spread : float
+        Variance (ddof 1) of the references' own differences; ignored with one reference.
+    sampling : float
+        Part of `spread` that the items explain.
+    references : int
+        Number of references.
+    prior : TauPrior
+        Prior of tau, which is all that is known of it with one reference. Its error between sets is
+        added, whatever the number of references.
+    level : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    Predictive
+        p and interval of the difference.
+
+    Raises
+    ------
+    DataError
+        If there is no reference.
 
     Notes
     -----
-    (R - 1) spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of freedom, which is tau's likelihood. The p
-    and the interval average Student's t over tau's posterior (Roever 2020, J Stat Softw 93; Higgins et al. 2009, JRSS A
-    172, the predictive distribution). A t with R - 1 degrees of freedom is this with a flat prior and no items' error.
+    (R - 1) spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of freedom, which is tau's
+    likelihood. The p and the interval average Student's t over tau's posterior (Roever 2020, J Stat
+    Softw 93; Higgins et al. 2009, JRSS A 172, the predictive distribution). A t with R - 1 degrees
+    of freedom is this with a flat prior and no items' error.
 
-    >>> found = predictive(0.10, 0.02, 400, 0.0004, 0.0004, 3, TauPrior(0.03))
-    >>> round(found.pvalue, 4) < 0.01 < 0.02 < found.low < 0.10
+    Examples
+    --------
+    >>> beyond = predictive(0.10, 0.02, 400, 0.0004, 0.0004, 3, TauPrior(0.03))
+    >>> round(beyond.pvalue, 4) < 0.01 < 0.02 < beyond.low < 0.10
     True
     """
     if references < 1:
@@ -81,7 +112,7 @@ def predictive(
 
 
 def _posterior(spread: float, sampling: float, references: int, prior: TauPrior) -> tuple[FloatArray, FloatArray]:
-    """A grid of tau, its cells' midpoints, and the posterior weights (they sum to 1)."""
+    """Return a grid of tau, its cells' midpoints, and the posterior weights (they sum to 1)."""
     top = _REACH * max(prior.scale, float(np.sqrt(spread)) if references > 1 else 0.0)
     u = (np.arange(_GRID) + 0.5) / _GRID
     tau = top * u**2  # many values near 0, where a small spread of many references puts it
@@ -103,32 +134,62 @@ def _root(function: Callable[[float], float], scale: float) -> float:
 
 
 def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) -> str:
-    """The family of several references that are all of one, which the tested model is not; else empty.
+    """Return the family of references that are all of one, unless it is the tested model's.
 
-    What such references differ by tells nothing of a model of another family. told: families by model; of one that it
-    lacks, the letters that its name begins with.
+    Parameters
+    ----------
+    tested : str
+        Name of the tested model.
+    references : sequence of str
+        Names of the references.
+    told : mapping of str to str
+        Family of each model; a model that it lacks has the letters that its name begins with.
 
+    Returns
+    -------
+    str
+        Name of the family; "" with fewer than two references, several families, or the tested
+        model's own.
+
+    Notes
+    -----
+    What references of one family differ by tells nothing of a model of another family.
+
+    Examples
+    --------
     >>> one_family("qwen3_8b", ["llama3", "llama3_70b"], {}), one_family("llama2_7b", ["llama3", "llama3_70b"], {})
     ('llama', '')
     >>> one_family("qwen3_8b", ["vicuna", "alpaca"], {"vicuna": "Llama", "alpaca": "llama"})
     'llama'
     """
     names = [told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0] for name in (tested, *references)]
-    own, *families = [name.casefold() for name in names]
-    return families[0] if len(families) > 1 and len(set(families)) == 1 and own != families[0] else ""
+    tested_family, *families = [name.casefold() for name in names]
+    return families[0] if len(families) > 1 and len(set(families)) == 1 and tested_family != families[0] else ""
 
 
 def repeats(models: Sequence[FloatArray]) -> list[int]:
-    """Which models answer as an earlier one does, to every item: one model under two names. models: of each its
-    answers (any shape), 1, 0 or NaN, to the same items.
+    """Return which models answer every item as an earlier one does: one model under two names.
 
-    >>> one = np.repeat([0.0, 1.0], 10)
-    >>> repeats([one, 1 - one, one, np.ones(20), np.ones(20)])  # that all is right is no sign
+    Parameters
+    ----------
+    models : sequence of arrays
+        Answers of each model to the same items (any shape), 1, 0 or NaN.
+
+    Returns
+    -------
+    list of int
+        Positions of the repeated models. A model with fewer than ten right, or ten wrong, answers
+        is never one.
+
+    Examples
+    --------
+    >>> first = np.repeat([0.0, 1.0], 10)
+    >>> repeats([first, 1 - first, first, np.ones(20), np.ones(20)])  # all right shows nothing
     [2]
     """
-    return [
-        k
-        for k, one in enumerate(models)
-        if min(np.sum(one == 0), np.sum(one == 1)) >= _SAME
-        and any(np.array_equal(one, other, equal_nan=True) for other in models[:k])
-    ]
+    repeated = []
+    for k, answers in enumerate(models):
+        varied = min(np.sum(answers == 0), np.sum(answers == 1)) >= _SAME
+        if varied and any(np.array_equal(answers, other, equal_nan=True) for other in models[:k]):
+            repeated.append(k)
+    return repeated

@@ -1,4 +1,7 @@
-"""An accuracy: its interval, as tables and figures of every audit show it, and whether guessing gives as much. Pure."""
+"""Compute an accuracy's interval, and test whether guessing gives as much. Pure.
+
+Tables and figures of every audit show this interval.
+"""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +19,13 @@ CHANCE_STANDARD_ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Limits:
-    """An estimate, 0-1, with its 95 % interval."""
+    """Hold an estimate, 0-1, with its 95 % interval.
+
+    Attributes
+    ----------
+    estimate, low, high : float
+        The estimate and the ends of its interval.
+    """
 
     estimate: float
     low: float
@@ -25,7 +34,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class ChanceResult:
-    """accuracy, chance, standard_error, threshold in 0-1. z: (accuracy - chance) / standard_error. n: items."""
+    """Report an accuracy against guessing.
+
+    Attributes
+    ----------
+    accuracy, chance, standard_error, threshold : float
+        Accuracies 0-1: observed, of guessing, a guesser's error, and the accuracy to exceed.
+    z : float
+        (accuracy - chance) / standard_error.
+    above : bool
+        True if the accuracy exceeds the threshold.
+    n : int
+        Number of items.
+    """
 
     accuracy: float
     chance: float
@@ -37,8 +58,25 @@ class ChanceResult:
 
 
 def chance_level(n_options: ArrayLike) -> float:
-    """Expected accuracy of guessing: the mean of 1/k over items; 0 for an item without options, whose answer is free.
+    """Return the expected accuracy of guessing.
 
+    Parameters
+    ----------
+    n_options : (n,) array
+        Options of each item; 0 for an item without options, whose answer is free.
+
+    Returns
+    -------
+    float
+        Mean of 1/k over items, 0 for a free answer.
+
+    Raises
+    ------
+    DataError
+        If there are no items, or an item has one option.
+
+    Examples
+    --------
     >>> chance_level([4, 4, 0])  # doctest: +ELLIPSIS
     0.1666...
     """
@@ -46,7 +84,7 @@ def chance_level(n_options: ArrayLike) -> float:
 
 
 def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
-    """(n,) the probability that a guess is right."""
+    """Return the (n,) probabilities that a guess is right."""
     k = np.atleast_1d(np.asarray(n_options, dtype=np.int64))
     if k.size == 0 or k.min() < 0 or (k == 1).any():
         raise DataError(
@@ -61,11 +99,34 @@ def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
 def chance_check(
     accuracy: float, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
 ) -> ChanceResult:
-    """Does the accuracy over n answered items exceed the mean of 1/k by `standard_errors` standard errors?
+    """Test whether an accuracy exceeds that of guessing by a number of standard errors.
 
-    n_options: (n,) options of each (0: a free answer). The standard error is that of a guesser on these very items,
-    sqrt(sum (1/k)(1 - 1/k)) / n: it needs no estimate and does not vanish when every answer is wrong.
+    Parameters
+    ----------
+    accuracy : float
+        Accuracy over n answered items, 0-1.
+    n_options : (n,) array
+        Options of each item (0: a free answer).
+    standard_errors : float
+        Distance to exceed.
 
+    Returns
+    -------
+    ChanceResult
+        Threshold and distance.
+
+    Raises
+    ------
+    DataError
+        If there are no items, or an item has one option.
+
+    Notes
+    -----
+    The standard error is that of a guesser on these very items, sqrt(sum (1/k)(1 - 1/k)) / n. It
+    needs no estimate and does not vanish if every answer is wrong.
+
+    Examples
+    --------
     26 of 100 right with four options is 0.23 standard errors above chance:
 
     >>> round(chance_check(0.26, [4] * 100).z, 2)
@@ -84,8 +145,26 @@ CONFIDENCE = 0.95
 
 
 def upper_limit(hits: int, n: int, confidence: float = CONFIDENCE) -> float:
-    """The exact one-sided upper limit (0-1) of a share after `hits` of n (Clopper & Pearson 1934, Biometrika 26).
+    """Return the exact one-sided upper limit (0-1) of a share.
 
+    Parameters
+    ----------
+    hits, n : int
+        Number of hits, and of trials.
+    confidence : float
+        Coverage of the limit.
+
+    Returns
+    -------
+    float
+        The limit.
+
+    Notes
+    -----
+    Clopper & Pearson (1934), Biometrika 26.
+
+    Examples
+    --------
     >>> round(upper_limit(0, 150), 4)
     0.0198
     """
@@ -93,15 +172,29 @@ def upper_limit(hits: int, n: int, confidence: float = CONFIDENCE) -> float:
 
 
 def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float] | None:
-    """(accuracy, low, high): Wilson's 95 % interval; None where no value is there.
+    """Return an accuracy with Wilson's 95 % interval.
 
-    values: (n,) in [0, 1], NaN left out. cluster: (n,). Where clusters hold several items, or values are shares (right
-    trials of an item), n is replaced by the effective number p (1 - p) / SE^2 with the cluster-robust SE (Korn and
-    Graubard 1998), and the normal quantile by Student's with `cluster_df` degrees. Of values 0 and 1 that is at most n.
-    One cluster of several items counts as one item.
+    Parameters
+    ----------
+    values : (n,) array
+        Values in [0, 1]; NaN is left out.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    tuple of float or None
+        (accuracy, low, high); None without values.
+
+    Notes
+    -----
+    If clusters hold several items, or values are shares (right trials of an item), n is replaced by
+    the effective number p (1 - p) / SE^2 with the cluster-robust SE (Korn and Graubard 1998), and
+    the normal quantile by Student's with `cluster_df` degrees. For values 0 and 1 that number is at
+    most n. One cluster of several items counts as one item.
     """
-    there = ~np.isnan(values)
-    x, groups = values[there], cluster[there]
+    known = ~np.isnan(values)
+    x, groups = values[known], cluster[known]
     n = float(x.size)
     if n == 0:
         return None
@@ -118,7 +211,26 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
 
 
 def wilson(p: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's limits (1927, JASA 22) of a share p of n values, z standard errors away."""
+    """Return Wilson's limits of a share.
+
+    Parameters
+    ----------
+    p : float
+        Observed share, 0-1.
+    n : float
+        Number of values.
+    z : float
+        Number of standard errors.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper limit, cut at 0 and 1.
+
+    Notes
+    -----
+    Wilson (1927), JASA 22.
+    """
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -1,7 +1,8 @@
-"""How well a model completes a given text: scores of one text from its tokens, and how well they part two sets.
+"""Score how well a model completes a given text, and how well such scores separate two sets.
 
-`kind_auc` asks how well words alone part them, by a cross-validated naive Bayes classifier. Sets that words part differ
-in subject, author or layout, so a model may differ between them without any memory. Pure.
+`kind_auc` measures how well words alone separate them, by a cross-validated naive Bayes classifier.
+Sets that words separate differ in subject, author or layout, so a model may differ between them
+without any memory. Pure.
 """
 
 import re
@@ -18,15 +19,22 @@ from audit.statistics.estimate import mean_of
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_share
 
-SHARE = 0.2  # of the least likely tokens: the k of Min-K%
+SHARE = 0.2  # the k of Min-K%: this share of tokens, the least likely, counts
 
 
 @dataclass(frozen=True)
 class Auc:
-    """Chance that a score of the first set exceeds one of the second (ties count half); .5: not parted.
+    """Hold the chance that a score of the first set exceeds one of the second (ties count half).
 
-    low, high: 95 % (DeLong et al. 1988, Biometrics 44, on the logit of the AUC), by cluster where there are any
-    (Obuchowski 1997, Biometrics 53). pvalue: one-sided Mann-Whitney test of AUC > .5, of independent items.
+    Attributes
+    ----------
+    auc : float
+        The chance; .5 means that the sets are not separated.
+    low, high : float
+        95 % interval (DeLong et al. 1988, Biometrics 44, on the logit of the AUC), by cluster if
+        there are any (Obuchowski 1997, Biometrics 53).
+    pvalue : float
+        One-sided Mann-Whitney test of AUC > .5, of independent items.
     """
 
     auc: float
@@ -36,11 +44,24 @@ class Auc:
 
 
 def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
-    """Of one text of T tokens, nats; NaN without tokens. logprobs: (T,); z: (T,) the same, standardised.
+    """Return the scores of one text from the log-probabilities of its T tokens.
 
-    mean: a token; min_k: of the least likely share of tokens (Min-K%, Shi et al. 2024); min_k_plus_plus: the same of
-    the standardised ones (Min-K%++, Zhang et al. 2025), in standard deviations.
+    Parameters
+    ----------
+    logprobs : (T,) array
+        Log-probabilities, nats.
+    z : (T,) array
+        The same, standardised.
 
+    Returns
+    -------
+    dict of str to float
+        mean, a token; min_k, of the least likely share of tokens (Min-K%, Shi et al. 2024);
+        min_k_plus_plus, the same of the standardised ones (Min-K%++, Zhang et al. 2025), in
+        standard deviations. All are NaN without tokens.
+
+    Examples
+    --------
     >>> text_scores([-1.0, -3.0], [0.0, -2.0])
     {'mean': -2.0, 'min_k': -3.0, 'min_k_plus_plus': -2.0}
     """
@@ -53,12 +74,30 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
 
 
 def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None) -> Auc:
-    """How well a score parts items that may have been seen (n,) from held-out ones (m,); NaN are left out.
+    """Return how well a score separates items that may have been seen from held-out ones.
 
-    clusters: (n,) and (m,), such as passages, which share a likelihood; items are independent where it is None.
+    Parameters
+    ----------
+    published, fresh : (n,) and (m,) array
+        Scores of each set; NaN is left out.
+    clusters : tuple of arrays or None
+        Clusters (n,) and (m,), such as passages, which share a likelihood; None makes every item
+        its own cluster.
 
-    The p-value holds where the sets differ by chance alone but for memory (halves of one benchmark drawn at random); of
-    other sets it also tells that their texts differ.
+    Returns
+    -------
+    Auc
+        The area, its interval and p.
+
+    Raises
+    ------
+    DataError
+        If a set has fewer than two items.
+
+    Notes
+    -----
+    The p-value tests memory if the sets differ otherwise by chance alone (halves of one benchmark
+    drawn at random). Of other sets it also tells that their texts differ.
     """
     a, b = (x[~np.isnan(x)] for x in (np.asarray(published, dtype=float), np.asarray(fresh, dtype=float)))
     if a.size < 2 or b.size < 2:
@@ -73,10 +112,10 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntAr
         sides = zip(clusters, (published, fresh), strict=True)
         groups = [c[~np.isnan(np.asarray(x, dtype=float))] for c, x in sides]
     means = [mean_of(placed, group) for placed, group in zip((up, down), groups, strict=True)]
-    se, fewer = float(np.hypot(means[0].se, means[1].se)), min(one.units for one in means)
-    t = 1.96 if clusters is None else float(scipy.special.stdtrit(min(one.df for one in means), 0.975))
+    se, fewer = float(np.hypot(means[0].se, means[1].se)), min(mean.units for mean in means)
+    t = 1.96 if clusters is None else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    if se == 0:  # parted without exception, which shows no spread: at most the share that none of a set would show
+    if se == 0:  # complete separation shows no spread: the arm is the share that no item of a set would show
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
     centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends
@@ -87,26 +126,44 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntAr
 
 FOLDS = 5
 _WORD = re.compile(r"[^\W_]+")
-_BUCKETS = 2**15  # of hashed words
-_LEAST = 10  # items of each set, fewer teach nothing
+_BUCKETS = 2**15  # number of values that words are hashed to
+_LEAST = 10  # fewer items of a set train no classifier
+
+
+def _buckets(text: str) -> list[int]:
+    """Return the hashed words of a text, each once, sorted."""
+    return sorted({zlib.crc32(word.encode()) % _BUCKETS for word in _WORD.findall(text.casefold())})
 
 
 def kind_auc(
     published: Sequence[str], fresh: Sequence[str], clusters: tuple[IntArray, IntArray], *, rng: np.random.Generator
 ) -> Auc | None:
-    """The chance that words rank an item of the first set above one of the second; .5: they cannot tell them.
+    """Return the chance that words rank an item of the first set above one of the second.
 
-    Each item is scored by a multinomial naive Bayes (McCallum & Nigam 1998; each word once an item, add-one smoothing)
-    over the items of the other folds, as a mean over its words. clusters: what belongs together is in one fold. None
-    for a set of fewer than ten items.
+    Parameters
+    ----------
+    published, fresh : sequence of str
+        Texts of each set.
+    clusters : tuple of arrays
+        Cluster of each text, 0..G-1; a cluster is in one fold.
+    rng : numpy.random.Generator
+        Source of the folds.
+
+    Returns
+    -------
+    Auc or None
+        The area, .5 if words cannot separate the sets; None if a set has fewer than ten items.
+
+    Notes
+    -----
+    Each item is scored by a multinomial naive Bayes classifier (McCallum & Nigam 1998; each word
+    once an item, add-one smoothing) over the items of the other folds, as a mean over its words.
     """
     if min(len(published), len(fresh)) < _LEAST:
         return None
-    words = [
-        sorted({zlib.crc32(w.encode()) % _BUCKETS for w in _WORD.findall(t.casefold())}) for t in (*published, *fresh)
-    ]
-    item = np.repeat(np.arange(len(words)), [len(one) for one in words])
-    word = np.array([w for one in words for w in one], dtype=np.int64)
+    words = [_buckets(text) for text in (*published, *fresh)]
+    item = np.repeat(np.arange(len(words)), [len(buckets) for buckets in words])
+    word = np.array([w for buckets in words for w in buckets], dtype=np.int64)
     first = np.arange(len(words)) < len(published)
     fold = np.concatenate([rng.integers(FOLDS, size=int(c.max()) + 1)[c] for c in clusters])
     score = np.full(len(words), np.nan)

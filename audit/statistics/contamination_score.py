@@ -1,14 +1,17 @@
-"""The article's contamination score and its triggers, exactly, and how often each is wrong on a clean model.
+"""Compute the article's contamination score and triggers, and how often each is wrong on a clean
+model.
 
     CS = (accuracy_original - accuracy_variants) / accuracy_original
 
-per item from one answer to the original and N to variants (the contamination harness article, section "Quantifying
-Contamination": `compute_contamination_score`); the item is contaminated when CS > .10 and a one-sample t-test of the N
-answers against the original's gives one-sided p < .05; the deployment is blocked when over 5 % of the items are, and
-reviewed when CS > .25.
+The score is per item, from one answer to the original and N to variants (the contamination harness
+article, section "Quantifying Contamination": `compute_contamination_score`). The item is
+contaminated if CS > .10 and a one-sample t-test of the N answers against the original's gives
+one-sided p < .05. The deployment is blocked if over 5 % of the items are contaminated, and reviewed
+if CS > .25.
 
-The rule is printed beside its false positives because it has many: with one answer to the original, a valid p-value of
-one item cannot be below 1 / (N + 1), while this t-test takes the single answer for the truth.
+The rule is printed beside its false positives because it has many. With one answer to the original,
+a valid p-value of one item cannot be below 1 / (N + 1), while this t-test takes the single answer
+for the truth.
 """
 
 from dataclasses import dataclass, fields
@@ -26,9 +29,16 @@ N_CLEAN_MODELS = 400
 
 @dataclass(frozen=True)
 class Rule:
-    """The article's numbers; the defaults are those of its text and example. All 0-1.
+    """Hold the article's thresholds; the defaults are those of its text and example. All 0-1.
 
-    cs_threshold, alpha: an item (or the whole) counts with CS above, and p below. block_share: of flagged items.
+    Attributes
+    ----------
+    cs_threshold, alpha : float
+        An item (or the whole) counts with CS above, and p below.
+    block_share : float
+        Share of flagged items above which the deployment is blocked.
+    review_cs : float
+        CS above which the deployment is reviewed.
     """
 
     cs_threshold: float = 0.10
@@ -42,7 +52,17 @@ ARTICLE = Rule()
 
 @dataclass(frozen=True)
 class ItemScores:
-    """Per item (n,): CS and one-sided p (unrounded; NaN where the original or every variant is unanswered), flag."""
+    """Hold the article's numbers for each of n items.
+
+    Attributes
+    ----------
+    cs : (n,) array
+        Contamination score.
+    pvalue : (n,) array
+        One-sided p, unrounded. Both are NaN if the original or every variant is unanswered.
+    flagged : (n,) bool array
+        True if the item counts as contaminated.
+    """
 
     cs: FloatArray
     pvalue: FloatArray
@@ -51,11 +71,31 @@ class ItemScores:
 
 @dataclass(frozen=True)
 class ArticleResult:
-    """The article's numbers for one model and benchmark; shares are over the n items compared.
+    """Report the article's numbers for one model and benchmark; shares are over the n items
+    compared.
 
-    mean_item_cs: mean of the items' CS; cs: from the two accuracies. over_threshold: CS > .10 (of accuracies).
-    pvalue: its t-test over item means of variants against the baseline accuracy, one-sided. flagged: number of items;
-    blocked: their share is over 5 %. review: CS > .25.
+    Attributes
+    ----------
+    n : int
+        Number of items compared.
+    baseline, perturbed : float
+        Accuracy under the original and under the variants, 0-1.
+    cs : float
+        Contamination score of the two accuracies.
+    mean_item_cs : float
+        Mean of the items' scores.
+    pvalue : float
+        Article's one-sided t-test over item means of variants against the baseline accuracy.
+    flagged, flagged_share : int, float
+        Number and share of flagged items.
+    over_threshold : bool
+        True if `cs` is above the rule's threshold (.10).
+    triggered : bool
+        True if `over_threshold` and the p is below alpha.
+    blocked : bool
+        True if the flagged share is above the rule's (5 %).
+    review : bool
+        True if `cs` is above the rule's review threshold (.25).
     """
 
     n: int
@@ -74,11 +114,26 @@ class ArticleResult:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """How often each rule is wrong on a clean model of this design; shares 0-1 over simulated models.
+    """Report how often each rule is wrong on a clean model; shares 0-1 over simulated models.
 
-    item_flagged: mean share of items flagged; item_over_threshold: of items with CS > .10, without the t-test.
-    mean_item_cs: mean item CS over the items with a right original, whose true value is 0. model_over_threshold: models
-    with CS > .10; model_triggered: and p < .05; model_blocked: over 5 % of items flagged; model_review: CS > .25.
+    Attributes
+    ----------
+    item_flagged : float
+        Mean share of items flagged.
+    item_over_threshold : float
+        Mean share of items with CS > .10, without the t-test.
+    mean_item_cs : float
+        Mean item CS over the items with a right original, whose true value is 0.
+    model_over_threshold : float
+        Share of models with CS > .10.
+    model_triggered : float
+        Share of models with CS > .10 and p < .05.
+    model_blocked : float
+        Share of models with over 5 % of items flagged.
+    model_review : float
+        Share of models with CS > .25.
+    n, variants, accuracy, discordance, n_models : int or float
+        Simulated design, and the number of models.
     """
 
     item_flagged: float
@@ -96,10 +151,21 @@ class FalseAlarms:
 
 
 def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE) -> ItemScores:
-    """The article's function for every item at once.
+    """Return the article's score, p and flag of every item.
 
-    original: (n,), or (K, n) of which the first answered replicate counts (the article has one). variants: (N, n). 1, 0
-    or NaN; an item's unanswered variants are left out of its t-test.
+    Parameters
+    ----------
+    original : (n,) or (K, n) array
+        1, 0 or NaN. The first answered replicate counts, as the article has one.
+    variants : (N, n) array
+        1, 0 or NaN. An item's unanswered variants are left out of its t-test.
+    rule : Rule
+        Thresholds.
+
+    Returns
+    -------
+    ItemScores
+        Numbers of each item.
     """
     baseline, answers = first_answered(original), np.atleast_2d(np.asarray(variants, dtype=float))
     m = np.sum(~np.isnan(answers), axis=0).astype(float)
@@ -108,21 +174,45 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
         mean = np.nansum(answers, axis=0) / m
         variance = mean * (1 - mean) * m / (m - 1)  # of 0/1 answers, ddof 1; NaN for a single one, as in SciPy
         t = (mean - baseline) / np.sqrt(variance / m)
-        p = np.where(t < 0, scipy.stats.t.cdf(t, m - 1), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
+        p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
     with np.errstate(invalid="ignore"):
         return ItemScores(cs, p, (cs > rule.cs_threshold) & (p < rule.alpha))
 
 
-def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE) -> ArticleResult:
-    """Items and triggers of one model. Raises DataError where not one item can be compared."""
-    scores = item_scores(original, variants, rule)
-    there = ~np.isnan(scores.cs)
-    if not there.any():
+def article_result(
+    original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE, items: ItemScores | None = None
+) -> ArticleResult:
+    """Return the article's numbers and triggers for one model.
+
+    Parameters
+    ----------
+    original : (n,) or (K, n) array
+        1, 0 or NaN. The first answered replicate counts.
+    variants : (N, n) array
+        1, 0 or NaN.
+    rule : Rule
+        Thresholds.
+    items : ItemScores or None
+        `item_scores` of the same answers, if they are known.
+
+    Returns
+    -------
+    ArticleResult
+        Scores and triggers.
+
+    Raises
+    ------
+    DataError
+        If no item can be compared.
+    """
+    scores = item_scores(original, variants, rule) if items is None else items
+    compared = ~np.isnan(scores.cs)
+    if not compared.any():
         raise DataError("Not one item has an answer under the original and a variant: no contamination score.")
-    baseline = first_answered(original)[there]
-    answers = np.atleast_2d(np.asarray(variants, dtype=float))[:, there]
+    baseline = first_answered(original)[compared]
+    answers = np.atleast_2d(np.asarray(variants, dtype=float))[:, compared]
     means = np.nansum(answers, axis=0) / np.sum(~np.isnan(answers), axis=0)
     base, perturbed = float(baseline.mean()), float(means.mean())
     cs = (base - perturbed) / base if base > 0 else 0.0
@@ -130,13 +220,13 @@ def article_result(original: FloatArray, variants: FloatArray, rule: Rule = ARTI
     drop = perturbed - base
     pvalue = float(scipy.stats.t.cdf(drop / spread, means.size - 1)) if spread > 0 and drop < 0 else 1.0
     flagged = int(scores.flagged.sum())
-    share = flagged / int(there.sum())
+    share = flagged / int(compared.sum())
     return ArticleResult(
-        n=int(there.sum()),
+        n=int(compared.sum()),
         baseline=base,
         perturbed=perturbed,
         cs=cs,
-        mean_item_cs=float(scores.cs[there].mean()),
+        mean_item_cs=float(scores.cs[compared].mean()),
         pvalue=pvalue,
         flagged=flagged,
         flagged_share=share,
@@ -157,16 +247,44 @@ def false_alarms(
     rng: np.random.Generator,
     rule: Rule = ARTICLE,
 ) -> FalseAlarms:
-    """The article's rules on clean models: n items, N variants, Beta difficulties with this accuracy and discordance.
+    """Simulate the article's rules on clean models.
 
-    discordance: chance that two wordings of an item disagree ("flip"). Raises DataError where no model has both.
+    Parameters
+    ----------
+    n, variants : int
+        Number of items, and of variants of each.
+    accuracy : float
+        Mean accuracy of the simulated models, 0-1.
+    discordance : float
+        Chance that two wordings of an item disagree ("flip").
+    n_models : int
+        Number of simulated models.
+    rng : numpy.random.Generator
+        Source of the answers.
+    rule : Rule
+        Thresholds.
+
+    Returns
+    -------
+    FalseAlarms
+        Shares of wrong decisions.
+
+    Raises
+    ------
+    DataError
+        If no model has both this accuracy and this discordance.
+
+    Notes
+    -----
+    Item difficulties are Beta distributed (`audit.statistics.difficulty`).
     """
     rows = np.empty((n_models, 7))
     for k in range(n_models):
         theta = draw_difficulties(n, accuracy, discordance, rng)
         original = (rng.random(n) < theta).astype(float)
         answers = (rng.random((variants, n)) < theta).astype(float)
-        items, whole = item_scores(original, answers, rule), article_result(original, answers, rule)
+        items = item_scores(original, answers, rule)
+        whole = article_result(original, answers, rule, items)
         right = items.cs[original == 1]
         rows[k] = (
             whole.flagged_share,

@@ -1,8 +1,8 @@
-"""What an edit does to answers: change of score and of response, transitions, and whether its contract is followed.
+"""Measure what an edit does to answers: changes, transitions, and whether its contract is followed.
 
-A score is (response == key), so under a key that moves with the edit a model that ignores its input changes its score
-in every item, and under the original key a model that follows changes it. Change of *response* needs no key: it is the
-primary measure, the change of score stands beside it.
+A score is (response == key). Under a key that moves with the edit, a model that ignores its input
+changes its score in every item; under the original key, a model that follows changes it. Change of
+*response* needs no key: it is the primary measure, and the change of score stands beside it.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,16 @@ UNREAD = -1
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over items in clusters, 0-1 or a difference of such. low, high: 95 %, t with `cluster_df` degrees.
+    """Hold a mean over items in clusters, 0-1 or a difference of such.
 
-    n: items with a value; clusters: of these. se, low, high are NaN with fewer than two clusters.
+    Attributes
+    ----------
+    estimate, low, high : float
+        The mean and its 95 % interval, by t with `cluster_df` degrees.
+    se : float
+        Standard error. se, low and high are NaN with fewer than two clusters.
+    n, clusters : int
+        Number of items with a value, and of their clusters.
     """
 
     estimate: float
@@ -36,7 +43,15 @@ class Mean:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Counts of (answer before, answer after) over edits: right or wrong by the key of each side, or unread."""
+    """Count (answer before, answer after) over edits.
+
+    Attributes
+    ----------
+    right_right, right_wrong, wrong_right, wrong_wrong : int
+        Counts, right or wrong by the key of each side.
+    unread : int
+        Edits of which either answer was not read.
+    """
 
     right_right: int
     right_wrong: int
@@ -46,38 +61,117 @@ class Transitions:
 
     @property
     def wrong_to_right_share(self) -> float:
-        """Of the answers that were wrong before, how many are right after; NaN where none was wrong."""
+        """Return which share of the answers that were wrong before are right after.
+
+        Returns
+        -------
+        float
+            Share 0-1; NaN if no answer was wrong before.
+        """
         wrong = self.wrong_right + self.wrong_wrong
         return self.wrong_right / wrong if wrong else float("nan")
 
 
 def fits(response: IntArray, key: IntArray) -> BoolArray:
-    """Whether a response is what a key asks for; a key of -2 - k asks for any response but k."""
+    """Return whether each response is what its key expects.
+
+    Parameters
+    ----------
+    response : array
+        Index of each response.
+    key : array
+        Expected index; a key of -2 - k expects any response but k.
+
+    Returns
+    -------
+    bool array
+        True if the response fits.
+    """
     return np.where(key >= 0, response == key, response != -2 - key)
 
 
 def scores(response: IntArray, key: IntArray) -> FloatArray:
-    """1 right, 0 wrong, NaN unread; any shape."""
+    """Return each response's score under its key.
+
+    Parameters
+    ----------
+    response : array
+        Index of each response, `UNREAD` if not read.
+    key : array
+        Expected index, as in `fits`.
+
+    Returns
+    -------
+    array
+        1 right, 0 wrong, NaN unread.
+    """
     return np.where(response == UNREAD, np.nan, fits(response, key).astype(float))
 
 
 def score_changes(before: FloatArray, after: FloatArray) -> FloatArray:
-    """|s_edit - s_original|, NaN where either is unread. before (n,), after (L, n)."""
+    """Return |score after - score before| of each edit.
+
+    Parameters
+    ----------
+    before : (n,) array
+        Scores of the originals.
+    after : (L, n) array
+        Scores of the edits.
+
+    Returns
+    -------
+    (L, n) array
+        Changes; NaN if either is unread.
+    """
     return np.abs(after - before)
 
 
 def response_changes(before: IntArray, after: IntArray) -> FloatArray:
-    """1 where the canonical response differs from the original's, NaN where either is unread. (n,), (L, n)."""
+    """Return whether the canonical response differs from the original's.
+
+    Parameters
+    ----------
+    before : (n,) array
+        Responses to the originals.
+    after : (L, n) array
+        Responses to the edits.
+
+    Returns
+    -------
+    (L, n) array
+        1 if they differ, 0 if not, NaN if either is unread.
+    """
     unread = (before == UNREAD) | (after == UNREAD)
     return np.where(unread, np.nan, (after != before).astype(float))
 
 
 def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolArray) -> FloatArray:
-    """1 where an edit's contract is followed (Ribeiro et al. 2020, CheckList), NaN where a side is unread.
+    """Return whether each edit's contract is followed.
 
-    Invariant: the response stays. Directional: it changes, and to the edit's key; an answer that was wrong before and
-    did not move is no obedience although the key came to it. before (n,), the others (L, n).
+    Parameters
+    ----------
+    before : (n,) array
+        Responses to the originals.
+    after : (L, n) array
+        Responses to the edits.
+    key : (L, n) array
+        Key of each edit.
+    directional : (L, n) bool array
+        True if the response must change, False if it must stay.
 
+    Returns
+    -------
+    (L, n) array
+        1 if followed, 0 if not, NaN if either side is unread.
+
+    Notes
+    -----
+    Ribeiro et al. (2020), CheckList. Invariant: the response stays. Directional: it changes, and to
+    the edit's key. An answer that was wrong before and did not move does not follow, although the
+    key came to it.
+
+    Examples
+    --------
     >>> b, a, k = np.array([0, 0, 1]), np.array([[1, 0, 1]]), np.array([[1, 1, 1]])
     >>> follows(b, a, k, np.ones((1, 3), dtype=bool)).tolist()
     [[1.0, 0.0, 0.0]]
@@ -88,7 +182,20 @@ def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolA
 
 
 def transitions(before: FloatArray, after: FloatArray) -> Transitions:
-    """Counts over all edits. before (n,) scores, after (L, n) scores; NaN unread. Edits not asked must be left out."""
+    """Return counts of transitions over all edits.
+
+    Parameters
+    ----------
+    before : (n,) array
+        Scores of the originals, NaN unread.
+    after : (L, n) array
+        Scores of the edits, NaN unread. Edits that were not run must be left out.
+
+    Returns
+    -------
+    Transitions
+        Counts.
+    """
     b = np.broadcast_to(before, after.shape)
     unread = np.isnan(b) | np.isnan(after)
     kinds = (2 * (1 - b[~unread]) + 1 - after[~unread]).astype(int)
@@ -97,9 +204,24 @@ def transitions(before: FloatArray, after: FloatArray) -> Transitions:
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
-    """Mean of (n,) values (NaN left out) with a cluster-robust standard error (`influence`).
+    """Return the mean of values with a cluster-robust standard error (`influence`).
 
-    Raises DataError for shapes that differ.
+    Parameters
+    ----------
+    values : (n,) array
+        Values; NaN is left out.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    Mean
+        Mean and 95 % interval.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ.
     """
     if values.shape != cluster.shape:
         raise DataError(f"Expected values and clusters of one shape; found {values.shape} and {cluster.shape}.")
@@ -107,19 +229,39 @@ def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
     x, c = values[known], cluster[known]
     if not x.size:
         return Mean(*(float("nan"),) * 4, n=0, clusters=0)
-    found = mean_of(x, c)
-    if found.units < 2:
-        return Mean(found.value, *(float("nan"),) * 3, n=int(x.size), clusters=found.units)
-    told = t_test(found.value, found.se, found.df)
-    return Mean(found.value, told["low"], told["high"], found.se, int(x.size), found.units)
+    mean = mean_of(x, c)
+    if mean.units < 2:
+        return Mean(mean.value, *(float("nan"),) * 3, n=int(x.size), clusters=mean.units)
+    test = t_test(mean.value, mean.se, mean.df)
+    return Mean(mean.value, test["low"], test["high"], mean.se, int(x.size), mean.units)
 
 
 def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
-    """As `clustered_mean` for a rate: a Wilson interval over the effective number of values, which holds at 0 and 1.
+    """Return a rate with a Wilson interval over the effective number of values.
 
-    The effective number is n over the design effect (1 or more): robust variance over binomial variance. As few
-    clusters tell that variance badly, the quantile is Student's, with `cluster_df` degrees (Dean & Pavlou 2015, Journal
-    of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey Methodology 24).
+    Parameters
+    ----------
+    values : (n,) array
+        Values 0 to 1; NaN is left out.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    Mean
+        Rate and 95 % interval, which holds at 0 and 1.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ.
+
+    Notes
+    -----
+    The effective number is n over the design effect (1 or more): robust variance over binomial
+    variance. As few clusters tell that variance badly, the quantile is Student's, with `cluster_df`
+    degrees (Dean & Pavlou 2015, Journal of Survey Statistics and Methodology 3; Korn & Graubard
+    1998, Survey Methodology 24).
     """
     plain = clustered_mean(values, cluster)
     if plain.clusters < 2:

@@ -1,4 +1,7 @@
-"""Differential item functioning by Mantel and Haenszel: do two groups of answers differ at equal total score?"""
+"""Test differential item functioning by Mantel and Haenszel.
+
+The test asks whether two groups of answers differ at equal total score.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +19,30 @@ EXPECTED_MIN = 5.0  # Mantel & Fleiss 1980: what the expected count must be able
 
 @dataclass(frozen=True)
 class MantelHaenszel:
-    """Common odds ratio of a right answer (reference : focal), its chi-square with continuity correction (1 degree).
+    """Report the common odds ratio of a right answer and its test.
 
-    low, high: 95 % interval of the odds ratio (Robins, Breslow & Greenland 1986); NaN where that is 0 or infinite.
-    delta: -2.35 ln(odds ratio), the ETS scale: |delta| < 1 is small, from 1.5 on large (Holland & Thayer 1988); below
-    0 the focal group has fewer right answers.
-    strata: with both groups and both outcomes. focal, reference: rows in these. All numbers NaN where there is none.
-    room: by how much the expected count could differ from the observed either way; below EXPECTED_MIN the chi-square
-    is no chi-square, and nothing is to be said.
-    design_effect: by how much clusters widen the variance (1 without any), as chi-square and interval have it.
+    Attributes
+    ----------
+    odds_ratio : float
+        Odds of the reference group over those of the focal group.
+    low, high : float
+        95 % interval of the odds ratio (Robins, Breslow & Greenland 1986); NaN if the ratio is 0 or
+        infinite.
+    chi_square, pvalue : float
+        Chi-square with continuity correction (1 degree of freedom) and its p.
+    delta : float
+        -2.35 ln(odds ratio), the ETS scale: |delta| < 1 is small, from 1.5 on large (Holland &
+        Thayer 1988). Below 0 the focal group has fewer right answers.
+    strata : int
+        Strata with both groups and both outcomes. All other numbers are NaN or 0 without any.
+    focal, reference : int
+        Rows of each group in these strata.
+    room : float
+        How far the expected count could differ from the observed either way. Below EXPECTED_MIN the
+        statistic is not chi-square distributed, and nothing can be concluded.
+    design_effect : float
+        Factor by which clusters widen the variance (1 without clusters); chi-square and interval
+        include it.
     """
 
     odds_ratio: float
@@ -41,14 +59,32 @@ class MantelHaenszel:
 
     @property
     def enough(self) -> bool:
-        """Whether the strata carry a test."""
+        """Return whether the strata carry a test.
+
+        Returns
+        -------
+        bool
+            True if `room` is at least EXPECTED_MIN.
+        """
         return self.room >= EXPECTED_MIN
 
 
 @dataclass(frozen=True)
 class GroupDif:
-    """One group against all the others. items: of the group. pvalue: by Holm over the groups that have `enough`; None
-    where the strata are too thin, and then no other number is to be read."""
+    """Report one group against all the others.
+
+    Attributes
+    ----------
+    group : str
+        Name of the group.
+    items : int
+        Number of its items.
+    table : MantelHaenszel
+        The test of the group.
+    pvalue : float or None
+        Adjusted by Holm over the groups that have `enough`. None if the strata are too thin; then
+        no other number may be read.
+    """
 
     group: str
     items: int
@@ -59,12 +95,35 @@ class GroupDif:
 def mantel_haenszel(
     right: FloatArray, focal: BoolArray, stratum: IntArray, cluster: IntArray | None = None
 ) -> MantelHaenszel:
-    """right (n,) 1, 0 or NaN (left out); focal (n,) which group; stratum (n,) the matching score.
+    """Test whether a focal group has other odds of a right answer at equal score.
 
-    cluster (n,): rows that are not independent. The chi-square is divided by the design effect of its score, and the
-    variance of the logarithm multiplied by it (Rao & Scott 1992, Biometrics 48); an effect below 1 is taken for 1. It
-    is known no better than the clusters tell: F and Student's t have `cluster_df` degrees.
-    Mantel & Haenszel 1959, JNCI 22. Raises DataError for shapes that differ.
+    Parameters
+    ----------
+    right : (n,) array
+        1, 0 or NaN (left out).
+    focal : (n,) bool array
+        True for rows of the focal group.
+    stratum : (n,) array
+        Matching score.
+    cluster : (n,) array or None
+        Cluster of each row, if rows are not independent.
+
+    Returns
+    -------
+    MantelHaenszel
+        Odds ratio, interval and test.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ.
+
+    Notes
+    -----
+    Mantel & Haenszel (1959), JNCI 22. With clusters, the chi-square is divided by the design effect
+    of its score, and the variance of the logarithm multiplied by it (Rao & Scott 1992, Biometrics
+    48); an effect below 1 is taken for 1. As few clusters tell the effect badly, F and Student's t
+    have `cluster_df` degrees.
     """
     if not right.shape == focal.shape == stratum.shape or (cluster is not None and cluster.shape != right.shape):
         raise DataError(f"Expected arrays of one shape; found {right.shape}, {focal.shape}, {stratum.shape}.")
@@ -113,7 +172,7 @@ def mantel_haenszel(
 
 
 def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) -> float:
-    """Of ln(odds ratio): Robins, Breslow & Greenland 1986, Biometrics 42."""
+    """Return the variance of ln(odds ratio): Robins, Breslow & Greenland 1986, Biometrics 42."""
     total = a + b + c + d
     p, q, r, s = (a + d) / total, (b + c) / total, a * d / total, b * c / total
     sum_r, sum_s = r.sum(), s.sum()
@@ -122,7 +181,10 @@ def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) ->
 
 
 def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray) -> float:
-    """Variance of the score, sum of (f - mean)(y - mean) within strata, over clusters, against that over rows."""
+    """Return the score's variance over clusters, divided by that over rows.
+
+    The score is the sum of (f - mean)(y - mean) within strata.
+    """
     size = np.bincount(place)
     centred = [x - (np.bincount(place, x) / size)[place] for x in (y.astype(float), f.astype(float))]
     score = np.where(kept[place], centred[0] * centred[1], 0.0)
@@ -139,12 +201,38 @@ def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray,
 def by_group(
     right: FloatArray, stratum: IntArray, members: Mapping[str, BoolArray], cluster: IntArray, items: Mapping[str, int]
 ) -> tuple[GroupDif, ...]:
-    """Each group of `members` (name -> (n,) rows of it) as focal against the rest, by name; items: how many each has.
+    """Test each group as focal against all other groups.
 
-    Holm over the groups that can be tested: groups whose strata are too thin have no p-value.
+    Parameters
+    ----------
+    right : (n,) array
+        1, 0 or NaN.
+    stratum : (n,) array
+        Matching score.
+    members : mapping of str to (n,) bool array
+        Rows of each group.
+    cluster : (n,) array
+        Cluster of each row.
+    items : mapping of str to int
+        Number of items of each group.
+
+    Returns
+    -------
+    tuple of GroupDif
+        Groups sorted by name.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ.
+
+    Notes
+    -----
+    Holm's procedure is over the groups that can be tested: groups whose strata are too thin have no
+    p-value.
     """
     tables = {name: mantel_haenszel(right, rows, stratum, cluster) for name, rows in sorted(members.items())}
-    raw = np.array([one.pvalue if one.enough else np.nan for one in tables.values()])
+    raw = np.array([table.pvalue if table.enough else np.nan for table in tables.values()])
     adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
     pairs = zip(tables.items(), adjusted, strict=True)
-    return tuple(GroupDif(name, items[name], one, None if np.isnan(p) else p) for (name, one), p in pairs)
+    return tuple(GroupDif(name, items[name], table, None if np.isnan(p) else p) for (name, table), p in pairs)

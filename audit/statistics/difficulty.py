@@ -1,9 +1,10 @@
-"""Models of known truth: how hard each item is, and what an effect does to it.
+"""Simulate models of known truth: how hard each item is, and what an effect does to it.
 
 Item i is answered right with probability theta_i in every clean presentation, theta ~ Beta with
-mean m = clean accuracy. Two independent presentations then disagree with probability d = 2 E[theta (1 - theta)]
-= 2 m (1 - m) s / (s + 1), where s is the Beta's a + b; so m and the discordance d fix the Beta. A gain g > 0 moves
-theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g / m): the mean moves by g exactly.
+mean m = clean accuracy. Two independent presentations then disagree with probability d = 2 E[theta
+(1 - theta)] = 2 m (1 - m) s / (s + 1), where s is the Beta's a + b; so m and the discordance d fix
+the Beta. A gain g > 0 moves theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g
+/ m): the mean moves by g exactly.
 """
 
 import numpy as np
@@ -14,10 +15,27 @@ from audit.statistics.paired import FloatArray
 
 
 def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
-    """(a, b) of the Beta distribution of item difficulties with this mean and clean-against-clean discordance.
+    """Return the Beta distribution of item difficulties with a given mean and discordance.
 
-    Raises DataError unless 0 < accuracy < 1 and 0 < discordance < 2 accuracy (1 - accuracy).
+    Parameters
+    ----------
+    accuracy : float
+        Mean, between 0 and 1.
+    discordance : float
+        Chance that two clean presentations disagree.
 
+    Returns
+    -------
+    tuple of float
+        Parameters (a, b) of the Beta distribution.
+
+    Raises
+    ------
+    DataError
+        Unless 0 < accuracy < 1 and 0 < discordance < 2 accuracy (1 - accuracy).
+
+    Examples
+    --------
     >>> beta_shape(0.5, 0.25)
     (0.5, 0.5)
     """
@@ -33,13 +51,53 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
 
 
 def draw_difficulties(n: int, accuracy: float, discordance: float, rng: np.random.Generator) -> FloatArray:
-    """(n,) chances of a right answer, Beta distributed (see the module's docstring)."""
+    """Draw Beta distributed chances of a right answer (see the module's docstring).
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    accuracy, discordance : float
+        As in `beta_shape`.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    (n,) array
+        Chances.
+
+    Raises
+    ------
+    DataError
+        As in `beta_shape`.
+    """
     a, b = beta_shape(accuracy, discordance)
     return rng.beta(a, b, size=n)
 
 
 def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
-    """Chances of a right answer after an effect that moves their mean `accuracy` by `gain`; same shape as theta."""
+    """Return chances of a right answer after an effect that moves their mean.
+
+    Parameters
+    ----------
+    theta : array
+        Chances before the effect.
+    gain : float
+        Amount by which the mean moves.
+    accuracy : float
+        Mean before the effect.
+
+    Returns
+    -------
+    array
+        Chances of the same shape.
+
+    Raises
+    ------
+    DataError
+        If the gain moves the accuracy outside 0 to 1.
+    """
     if not -accuracy <= gain <= 1 - accuracy:
         raise DataError(f"gain {gain} takes an accuracy of {accuracy} outside 0 to 1.")
     if gain >= 0:
@@ -48,12 +106,25 @@ def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
 
 
 def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
-    """Uniforms of `shape` whose first axis (the settings of one item) is correlated; right means latent < chance.
+    """Draw uniforms whose first axis (the settings of one item) is correlated.
 
-    correlation (0-1): of the latent normals, where settings share what was sent. 0 makes the settings independent.
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the result.
+    correlation : float
+        Correlation (0-1) of the latent normals, if settings share what was sent. 0 makes the
+        settings independent.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    array
+        Latent values; an answer is right if its latent value is below its chance.
     """
     if correlation <= 0:
         return rng.random(shape)
     shared = rng.standard_normal(shape[1:])
-    own = rng.standard_normal(shape)
-    return np.asarray(scipy.special.ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own))
+    independent = rng.standard_normal(shape)
+    return np.asarray(scipy.special.ndtr(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * independent))

@@ -1,9 +1,10 @@
-"""Random draws of items, fast: what the bootstrap and the sign-flip tests share.
+"""Draw items at random, fast, for the bootstrap and the sign-flip tests.
 
-Items that have the same outcomes in every arm are interchangeable, so both schemes work on the distinct outcome
-patterns and their counts: drawing n items with replacement is a multinomial draw over patterns, and flipping the sign
-of every item is a binomial draw a pattern. That is exact, not an approximation, and much less work than n items.
-Where most patterns are distinct (clusters, averaged replicates), items are drawn one by one instead.
+Items that have the same outcomes in every arm are interchangeable, so both schemes work on the
+distinct outcome patterns and their counts. Drawing n items with replacement is a multinomial draw
+over patterns, and flipping the sign of every item is a binomial draw a pattern. That is exact, not
+an approximation, and much less work than n items. If most patterns are distinct (clusters, averaged
+replicates), items are drawn one by one instead.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,27 +14,45 @@ import numpy as np
 
 from audit.statistics.paired import FloatArray, IntArray
 
-_CHUNK_NUMBERS = 2_000_000  # weights held at once by a thread: 16 MB
+_CHUNK_NUMBERS = 2_000_000  # weights that a thread holds at once: 16 MB
 _WORTH_A_THREAD = 200_000  # below this many draws, starting threads costs more than it saves
-ITEMS = 1 << 14  # columns compared at once
+ITEMS = 1 << 14  # number of columns that are compared at once
 _DRAW_COST = 4  # drawing a pattern's count costs about as much as drawing 4 items one by one
 
 
 def flip_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator) -> FloatArray:
-    """Sums (n_permutations, K) over items with random signs.
+    """Return sums over items with random signs.
 
-    A pattern (column of K values) held by c items contributes 2 Binomial(c, 1/2) - c times itself.
+    Parameters
+    ----------
+    pattern : (K, P) array
+        K values of P distinct patterns.
+    count : (P,) array
+        Number of items with each pattern.
+    n_permutations : int
+        Number of sums.
+    rng : numpy.random.Generator
+        Source of the signs.
+
+    Returns
+    -------
+    (n_permutations, K) array
+        Sums.
+
+    Notes
+    -----
+    A pattern that c items have contributes 2 Binomial(c, 1/2) - c times itself.
     """
     p = count.size
     single = bool(np.all(count == 1))
 
-    def draw(rows: int, own: np.random.Generator) -> FloatArray:
+    def draw(rows: int, stream: np.random.Generator) -> FloatArray:
         if single:
-            net = own.integers(0, 2, size=(rows, p), dtype=np.int8).astype(np.float64)
+            net = stream.integers(0, 2, size=(rows, p), dtype=np.int8).astype(np.float64)
         else:
             net = np.empty((rows, p))
-            for j, c in enumerate(count):  # one count at a time: NumPy's set-up is paid once a pattern, not once a draw
-                net[:, j] = own.binomial(c, 0.5, size=rows)
+            for j, c in enumerate(count):  # NumPy sets up a draw once a pattern, not once a row
+                net[:, j] = stream.binomial(c, 0.5, size=rows)
         net *= 2
         net -= count
         return net @ pattern.T
@@ -42,23 +61,40 @@ def flip_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: 
 
 
 def choice_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator) -> FloatArray:
-    """Sums (n_permutations, S) over items, each of which takes one of its A values at random.
+    """Return sums over items, each of which takes one of its A values at random.
 
-    pattern: (S, A, P), S statistics of A equally likely values of P patterns; count: (P,) items with each. A pattern
-    held by c items contributes a multinomial draw of c over its A values.
+    Parameters
+    ----------
+    pattern : (S, A, P) array
+        S statistics of A equally likely values of P patterns.
+    count : (P,) array
+        Number of items with each pattern.
+    n_permutations : int
+        Number of sums.
+    rng : numpy.random.Generator
+        Source of the choices.
+
+    Returns
+    -------
+    (n_permutations, S) array
+        Sums.
+
+    Notes
+    -----
+    A pattern that c items have contributes a multinomial draw of c over its A values.
     """
     statistics, choices, p = pattern.shape
     flat = pattern.transpose(2, 1, 0).reshape(p * choices, statistics)
     many = np.flatnonzero(count > 1)
     single = np.flatnonzero(count == 1)
 
-    def draw(rows: int, own: np.random.Generator) -> FloatArray:
+    def draw(rows: int, stream: np.random.Generator) -> FloatArray:
         total = np.zeros((rows, statistics))
         for j in many:
-            times = own.multinomial(int(count[j]), np.full(choices, 1 / choices), size=rows)
+            times = stream.multinomial(int(count[j]), np.full(choices, 1 / choices), size=rows)
             total += times @ pattern[:, :, j].T
         if single.size:
-            taken = own.integers(0, choices, size=(rows, single.size)) + single * choices
+            taken = stream.integers(0, choices, size=(rows, single.size)) + single * choices
             total += flat[taken].sum(axis=1)
         return total
 
@@ -66,15 +102,32 @@ def choice_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng
 
 
 def bootstrap_totals(pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
-    """Sums (n_resamples, K) of G units drawn with replacement, G = sum(count)."""
+    """Return sums of G units drawn with replacement, G = sum(count).
+
+    Parameters
+    ----------
+    pattern : (K, P) array
+        K values of P distinct patterns.
+    count : (P,) array
+        Number of units with each pattern.
+    n_resamples : int
+        Number of sums.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    (n_resamples, K) array
+        Sums.
+    """
     p, g = count.size, int(count.sum())
     label = np.repeat(np.arange(p), count)
 
-    def draw(rows: int, own: np.random.Generator) -> FloatArray:
+    def draw(rows: int, stream: np.random.Generator) -> FloatArray:
         if p * _DRAW_COST <= g:
-            weight = own.multinomial(g, count / g, size=rows)
+            weight = stream.multinomial(g, count / g, size=rows)
         else:
-            drawn = label[own.integers(0, g, size=(rows, g), dtype=np.uint32)]
+            drawn = label[stream.integers(0, g, size=(rows, g), dtype=np.uint32)]
             drawn += np.arange(rows)[:, None] * p
             weight = np.bincount(drawn.ravel(), minlength=rows * p).reshape(rows, p)
         return weight.astype(np.float64) @ pattern.T
@@ -85,14 +138,15 @@ def bootstrap_totals(pattern: FloatArray, count: IntArray, n_resamples: int, rng
 def _in_chunks(
     draw: Callable[[int, np.random.Generator], FloatArray], n: int, width: int, rng: np.random.Generator
 ) -> FloatArray:
-    """n rows of draws, in chunks of bounded memory on two threads (NumPy draws without holding the interpreter).
+    """Return n rows of draws, in chunks of bounded memory on two threads.
 
-    The two streams are always two, so that a seed gives the same numbers on any machine.
+    NumPy draws without holding the interpreter. The two streams are always two, so that a seed
+    gives the same numbers on any machine.
     """
     chunk = max(1, _CHUNK_NUMBERS // max(width, 1))
 
-    def run(rows: int, own: np.random.Generator) -> list[FloatArray]:
-        return [draw(min(chunk, rows - start), own) for start in range(0, rows, chunk)]
+    def run(rows: int, stream: np.random.Generator) -> list[FloatArray]:
+        return [draw(min(chunk, rows - start), stream) for start in range(0, rows, chunk)]
 
     streams = [np.random.default_rng(rng.integers(0, 2**63, size=4)) for _ in range(2)]
     if n * width < _WORTH_A_THREAD:
@@ -104,21 +158,51 @@ def _in_chunks(
 
 
 def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Distinct columns of (K, G) and how often each occurs."""
+    """Return the distinct columns of an array and how often each occurs.
+
+    Parameters
+    ----------
+    columns : (K, G) array
+        Columns to count.
+
+    Returns
+    -------
+    pattern : (K, P) array
+        Distinct columns.
+    count : (P,) array
+        Number of each.
+    """
     return patterns_of(columns[:, start : start + ITEMS] for start in range(0, max(columns.shape[1], 1), ITEMS))
 
 
 def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
-    """`patterns` of columns that come in blocks (K, some of G): distinct columns are few, and all of them are not held
-    at once where a run has a million questions."""
-    found = [_patterns(block, np.ones(block.shape[1], dtype=np.int64)) for block in blocks]
-    if len(found) == 1:
-        return found[0]
-    return _patterns(np.concatenate([p for p, _ in found], axis=1), np.concatenate([c for _, c in found]))
+    """Return `patterns` of columns that come in blocks.
+
+    Parameters
+    ----------
+    blocks : iterable of (K, some of G) arrays
+        Blocks of columns.
+
+    Returns
+    -------
+    pattern : (K, P) array
+        Distinct columns.
+    count : (P,) array
+        Number of each.
+
+    Notes
+    -----
+    Distinct columns are few, so a run of a million questions is never held at once.
+    """
+    counted = [_patterns(block, np.ones(block.shape[1], dtype=np.int64)) for block in blocks]
+    if len(counted) == 1:
+        return counted[0]
+    columns, times = zip(*counted, strict=True)
+    return _patterns(np.concatenate(columns, axis=1), np.concatenate(times))
 
 
 def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArray]:
-    """Distinct columns, in the order of their bytes, and how often each occurs; times: of each column."""
+    """Return distinct columns, in the order of their bytes, and the sum of `times` over each."""
     if columns.shape[1] == 0:
         return columns, np.zeros(0, dtype=np.int64)
     # Comparing whole columns as bytes is much faster than np.unique(axis=1); + 0.0 makes -0.0 equal to 0.0.
@@ -130,11 +214,26 @@ def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArra
 
 
 def cluster_df(cluster: IntArray) -> float:
-    """Degrees of freedom of a variance over clusters: Kish's number of equal clusters that tell as much, less 1.
+    """Return the degrees of freedom of a variance over clusters.
 
-    (n,) any labels. Clusters less 1 where all have one size, and at least 1 where there are two: one passage with half
-    of all items carries half of the error (Carter, Schnepel & Steigerwald 2017, Rev Econ Stat 99).
+    Parameters
+    ----------
+    cluster : (n,) array
+        Any labels.
 
+    Returns
+    -------
+    float
+        Kish's number of equal clusters that tell as much, less 1. It is the number of clusters less
+        1 if all have one size, at least 1 with two clusters or more, and 0 otherwise.
+
+    Notes
+    -----
+    One passage with half of all items carries half of the error (Carter, Schnepel & Steigerwald
+    2017, Rev Econ Stat 99).
+
+    Examples
+    --------
     >>> cluster_df(np.repeat(np.arange(20), 5)), round(cluster_df(np.r_[np.zeros(60), np.arange(60) + 1]), 2)
     (19.0, 2.93)
     """
@@ -143,10 +242,25 @@ def cluster_df(cluster: IntArray) -> float:
 
 
 def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
-    """(K, n) values -> (K, G): of each row's mean, by cluster, such that sum(influence^2) G / (G - 1) is its variance.
+    """Return the influence of each cluster on each row's mean.
 
-    That variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28): the mean bends to a large cluster, whose
-    residuals are too small by sqrt(1 - its share of the items). With clusters of one size it is the plain robust one.
+    Parameters
+    ----------
+    rows : (K, n) array
+        Values.
+    cluster : (n,) array
+        Cluster of each item, any labels.
+
+    Returns
+    -------
+    (K, G) array
+        Influence, such that sum(influence^2) G / (G - 1) is the mean's variance.
+
+    Notes
+    -----
+    That variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28). The mean bends to a large
+    cluster, whose residuals are too small by sqrt(1 - its share of the items). With clusters of one
+    size it is the plain robust variance.
     """
     n, (_, index) = cluster.size, np.unique(cluster, return_inverse=True)
     sizes = np.bincount(index)
@@ -157,10 +271,25 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
 
 
 def shared_se(values: FloatArray, cluster: IntArray) -> float:
-    """Standard error of the mean of (n,) values whose clusters have an effect of their own; 0 for clusters of one size.
+    """Return the standard error of a mean whose clusters have an effect in common.
 
-    Variance components by ANOVA for unequal sizes (Searle, Casella & McCulloch 1992, section 3.6). A robust error sees
-    residuals alone, and a large cluster that did not change leaves none: for intervals, the larger of both.
+    Parameters
+    ----------
+    values : (n,) array
+        Values.
+    cluster : (n,) array
+        Cluster of each item, any labels.
+
+    Returns
+    -------
+    float
+        Standard error; 0 for clusters of one size.
+
+    Notes
+    -----
+    Variance components by ANOVA for unequal sizes (Searle, Casella & McCulloch 1992, section 3.6).
+    A robust error sees residuals alone, and a large cluster that did not change leaves none:
+    intervals use the larger of both.
     """
     _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     n, g = values.size, sizes.size
@@ -174,7 +303,20 @@ def shared_se(values: FloatArray, cluster: IntArray) -> float:
 
 
 def cluster_sums(rows: FloatArray, cluster: IntArray) -> FloatArray:
-    """Rows (K, n) summed within clusters -> (K, G)."""
+    """Return rows summed within clusters.
+
+    Parameters
+    ----------
+    rows : (K, n) array
+        Values.
+    cluster : (n,) array
+        Cluster of each item, any labels.
+
+    Returns
+    -------
+    (K, G) array
+        Sums, clusters in the order of their labels.
+    """
     _, index = np.unique(cluster, return_inverse=True)
     groups = int(index.max()) + 1
     if groups == index.size:

@@ -1,12 +1,13 @@
-"""The exact permutation test: is the original wording one of N + 1 wordings like the others?
+"""Test exactly, by permutation, whether the original wording is like the other N wordings.
 
-If nothing is special about the original, then which of an item's N + 1 wordings is called the original is arbitrary.
-Given that an item is right under s of its M answered wordings, its original is right with probability s / M. The number
-T of items that are right as published is then a sum of independent yes/no draws with these probabilities (Poisson-
-binomial): its tail is the p-value, exact at any n. With one variant an item it is the exact McNemar test.
+If nothing is special about the original, then which of an item's N + 1 wordings is called the
+original is arbitrary. Given that an item is right under s of its M answered wordings, its original
+is right with probability s / M. The number T of items that are right as published is then a sum of
+independent yes/no draws with these probabilities (Poisson-binomial). Its tail is the p-value, exact
+at any n. With one variant an item it is the exact McNemar test.
 
-A small p says that the original wording is easier than the others. Memory of it makes it so; so do variants that are
-harder, or broken, for every model: see `audit.statistics.references`.
+A small p says that the original wording is easier than the others. Memory of it makes it so; so do
+variants that are harder, or broken, for every model: see `audit.statistics.references`.
 """
 
 from bisect import bisect_left
@@ -23,10 +24,23 @@ from audit.statistics.resampling import N_RESAMPLES
 
 @dataclass(frozen=True)
 class ExchangeResult:
-    """right: items right under the original wording; expected: of the n compared, if wordings are exchangeable.
+    """Report the exchange test of the original wording.
 
-    pvalue: one-sided, P(T >= right). exact: from the Poisson-binomial distribution; else from random relabelling of
-    whole clusters. n: items answered under the original and at least one variant. units: independent items or clusters.
+    Attributes
+    ----------
+    right : float
+        Items right under the original wording.
+    expected : float
+        Items expected right of the n compared, if wordings are exchangeable.
+    pvalue : float
+        One-sided, P(T >= right).
+    exact : bool
+        True if p is from the Poisson-binomial distribution, False if it is from random relabelling
+        of whole clusters.
+    n : int
+        Items answered under the original and at least one variant.
+    units : int
+        Independent items or clusters.
     """
 
     right: float
@@ -39,9 +53,18 @@ class ExchangeResult:
 
 @dataclass(frozen=True)
 class AffectedItems:
-    """At least `lower` items are easier in the original wording than exchangeable wordings allow, with `confidence`.
+    """Bound how many items are easier in the original wording than exchangeable wordings allow.
 
-    estimate: right - expected, the excess of items right as published. n: items compared.
+    Attributes
+    ----------
+    lower : int
+        Lower bound of that number.
+    confidence : float
+        Confidence of the bound.
+    estimate : float
+        right - expected, the excess of items right as published.
+    n : int
+        Items compared.
     """
 
     lower: int
@@ -51,10 +74,22 @@ class AffectedItems:
 
 
 def first_answered(original: FloatArray) -> FloatArray:
-    """(K, n) replicates of the original -> (n,): the first answered one.
+    """Return the first answered replicate of each original.
 
-    Replicates of one wording are more alike than different wordings, so they are no further wordings to exchange: a
-    test that counted them as such would reject too often.
+    Parameters
+    ----------
+    original : (K, n) or (n,) array
+        Answers of K replicates, NaN if missing.
+
+    Returns
+    -------
+    (n,) array
+        First answers; NaN if every replicate is missing.
+
+    Notes
+    -----
+    Replicates of one wording are more alike than different wordings, so they are not further
+    wordings to exchange: a test that counted them as such would reject too often.
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     first = np.argmax(~np.isnan(runs), axis=0)
@@ -62,10 +97,27 @@ def first_answered(original: FloatArray) -> FloatArray:
 
 
 def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(original (n,), share (n,) of an item's answered wordings that are right, the original counted in); share is NaN
-    where the original or every variant is unanswered.
+    """Return the original's answer and the share of an item's wordings that are right.
 
-    original: (n,), or (K, n) of which the first answered replicate counts. variants: (N, n). Values 0, 1 or NaN.
+    Parameters
+    ----------
+    original : (n,) or (K, n) array
+        0, 1 or NaN. The first answered replicate counts.
+    variants : (N, n) array
+        0, 1 or NaN.
+
+    Returns
+    -------
+    first : (n,) array
+        Answer to the original.
+    share : (n,) array
+        Share of answered wordings that are right, the original included; NaN if the original or
+        every variant is unanswered.
+
+    Raises
+    ------
+    DataError
+        If the numbers of items differ, or a value lies between 0 and 1.
     """
     first, others = first_answered(original), np.atleast_2d(np.asarray(variants, dtype=float))
     if first.shape[0] != others.shape[1]:
@@ -74,11 +126,11 @@ def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray,
             "over the same items."
         )
     everything = np.concatenate([first[None], others])
-    there = ~np.isnan(everything)
-    if np.any(there & (everything != 0) & (everything != 1)):
+    answered_here = ~np.isnan(everything)
+    if np.any(answered_here & (everything != 0) & (everything != 1)):
         raise DataError("An exchange of wordings needs answers that are 0, 1 or NaN; found a value between.")
-    answered = there.sum(axis=0)
-    compared = there[0] & (answered > 1)
+    answered = answered_here.sum(axis=0)
+    compared = answered_here[0] & (answered > 1)
     return first, np.where(compared, np.nansum(everything, axis=0) / np.maximum(answered, 1), np.nan)
 
 
@@ -90,21 +142,42 @@ def exchange_test(
     rng: np.random.Generator,
     n_permutations: int = N_RESAMPLES,
 ) -> ExchangeResult:
-    """One-sided test that the original wording is right more often than the other wordings of the same items.
+    """Test that the original wording is right more often than the other wordings of the same items.
 
     Parameters
     ----------
-    original : (n,) or (K, n), variants : (N, n)
+    original : (n,) or (K, n) array
+        1, 0 or NaN; the first answered replicate counts.
+    variants : (N, n) array
         1, 0 or NaN; an item may have fewer variants.
-    cluster : (n,) or None
-        Items that share a text which was reworded for all of them at once. With clusters of more than one item, which
-        of the wordings that it has is called the original is drawn for the whole cluster (items whose wordings are
-        independent may be exchanged so too). A wording that some of its items lack counts as if all had it, which is
-        conservative. Else it is exact up to the Monte-Carlo error of `n_permutations`; rng is used for nothing else.
+    cluster : (n,) array or None
+        Cluster of items that share a text which was reworded for all of them at once.
+    rng : numpy.random.Generator
+        Source of relabellings; unused without clusters of several items.
+    n_permutations : int
+        Number of relabellings.
+
+    Returns
+    -------
+    ExchangeResult
+        One-sided test.
+
+    Raises
+    ------
+    DataError
+        If no item has an answer under the original and a variant.
+
+    Notes
+    -----
+    With clusters of more than one item, it is drawn for the whole cluster which of its wordings is
+    called the original (items whose wordings are independent may be exchanged so too). A wording
+    that some of its items lack counts as if all had it, which is conservative. Otherwise the test
+    is exact up to the Monte-Carlo error of `n_permutations`.
 
     Examples
     --------
-    Ten items right as published and wrong in their one other wording, two the other way round: McNemar's p.
+    Ten items right as published and wrong in their one other wording, two the other way round:
+    McNemar's p.
 
     >>> o, v = np.repeat([1.0, 0.0], [10, 2]), np.repeat([0.0, 1.0], [10, 2])
     >>> round(exchange_test(o, v, rng=np.random.default_rng(0)).pvalue, 6)
@@ -125,7 +198,7 @@ def exchange_test(
     deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
     deviation *= made[0] / np.where(made > 0, made, np.nan)  # as if every item had the wording
     drawn = np.zeros(n_permutations)
-    wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)  # 0: nothing to be drawn
+    wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)  # 0: the cluster has nothing to draw
     for k in np.unique(wordings[wordings > 0]).tolist():
         pattern, count = patterns(np.sort(deviation[:, wordings == k], axis=0)[:k])
         drawn += choice_totals(pattern[None], count, n_permutations, rng)[:, 0]
@@ -134,8 +207,22 @@ def exchange_test(
 
 
 def tail(chances: FloatArray, at_least: float) -> float:
-    """P(X >= at_least) for a sum X of independent yes/no draws with these chances (n,): Poisson-binomial, exact.
+    """Return P(X >= at_least) for a sum X of independent yes/no draws (Poisson-binomial, exact).
 
+    Parameters
+    ----------
+    chances : (n,) array
+        Probability of each draw.
+    at_least : float
+        The sum to reach.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Notes
+    -----
     Draws with equal chances are taken together as a binomial, and the few binomials are convolved.
     """
     value, count = np.unique(np.asarray(chances, dtype=float), return_counts=True)
@@ -147,31 +234,77 @@ def tail(chances: FloatArray, at_least: float) -> float:
 
 
 def _binomial(n: int, p: float) -> FloatArray:
-    """(n + 1,) probabilities of 0..n; SciPy's own function takes ten times as long to check its arguments."""
+    """Return the (n + 1,) probabilities of 0..n.
+
+    SciPy's own function takes ten times as long to check its arguments.
+    """
     k = np.arange(n + 1)
     chosen = scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1)
     return np.exp(chosen + scipy.special.xlogy(k, p) + scipy.special.xlog1py(n - k, -p))
 
 
 def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
-    """Exact p (n,) of each item: s / M where the original is right, 1 where it is wrong, NaN where not compared.
+    """Return the exact p of each item.
 
-    Never below 1 / (N + 1), which is reached where the original alone is right: with one answer a wording, an item
-    cannot say more. p <= .05 needs N = 19.
+    Parameters
+    ----------
+    original : (n,) or (K, n) array
+        0, 1 or NaN. The first answered replicate counts.
+    variants : (N, n) array
+        0, 1 or NaN.
+
+    Returns
+    -------
+    (n,) array
+        s / M if the original is right, 1 if it is wrong, NaN if it is not compared.
+
+    Raises
+    ------
+    DataError
+        If the numbers of items differ, or a value lies between 0 and 1.
+
+    Notes
+    -----
+    p is never below 1 / (N + 1), which is reached if the original alone is right: with one answer a
+    wording, an item cannot say more. p <= .05 needs N = 19.
     """
     first, share = right_share(original, variants)
     return np.where(np.isnan(share) | (first == 1), share, 1.0)
 
 
 def affected_items(original: FloatArray, variants: FloatArray, confidence: float = 0.95) -> AffectedItems:
-    """A lower bound on how many items are easier in the original wording.
+    """Return a lower bound on how many items are easier in the original wording.
 
-    If at most m items are affected, then without these the rest is exchangeable. So m is refuted when the permutation
-    test rejects after any m items were taken out. Taking out an item that is wrong as published never helps; of those
-    that are right, taking out the ones with the smallest s / M leaves the largest total for the rest (stochastically),
-    so that one choice is the worst case, and `lower` is the smallest m that is not refuted. The bound is simultaneous
-    over all m (closed testing), and it is the "attributable effect" of Rosenbaum (2001), Biometrika 88, in one-sided
-    form. It counts what the original wording gains, whatever the reason; items must have been reworded independently.
+    Parameters
+    ----------
+    original : (n,) or (K, n) array
+        0, 1 or NaN. The first answered replicate counts.
+    variants : (N, n) array
+        0, 1 or NaN.
+    confidence : float
+        Confidence of the bound.
+
+    Returns
+    -------
+    AffectedItems
+        Bound and estimate.
+
+    Raises
+    ------
+    DataError
+        If the numbers of items differ, or a value lies between 0 and 1.
+
+    Notes
+    -----
+    If at most m items are affected, then without these the rest is exchangeable. So m is refuted if
+    the permutation test rejects after any m items were taken out. Taking out an item that is wrong
+    as published never helps. Of those that are right, taking out the ones with the smallest s / M
+    leaves the largest total for the rest (stochastically). So that one choice is the worst case,
+    and `lower` is the smallest m that is not refuted.
+
+    The bound is simultaneous over all m (closed testing), and it is the "attributable effect" of
+    Rosenbaum (2001), Biometrika 88, in one-sided form. It counts what the original wording gains,
+    whatever the reason; items must have been reworded independently.
     """
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)

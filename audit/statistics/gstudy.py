@@ -1,4 +1,5 @@
-"""How much of a score is the item, how much the wording, the seed, the system prompt: G-studies (Brennan 2001)."""
+"""Estimate how much of a score is item, wording, seed or system prompt: G-studies (Brennan
+2001)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,16 +13,27 @@ from audit.errors import DataError
 from audit.statistics.paired import FloatArray
 
 _ALPHA = 0.05
-WANTED = 0.8  # dependability
+WANTED = 0.8  # dependability that enough templates reach
 
 
 @dataclass(frozen=True)
 class GStudy:
-    """Variance components of 0-1 scores over n items x t templates (none below 0), and what follows from them.
+    """Hold variance components of 0-1 scores over items x templates, and what follows from them.
 
-    item, template: of the main effects; residual: item x template with what is left. seed: between replays of one
-    request, part of the residual; None without replays. dependability: Phi of the mean over these t templates (absolute
-    decisions). needed: templates for Phi of at least WANTED; None where items are not shown to differ (F test, 5 %).
+    Attributes
+    ----------
+    items, templates : int
+        Numbers n and t.
+    item, template : float
+        Components of the main effects; none is below 0.
+    residual : float
+        Component of item x template with what is left.
+    seed : float or None
+        Component between replays of one request, part of the residual; None without replays.
+    dependability : float
+        Phi of the mean over these t templates (absolute decisions).
+    needed : int or None
+        Templates for Phi of at least WANTED; None if items are not shown to differ (F test, 5 %).
     """
 
     items: int
@@ -35,17 +47,31 @@ class GStudy:
 
 
 def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
-    """scores (t, n): complete rows of the same items under t templates; items with a NaN are left out.
+    """Estimate the variance components of items and templates.
 
-    replays (K, n): the same request again, for the seed's component. Raises DataError with fewer than two templates or
-    two complete items.
+    Parameters
+    ----------
+    scores : (t, n) array
+        Scores of the same items under t templates; items with a NaN are left out.
+    replays : (K, n) array or None
+        Scores of the same request repeated, for the seed's component.
+
+    Returns
+    -------
+    GStudy
+        Components, dependability, and the number of templates needed.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two templates or two complete items.
     """
     complete = scores[:, ~np.isnan(scores).any(axis=0)]
     t, n = complete.shape
     if t < 2 or n < 2:
         raise DataError(f"A G-study needs two templates and two items that have all of them; found {t} and {n}.")
-    found = components(complete, ("template", "item"))
-    template, item, residual = found["template",], found["item",], found["template", "item"]
+    estimates = components(complete, ("template", "item"))
+    template, item, residual = estimates["template",], estimates["item",], estimates["template", "item"]
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
@@ -62,33 +88,52 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
 def components(
     table: FloatArray, axes: Sequence[str], within: Mapping[str, str] | None = None
 ) -> dict[tuple[str, ...], float]:
-    """Variance components of one score in each cell of a complete random design (ANOVA estimates, none below 0).
+    """Estimate the variance components of a complete random design.
 
-    table: one axis a factor, each of two or more levels. within: {"item": "seed"} where every seed has items of its
-    own, so that an effect of items is one of items within seeds. The last component is also what is left.
+    Parameters
+    ----------
+    table : array
+        One score in each cell; one axis a factor, each of two or more levels.
+    axes : sequence of str
+        Name of each axis.
+    within : mapping or None
+        {"item": "seed"} if every seed has items of its own, so that an effect of items is one of
+        items within seeds.
+
+    Returns
+    -------
+    dict of tuple to float
+        Component of each effect (ANOVA estimates, none below 0). The last one also contains what is
+        left.
     """
     levels = dict(zip(axes, table.shape, strict=True))
     effects = _effects(axes, within or {})
     centred = table - table.mean()
     squares: dict[tuple[str, ...], float] = {}
     freedom: dict[tuple[str, ...], int] = {}
-    for effect in effects:  # each loses what its parts explain
+    for effect in effects:  # an effect's sum of squares excludes what its parts explain
         mean = centred.mean(axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True)
         parts = [e for e in squares if set(e) < set(effect)]
         squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(squares[e] for e in parts)
-        freedom[effect] = math.prod(levels[axis] for axis in effect) - 1 - sum(freedom[e] for e in parts)
-    found: dict[tuple[str, ...], float] = {}
+        size = math.prod(levels[axis] for axis in effect)
+        freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
+    estimates: dict[tuple[str, ...], float] = {}
     for effect in reversed(effects):  # a mean square holds its own component and those of all that contain it
-        larger = sum(_repeats(e, levels) * found[e] for e in found if set(e) > set(effect))
-        found[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
+        larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
+        estimates[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
     rounding = 1e-12 * float(np.mean(table**2))
-    return {effect: found[effect] if found[effect] > rounding else 0.0 for effect in effects}
+    return {effect: estimates[effect] if estimates[effect] > rounding else 0.0 for effect in effects}
 
 
 def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Main effects and interactions, small ones first; an axis that is within another only together with that one."""
+    """Return main effects and interactions, small ones first.
+
+    An axis that is within another occurs only together with that one.
+    """
     every = [e for k in range(1, len(axes) + 1) for e in combinations(axes, k)]
-    return [e for e in every if all(inner not in e or outer in e for inner, outer in within.items())]
+    for inner, outer in within.items():
+        every = [effect for effect in every if inner not in effect or outer in effect]
+    return every
 
 
 def _repeats(effect: Sequence[str], levels: Mapping[str, int]) -> int:

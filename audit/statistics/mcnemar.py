@@ -1,4 +1,5 @@
-"""Paired right/wrong outcomes: McNemar's exact test for two conditions, Cochran's Q for more."""
+"""Test paired right/wrong outcomes: McNemar's exact test for two conditions, Cochran's Q for
+more."""
 
 import numpy as np
 import scipy
@@ -10,20 +11,28 @@ from audit.statistics.paired import FloatArray, IntArray
 
 
 def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = False) -> FloatArray:
-    """p of the exact test that improve and degrade are equally likely: (...), or 0-d for two numbers.
-
-    Given their sum m, improve is Binomial(m, 1/2) under the null.
+    """Return the p of the exact test that improve and degrade are equally likely.
 
     Parameters
     ----------
-    improve, degrade : integers >= 0, broadcast against each other
-        Items that went wrong -> correct and correct -> wrong.
-    two_sided : by default more improve than degrade, i.e. a gain, is tested; both ways doubles the smaller tail
+    improve, degrade : array of int
+        Items that went wrong -> correct and correct -> wrong, >= 0, broadcast against each other.
+    two_sided : bool
+        False tests for more improve than degrade, i.e. a gain; True doubles the smaller tail.
+
+    Returns
+    -------
+    array
+        The p-values, 0-d for two numbers.
 
     Raises
     ------
     DataError
-        Counts that are negative or not whole (averaged replicates: exchange the runs instead).
+        If counts are negative or not whole (averaged replicates: exchange the runs instead).
+
+    Notes
+    -----
+    Given their sum m, improve is Binomial(m, 1/2) under the null.
 
     References
     ----------
@@ -48,11 +57,26 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
 
 
 def mcnemar_midp(improve: int, degrade: int) -> float:
-    """Two-sided mid-p: half of the probability of the observed split is left out, so the test is less conservative.
+    """Return McNemar's two-sided mid-p.
 
-    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91: at or near its level in small samples, where the
-    exact test stays well below it.
+    Parameters
+    ----------
+    improve, degrade : int
+        Items that went wrong -> correct and correct -> wrong.
 
+    Returns
+    -------
+    float
+        The mid-p: half of the probability of the observed split is left out, so the test is less
+        conservative.
+
+    Notes
+    -----
+    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91: at or near its level in small
+    samples, in which the exact test stays well below it.
+
+    Examples
+    --------
     >>> round(float(mcnemar_exact(9, 3, two_sided=True)), 4), round(mcnemar_midp(9, 3), 4)  # .1460 - C(12, 3) / 4096
     (0.146, 0.0923)
     """
@@ -61,13 +85,32 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
 
 
 def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
-    """p of the test that K conditions are equally often right on the same items. Cochran (1950), Biometrika 37.
+    """Test that K conditions are equally often right on the same items.
 
-    outcomes: (K, n) of 0 and 1, complete. cluster: (n,) of items whose answers may change together. Where two or more
-    hold several items, p is the larger of Q's and of an analysis of variance with repeated measures whose subjects are
-    the clusters: F with K - 1 and (K - 1)(G - 1) degrees of freedom, which holds however few they are. Q of two
-    conditions is McNemar's chi-squared. Items that are right, or wrong, under every condition tell nothing; p is 1
-    where no other is there. Raises DataError for K < 2 or other values.
+    Parameters
+    ----------
+    outcomes : (K, n) array
+        0 or 1, complete.
+    cluster : (n,) array
+        Cluster of items whose answers may change together.
+
+    Returns
+    -------
+    float
+        The p-value; 1 if every item is right, or wrong, under all conditions.
+
+    Raises
+    ------
+    DataError
+        If K < 2 or a value is neither 0 nor 1.
+
+    Notes
+    -----
+    Cochran (1950), Biometrika 37. If two or more clusters hold several items, p is the larger of
+    Q's and of an analysis of variance with repeated measures whose subjects are the clusters: F
+    with K - 1 and (K - 1)(G - 1) degrees of freedom, which holds however few they are. Q of two
+    conditions is McNemar's chi-squared. Items that are right, or wrong, under every condition tell
+    nothing.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
@@ -85,7 +128,10 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
 
 
 def _above_chance(above: FloatArray) -> float:
-    """By what factor sums over (K, m) units vary more between conditions than units that are independent make them: 1
-    is expected under the null, m is the most, 0 where nothing differs."""
+    """Return how much more sums over (K, m) units vary between conditions than independent units
+    do.
+
+    1 is expected under the null, m is the most, 0 if nothing differs.
+    """
     spread = float(np.sum(above**2))
     return float(np.sum(above.sum(axis=1) ** 2)) / spread if spread else 0.0

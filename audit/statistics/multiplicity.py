@@ -1,4 +1,4 @@
-"""Adjusted p-values over a panel of tests."""
+"""Adjust p-values over a panel of tests."""
 
 import numpy as np
 import scipy
@@ -9,11 +9,30 @@ from audit.statistics.paired import FloatArray
 
 
 def holm(pvalues: ArrayLike) -> FloatArray:
-    """Holm's step-down adjusted p-values, same shape; NaN stays NaN and is not counted as a test.
+    """Return Holm's step-down adjusted p-values.
 
-    Rejecting where adjusted p <= alpha keeps the chance of any false rejection at alpha under any dependence.
-    Holm (1979), Scand J Statist 6.
+    Parameters
+    ----------
+    pvalues : array
+        p-values; NaN stays NaN and is not counted as a test.
 
+    Returns
+    -------
+    array
+        Adjusted p-values of the same shape.
+
+    Raises
+    ------
+    DataError
+        If a p-value lies outside [0, 1].
+
+    Notes
+    -----
+    Rejecting if adjusted p <= alpha keeps the chance of any false rejection at alpha under any
+    dependence. Holm (1979), Scand J Statist 6.
+
+    Examples
+    --------
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
     """
@@ -26,12 +45,31 @@ def holm(pvalues: ArrayLike) -> FloatArray:
 
 
 def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> FloatArray:
-    """Adjusted p-values, same shape; NaN stays NaN and is not counted as a test.
+    """Return p-values adjusted for the false discovery rate.
 
-    Rejecting where adjusted p <= q keeps the expected share of false rejections at q for independent or positively
-    dependent tests, which tests that share a clean baseline are: Benjamini & Hochberg (1995), JRSS B 57. Under any
-    dependence p is larger by a factor of 1 + 1/2 + ... + 1/m, m the number of tests: Benjamini & Yekutieli (2001),
-    Annals of Statistics 29.
+    Parameters
+    ----------
+    pvalues : array
+        p-values; NaN stays NaN and is not counted as a test.
+    any_dependence : bool
+        True holds under any dependence of the tests.
+
+    Returns
+    -------
+    array
+        Adjusted p-values of the same shape.
+
+    Raises
+    ------
+    DataError
+        If a p-value lies outside [0, 1].
+
+    Notes
+    -----
+    Rejecting if adjusted p <= q keeps the expected share of false rejections at q for independent
+    or positively dependent tests, which tests that share a clean baseline are: Benjamini & Hochberg
+    (1995), JRSS B 57. Under any dependence p is larger by a factor of 1 + 1/2 + ... + 1/m, m the
+    number of tests: Benjamini & Yekutieli (2001), Annals of Statistics 29.
     """
     p, tested = _checked(pvalues)
     out = p.copy()

@@ -1,9 +1,9 @@
-"""How likely is an audit to find an effect of a known size, in the design that a person runs?
+"""Compute how likely an audit is to find an effect of a known size in a field design.
 
-The effect was measured once, on a contaminated model against its own base model. In the field nobody has the base
-model: R other models are the references, they differ by tau, and n items were drawn. The chance is that of this field
-design. It is no function of the p-value of the experiment that measured the effect (Hoenig & Heisey 2001, The American
-Statistician 55).
+The effect was measured once, on a contaminated model against its own base model. In the field
+nobody has the base model: R other models are the references, they differ by tau, and n items were
+drawn. The chance is that of this field design. It is no function of the p-value of the experiment
+that measured the effect (Hoenig & Heisey 2001, The American Statistician 55).
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,22 @@ from audit.statistics.priors import TauPrior
 
 CORRELATION = 0.5  # between two models' answers to an item: the least of 14 models on 5,700 MMLU items is .47
 _Z = 1.959964
-_NODES = (np.arange(12) + 0.5) / 12  # quantiles over which tau, and the references' spread, are averaged
+_NODES = (np.arange(12) + 0.5) / 12  # quantiles that tau and the references' spread are averaged over
 
 
 @dataclass(frozen=True)
 class Field:
-    """What a person runs. n: items; held_out: of a second set, 0 for none; references: other models, 0 for none."""
+    """Hold the design that a person runs.
+
+    Attributes
+    ----------
+    n : int
+        Number of items.
+    held_out : int
+        Number of items of a second set, 0 without one.
+    references : int
+        Number of other models, 0 without any.
+    """
 
     n: int
     held_out: int = 0
@@ -34,9 +44,19 @@ class Field:
 
 @dataclass(frozen=True)
 class Effect:
-    """What contamination does, in the unit of a value of an item. se: of `value`, by the items that measured it. own:
-    standard deviations over items of the tested model's values, in each set; references: of a reference's; correlation:
-    of two models' values of an item."""
+    """Hold what contamination does, in the unit of a value of an item.
+
+    Attributes
+    ----------
+    value, se : float
+        The effect, and its standard error by the items that measured it.
+    own : tuple of float
+        Standard deviations over items of the tested model's values, in each set.
+    references : tuple of float
+        The same of a reference's values.
+    correlation : float
+        Correlation of two models' values of an item.
+    """
 
     value: float
     se: float
@@ -45,23 +65,62 @@ class Effect:
     correlation: float = CORRELATION
 
     def error(self, sizes: Sequence[int], references: int) -> float:
-        """Standard error, by the items, of the tested model's value less the mean of so many references'."""
+        """Return the standard error, by the items, of the tested model's value less the references'
+        mean.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Number of items of each set.
+        references : int
+            Number of references.
+
+        Returns
+        -------
+        float
+            The standard error.
+        """
         r, total = references, 0.0
-        for own, other, size in zip(self.own, self.references or (0.0,) * len(self.own), sizes, strict=True):
+        for tested_sd, other, size in zip(self.own, self.references or (0.0,) * len(self.own), sizes, strict=True):
             mean = other**2 * (1 + (r - 1) * self.correlation) / r if r else 0.0
-            total += (own**2 + mean - 2 * self.correlation * own * (other if r else 0.0)) / size
+            total += (tested_sd**2 + mean - 2 * self.correlation * tested_sd * (other if r else 0.0)) / size
         return total**0.5
 
 
 def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) -> Limits:
-    """P(one-sided p <= level) of the effect in a field design, averaged over tau's prior and over the references.
+    """Return the probability that a field design finds an effect.
 
-    Its limits are the chances at the ends of the effect's 95 % interval.
+    Parameters
+    ----------
+    effect : Effect
+        The effect.
+    field : Field
+        The design.
+    prior : TauPrior
+        Prior of how much models differ.
+    level : float
+        Level of the one-sided test.
 
-    The test is that of `between_models.predictive`; without references it is one of the tested model alone. In a field
-    design each set's items are drawn anew, with the spreads over items that `effect` has, and the tested model and its
-    references share some of theirs (`Effect.correlation`).
+    Returns
+    -------
+    Limits
+        P(p <= level), averaged over tau's prior and over the references, and its limits at the ends
+        of the effect's 95 % interval.
 
+    Raises
+    ------
+    DataError
+        If the design has no items, or the level does not lie between 0 and 1.
+
+    Notes
+    -----
+    The test is that of `between_models.predictive`; without references it is one of the tested
+    model alone. In a field design each set's items are drawn anew, with the spreads over items that
+    `effect` has, and the tested model and its references share some of theirs
+    (`Effect.correlation`).
+
+    Examples
+    --------
     >>> sure = Effect(0.25, 0.06, (0.34, 0.47), (0.5, 0.5))
     >>> chance_to_find(sure, Field(1000, 500, 8), TauPrior(0.045), 0.05 / 6).estimate > 0.9
     True
@@ -78,7 +137,7 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
 def _chances(values: Sequence[float], effect: Effect, field: Field, prior: TauPrior, level: float) -> list[float]:
     sizes = (field.n, field.held_out)[: len(effect.own)]
     if min(sizes) < 1:
-        return [0.0 for _ in values]  # what the effect shows in was not asked
+        return [0.0 for _ in values]  # the design has no items that show the effect
     r = field.references
     items = effect.error(sizes, r)
     df = float(sum(sizes) - len(sizes))
@@ -98,7 +157,8 @@ def _chances(values: Sequence[float], effect: Effect, field: Field, prior: TauPr
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:
-    """(taus, nodes) variances of the references' own differences, at quantiles of their distribution."""
+    """Return (taus, nodes) variances of the references' own differences, at quantiles of their
+    distribution."""
     if r < 2:
         return np.full((tau.size, 1), sampling)
     chi2 = scipy.stats.chi2.ppf(_NODES, r - 1) / (r - 1)

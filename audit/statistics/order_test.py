@@ -1,7 +1,8 @@
-"""Is the published order likelier than others? A permutation test that needs no reference model.
+"""Test whether the published order is likelier than others, without a reference model.
 
-Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set contamination in black-box language models":
-under no contamination every order of exchangeable items is equally likely to be the likeliest.
+Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set contamination in black-box
+language models": under no contamination every order of exchangeable items is equally likely to be
+the likeliest.
 """
 
 from dataclasses import dataclass
@@ -14,18 +15,33 @@ from audit.errors import DataError
 from audit.statistics.paired import FloatArray
 
 N_RESAMPLES = 9999
-_AT_ONCE = 4_000_000  # draws in memory together
+_AT_ONCE = 4_000_000  # number of draws in memory at once
 _TIE = 1e-9
 
 
 @dataclass(frozen=True)
 class OrderTest:
-    """pvalue: one-sided, of the permutation test; its smallest value is 1 / (n_resamples + 1). NaN with n_resamples=0.
+    """Report the permutation test of the published order.
 
-    gain: mean over units of the log-likelihood (nats) of the published order less the mean of the others, with its 95 %
-    interval (low, high). t, t_pvalue: Oren et al.'s own form, a t-test of that mean over units. units: shards or items
-    that count; orders: of a unit, on average, the published one among them. All NaN but the counts with fewer than two
-    units.
+    Attributes
+    ----------
+    pvalue : float
+        One-sided; its smallest value is 1 / (n_resamples + 1). NaN with n_resamples=0.
+    gain : float
+        Mean over units of the log-likelihood (nats) of the published order less the mean of the
+        others.
+    low, high : float
+        95 % interval of the gain.
+    t, t_pvalue : float
+        Form of Oren et al., a t-test of the gain over units.
+    units : int
+        Number of shards or items that count.
+    orders : float
+        Mean number of orders of a unit, the published one among them.
+
+    Notes
+    -----
+    All numbers but the counts are NaN with fewer than two units.
     """
 
     pvalue: float
@@ -43,19 +59,36 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
 
     Parameters
     ----------
-    log_likelihood : (S, K + 1) nats of each unit (a shard of neighbours, or one item's options) under K + 1 orders, the
-        published one first; NaN where a unit has fewer orders. A unit without the published order, or without another,
-        does not count, nor does one that is equally likely under all.
-    rng : of the permutations
+    log_likelihood : (S, K + 1) array
+        Nats of each unit (a shard of neighbours, or one item's options) under K + 1 orders, the
+        published one first; NaN if a unit has fewer orders. A unit does not count if it lacks the
+        published order or any other, or is equally likely under all.
+    rng : numpy.random.Generator
+        Source of the permutations.
+    n_resamples : int
+        Number of permutations; 0 gives p = NaN.
+
+    Returns
+    -------
+    OrderTest
+        p, gain and its interval.
+
+    Raises
+    ------
+    DataError
+        If the shape has fewer than two orders, or a log-likelihood is infinite.
 
     Notes
     -----
-    Each unit's values are centred and scaled by their own spread over all K + 1 orders, which does not tell which of
-    them is the published one, and the published ones are added up. If the order is exchangeable, each of a unit's
-    orders is as likely to be the published one, in each unit by itself: p is the share of random choices of one order a
-    unit whose sum is at least as large (the observed choice among them), so the test is exact. Oren et al. reorder the
-    shards together and count, or test the mean over shards by t; this is the finer form of the first.
+    Each unit's values are centred and scaled by their spread over all K + 1 orders, which does not
+    tell which of them is the published one, and the published ones are added up. If the order is
+    exchangeable, each of a unit's orders is as likely to be the published one, in each unit by
+    itself. So p is the share of random choices of one order a unit whose sum is at least as large
+    (the observed choice among them), and the test is exact. Oren et al. reorder the shards together
+    and count, or test the mean over shards by t; this is the finer form of the first.
 
+    Examples
+    --------
     >>> x = np.zeros((20, 4)); x[:, 0] = 1.0
     >>> order_test(x, rng=np.random.default_rng(0)).pvalue
     0.0001
@@ -65,8 +98,8 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
         raise DataError(f"Log-likelihoods under orders have shape (units, 2 or more); found {x.shape}.")
     if np.any(np.isinf(x)):
         raise DataError("A log-likelihood is infinite: the engine told no finite number.")
-    there = ~np.isnan(x)
-    x = x[there[:, 0] & (there.sum(axis=1) > 1)]
+    known = ~np.isnan(x)
+    x = x[known[:, 0] & (known.sum(axis=1) > 1)]
     spread = np.nanstd(x, axis=1) if x.size else np.zeros(0)
     x, spread = x[spread > 0], spread[spread > 0]
     units = len(x)
@@ -92,13 +125,16 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
 
 
 def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> float:
-    """Share of sums of one random order a unit, the observed one among them, that reach the observed sum. NaN where
-    none is drawn."""
+    """Return the share of sums of one random order a unit that reach the observed sum, itself among
+    them.
+
+    NaN if no permutation is drawn.
+    """
     if not n_resamples:
         return float("nan")
     units = len(z)
     count = (~np.isnan(z)).sum(axis=1)
-    # NaN last, so that the first `count` values of a row are its orders: which is the published one is forgotten.
+    # Sorting puts NaN last: the first `count` values of a row are its orders, without the published one's place.
     packed = np.sort(z, axis=1)
     observed = float(z[:, 0].sum())
     reached, left = 1, n_resamples

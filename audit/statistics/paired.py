@@ -1,4 +1,7 @@
-"""The outcomes of one cell, paired by question: what every paired statistic reads (`shards.cells` does the pairing)."""
+"""Hold the outcomes of one cell, paired by question.
+
+Every paired statistic reads these records; `shards.cells` pairs the outcomes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class State(IntEnum):
-    """What became of one question under one setting. Only CORRECT and WRONG are answers."""
+    """Name the outcome of one question under one setting. Only CORRECT and WRONG are answers."""
 
     CORRECT = 1
     WRONG = 0
@@ -27,17 +30,31 @@ class State(IntEnum):
     ABSENT = -4  # no row
 
 
-UNANSWERED = (State.UNPARSED, State.TRUNCATED, State.ERROR)  # was asked; what the answer was worth is not known
+UNANSWERED = (State.UNPARSED, State.TRUNCATED, State.ERROR)  # the question was put, but its score is not known
 
 
 @dataclass(frozen=True)
 class CellOutcomes:
-    """One cell (model x benchmark): n questions under S settings, paired by question.
+    """Hold one cell (model x benchmark): n questions under S settings, paired by question.
 
-    question_ids: n ids, sorted. cluster: (n,) cluster index 0..G-1 that resampling keeps together.
-    n_options: (n,) options per question (chance is the mean of 1/n_options). settings: S settings, sorted.
-    state: (S, n) int8 of `State`. answer, gold: (S, n) index of the option answered, -1 for none, and (n,) of the right
-    one, where they were read (`cell_columns(answers=True)`).
+    Attributes
+    ----------
+    model, benchmark, draws, reading : str
+        Names of what was run, and how replies were read.
+    question_ids : tuple of str
+        n ids, sorted.
+    cluster : (n,) array
+        Cluster index 0..G-1 that resampling keeps together.
+    n_options : (n,) array
+        Options of each question (chance is the mean of 1/n_options).
+    settings : tuple of Setting
+        S settings, sorted.
+    state : (S, n) int8 array
+        `State` of each question under each setting.
+    answer : (S, n) array or None
+        Index of the option that was answered, -1 if none; read by `cell_columns(answers=True)`.
+    gold : (n,) array or None
+        Index of the right option, read in the same way.
     """
 
     model: str
@@ -54,16 +71,44 @@ class CellOutcomes:
 
     @property
     def n(self) -> int:
+        """Return the number of questions."""
         return len(self.question_ids)
 
     def row(self, setting: Setting) -> NDArray[np.int8]:
-        """States (n,) under one setting; DataError when the setting was not run."""
+        """Return the states under one setting.
+
+        Parameters
+        ----------
+        setting : Setting
+            A setting of the cell.
+
+        Returns
+        -------
+        (n,) int8 array
+            `State` of each question.
+
+        Raises
+        ------
+        DataError
+            If the setting was not run.
+        """
         if setting not in self.settings:
             raise DataError(f"{self.model} on {self.benchmark} was not run under {setting}.")
         return self.state[self.settings.index(setting)]
 
     def kept(self, keep: BoolArray) -> CellOutcomes:
-        """The same cell, its questions those of a mask (n,); without answers and gold."""
+        """Return the cell with the questions of a mask only.
+
+        Parameters
+        ----------
+        keep : (n,) bool array
+            True for the questions that stay.
+
+        Returns
+        -------
+        CellOutcomes
+            The same settings, without answers and gold.
+        """
         return replace(
             self,
             question_ids=tuple(q for q, kept in zip(self.question_ids, keep, strict=True) if kept),
@@ -75,19 +120,62 @@ class CellOutcomes:
         )
 
     def without(self, arm: str) -> CellOutcomes:
-        """The same cell without the settings of an arm."""
+        """Return the cell without the settings of an arm.
+
+        Parameters
+        ----------
+        arm : str
+            Name of the arm.
+
+        Returns
+        -------
+        CellOutcomes
+            The same questions under the other settings.
+        """
         keep = [k for k, s in enumerate(self.settings) if s.arm != arm]
         answer = None if self.answer is None else self.answer[keep]
         return replace(self, settings=tuple(self.settings[k] for k in keep), state=self.state[keep], answer=answer)
 
     def settings_of(self, arm: str) -> tuple[Setting, ...]:
+        """Return the settings of an arm.
+
+        Parameters
+        ----------
+        arm : str
+            Name of the arm.
+
+        Returns
+        -------
+        tuple of Setting
+            Empty if the arm was not run.
+        """
         return tuple(s for s in self.settings if s.arm == arm)
 
 
 def checked_pair(
     clean: FloatArray, noisy: FloatArray, cluster: IntArray | None
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """clean (n,), noisy (R, n) and cluster (n,; every item its own where None) as arrays, or a DataError."""
+    """Return paired outcomes as arrays of checked shapes and values.
+
+    Parameters
+    ----------
+    clean : (n,) array
+        Values in [0, 1], NaN without an answer.
+    noisy : (R, n) or (n,) array
+        Values of the same items under R conditions.
+    cluster : (n,) array or None
+        Cluster of each item; None makes every item its own cluster.
+
+    Returns
+    -------
+    tuple of arrays
+        clean (n,), noisy (R, n) and cluster (n,).
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, there is no item, or a value lies outside [0, 1].
+    """
     clean, noisy = np.asarray(clean, dtype=float), np.atleast_2d(np.asarray(noisy, dtype=float))
     n = clean.size
     groups = np.arange(n) if cluster is None else np.asarray(cluster)
@@ -97,7 +185,7 @@ def checked_pair(
             f"found {clean.shape}, {noisy.shape}, {groups.shape}."
         )
     for name, values in (("clean", clean), ("noisy", noisy)):
-        low = np.fmin.reduce(values, axis=None, initial=np.inf)  # NaN left out, and no copy of a million items made
+        low = np.fmin.reduce(values, axis=None, initial=np.inf)  # fmin leaves NaN out without a copy of a million items
         high = np.fmax.reduce(values, axis=None, initial=-np.inf)
         if low < 0 or high > 1:
             raise DataError(f"Outcomes lie in [0, 1] (NaN: no answer); {name} has {low} to {high}.")

@@ -1,14 +1,18 @@
-"""Is a model better on one benchmark than models of its strength on another? ConStat's test against a curve.
+"""Test whether a model is better on one benchmark than models of its strength on another.
 
-Dekoninck, Mueller & Vechev (2024), "ConStat: Performance-Based Contamination Detection in Large Language Models",
-arXiv 2405.16281, section 3: reference models show which accuracy on the benchmark goes with which accuracy on the
-reference benchmark (here: on the rewordings). A smoothing spline through them is the accuracy expected of a model that
-is not contaminated; delta = accuracy - expected. Items and reference models are both resampled, and a model that
-guesses anchors the curve. Written from the paper; what the authors' public program adds, and is followed here where
-`matched` says so, is that both sets of accuracies are sorted before the fit, which makes the curve monotone.
+The test is ConStat's, against a curve. Dekoninck, Mueller & Vechev (2024), "ConStat:
+Performance-Based Contamination Detection in Large Language Models", arXiv 2405.16281, section 3:
+reference models show which accuracy on the benchmark goes with which accuracy on the reference
+benchmark (here: on the rewordings). A smoothing spline through them is the accuracy expected of a
+model that is not contaminated; delta = accuracy - expected. Items and reference models are both
+resampled, and a model that guesses anchors the curve.
 
-The test takes the curve for the truth: that a model may lie off it for reasons of its own is not in its p-value. So it
-flags 21 % to 28 % of public models on two of its published comparisons, and is not used alone (`audit.perturb`).
+The code was written from the paper. The authors' public program also sorts both sets of accuracies
+before the fit, which makes the curve monotone; the fit here does the same.
+
+The test takes the curve for the truth: that a model may lie off it for reasons of its own is not in
+its p-value. It flags 21 % to 28 % of public models on two of its published comparisons, and is not
+used alone (`audit.perturb`).
 """
 
 from collections.abc import Callable
@@ -20,17 +24,32 @@ import scipy
 from audit.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
 
-MIN_REFERENCES = 5  # the fit has no meaning below (ConStat asks for as many)
+MIN_REFERENCES = 5  # the fit has no meaning with fewer (ConStat requires as many)
 N_CURVES = 1000
-_SAME = 1e-4  # accuracies this near are one point of the curve
-_TIE = 1e-9  # a delta of rounding errors is none
+_SAME = 1e-4  # accuracies that differ by less are one point of the curve
+_TIE = 1e-9  # a smaller delta is rounding
 _PENALTIES = np.logspace(-4, 1, 41)  # of accuracies 0-1: 10 is a straight line; below 1e-4 single models are followed
 
 
 @dataclass(frozen=True)
 class CurveResult:
-    """Accuracies 0-1. expected: by the curve; low and high its 95 % interval. delta: accuracy - expected, with its
-    standard error, and its one-sided 95 % lower bound. pvalue: one-sided for delta > threshold, at least 1/(B + 1)."""
+    """Report a model's accuracy against the curve; accuracies 0-1.
+
+    Attributes
+    ----------
+    accuracy, reference_accuracy : float
+        Accuracy on the benchmark and on the reference benchmark.
+    expected, expected_low, expected_high : float
+        Accuracy expected by the curve, with its 95 % interval.
+    delta, delta_se, delta_low : float
+        accuracy - expected, its standard error and its one-sided 95 % lower bound.
+    pvalue : float
+        One-sided for delta > threshold, at least 1 / (n_draws + 1).
+    threshold : float
+        Delta that does not count.
+    references, n_draws : int
+        Number of reference models, and of resamples.
+    """
 
     accuracy: float
     reference_accuracy: float
@@ -47,11 +66,25 @@ class CurveResult:
 
 
 def fit_curve(x: FloatArray, y: FloatArray, *, penalty: float | None = None) -> Callable[[FloatArray], FloatArray]:
-    """A smoothing spline of accuracies y (R,) over accuracies x (R,), cut to 0-1.
+    """Return a smoothing spline of accuracies y over accuracies x, cut to 0-1.
 
-    The k-th smallest x is paired with the k-th smallest y, so that the curve rises. penalty: of the curvature;
-    `smoothing_penalty` of the same points where None. Models with the same x (to .01 points) are taken
-    together; with fewer than five different ones (the spline needs five) a straight line is fitted.
+    Parameters
+    ----------
+    x, y : (R,) array
+        Accuracies of R models. The k-th smallest x is paired with the k-th smallest y, so that the
+        curve rises.
+    penalty : float or None
+        Penalty of the curvature; None takes `smoothing_penalty` of the same points.
+
+    Returns
+    -------
+    callable
+        Expected accuracies y of accuracies x.
+
+    Notes
+    -----
+    Models with the same x (to .01 points) are taken together. With fewer than five different x (the
+    spline needs five) a straight line is fitted.
     """
     points, values, weight = _points(x, y)
     if points.size < MIN_REFERENCES:
@@ -63,10 +96,23 @@ def fit_curve(x: FloatArray, y: FloatArray, *, penalty: float | None = None) -> 
 
 
 def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
-    """The penalty with the smallest generalised cross-validation score (Green & Silverman 1994, chapters 2 and 3).
+    """Return the penalty with the smallest generalised cross-validation score.
 
-    None where fewer than five x differ. SciPy's own search costs ten times as much as the fit, and does not tell what
-    it found. The smoother is (W + penalty K)^-1 W with K = Q R^-1 Q' of the natural spline.
+    Parameters
+    ----------
+    x, y : (R,) array
+        Accuracies of R models, sorted as in `fit_curve`.
+
+    Returns
+    -------
+    float or None
+        The penalty; None if fewer than five x differ.
+
+    Notes
+    -----
+    Green & Silverman (1994), chapters 2 and 3. SciPy's own search costs ten times as much as the
+    fit, and does not return the penalty. The smoother is (W + penalty K)^-1 W with K = Q R^-1 Q' of
+    the natural spline.
     """
     x, y, weight = _points(x, y)
     n, h = x.size, np.diff(x)
@@ -88,9 +134,10 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
 
 
 def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Different x, rising, with the mean y and the number of models at each.
+    """Return the different x, rising, with the mean y and the number of models at each.
 
-    x that differ by less than _SAME are the same: next to no distance makes the equations of the spline singular.
+    x that differ by less than _SAME are the same: next to no distance makes the equations of the
+    spline singular.
     """
     x, y = np.round(np.asarray(x, dtype=float) / _SAME) * _SAME, np.asarray(y, dtype=float)
     points, index, count = np.unique(np.sort(x), return_inverse=True, return_counts=True)
@@ -98,7 +145,8 @@ def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Float
 
 
 def _drawn(references: int, rng: np.random.Generator) -> IntArray:
-    """Indices 1..R of as many reference models with replacement, at least five different ones."""
+    """Return indices 1..R of as many reference models with replacement, at least five different
+    ones."""
     models = rng.integers(1, references + 1, size=references)
     while references > MIN_REFERENCES and np.unique(models).size < MIN_REFERENCES:
         models = rng.integers(1, references + 1, size=references)
@@ -114,22 +162,40 @@ def curve_test(
     threshold: float = 0.0,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """Test delta <= threshold for the model in column 0 against the reference models in the other columns.
+    """Test delta <= threshold for one model against reference models.
 
     Parameters
     ----------
-    y_draws, x_draws : (B + 1, R + 1) accuracies on the benchmark and on the reference benchmark. Row 0 as observed, the
-        others with their items resampled, the same items for every model in a row.
-    anchor : accuracy of guessing on (benchmark, reference benchmark)
-    anchor_items : number of items of each: the anchor is drawn anew in every row, as a guesser's accuracy would be
-    threshold : a smaller delta does not count, 0-1
+    y_draws, x_draws : (B + 1, R + 1) array
+        Accuracies on the benchmark and on the reference benchmark; column 0 is the tested model.
+        Row 0 is as observed; the other rows have their items resampled, the same items for every
+        model in a row.
+    anchor : tuple of float
+        Accuracy of guessing on (benchmark, reference benchmark).
+    anchor_items : tuple of int
+        Number of items of each: the anchor is drawn anew in every row, as a guesser's accuracy
+        would be.
+    threshold : float
+        A smaller delta does not count, 0-1.
+    rng : numpy.random.Generator
+        Source of the drawn models and anchors.
+
+    Returns
+    -------
+    CurveResult
+        Delta, its bounds and p.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than five reference models, or the shapes do not fit.
 
     Notes
     -----
-    Each row also resamples the reference models (at least five different ones). The penalty is that of row 0 (the
-    authors choose it anew in every row, at ten times the cost). p-value and bounds are those of the
-    basic bootstrap around the mean over rows, as published: p is the share of rows with
-    2 mean(delta) - delta_row <= threshold. Raises DataError with fewer than five reference models.
+    Each row also resamples the reference models (at least five different ones). The penalty is that
+    of row 0 (the authors choose it anew in every row, at ten times the cost). p-value and bounds
+    are those of the basic bootstrap around the mean over rows, as published: p is the share of rows
+    with 2 mean(delta) - delta_row <= threshold.
     """
     y_draws, x_draws = np.asarray(y_draws, dtype=float), np.asarray(x_draws, dtype=float)
     references = y_draws.shape[1] - 1

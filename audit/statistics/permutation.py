@@ -1,22 +1,24 @@
-"""Permutation tests over items: signs flipped where each setting was run once, runs exchanged where it was repeated.
+"""Test gains by permutation over items: flip signs of single runs, exchange repeated runs.
 
-A sign flip needs only that a setting's differences are symmetric about zero: for a single setting with binary outcomes
-it *is* the exact McNemar test. Jointly over R settings it is exact where items are as likely to be answered as not, and
-otherwise asymptotic; the tests measure its level at n=100 with hard and easy items and with nested draws. Permuting all
-R + 1 labels of an item would need every arm exchangeable with every other: that fails when one setting really differs,
-and with nested draws, which are more alike than clean and noisy. Each setting's null distribution depends on its own
-differences only (subset pivotality), which is what makes the step-down adjustment valid (Westfall & Young 1993, section
-2.8).
+A sign flip needs only that a setting's differences are symmetric about zero: for a single setting
+with binary outcomes it *is* the exact McNemar test. Jointly over R settings it is exact if items
+are as likely to be answered as not, and otherwise asymptotic; the tests measure its level at n=100
+with hard and easy items and with nested draws. Permuting all R + 1 labels of an item would need
+every arm exchangeable with every other: that fails if one setting really differs, and with nested
+draws, which are more alike than clean and noisy. Each setting's null distribution depends on its
+own differences only (subset pivotality), which makes the step-down adjustment valid (Westfall &
+Young 1993, section 2.8).
 
-The statistic is studentised, its denominator recomputed in every relabelling. So the level also holds, for many
-items, where noisy changes answers in both directions with no gain on average (Janssen 1997, Statistics & Probability
-Letters 36; Chung & Romano 2013, Annals of Statistics 41).
+The statistic is studentised, its denominator recomputed in every relabelling. So the level also
+holds, for many items, if noisy changes answers in both directions with no gain on average (Janssen
+1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
 
-Flips are not exact where runs were repeated: a model that is right nine times in ten mostly gives a small gain (1 minus
-a mean) and rarely a large loss, and flips of such skewed differences reject too often. So the runs are exchanged, in
-each setting by itself, as relabelling all of an item's settings together would make them too alike (they share the base
-runs). The reference statistics are then put in the joint order of normal draws that have the observed differences'
-correlation (Iman & Conover 1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American
+Flips are not exact if runs were repeated: a model that is right nine times in ten mostly gives a
+small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences reject too
+often. So the runs are exchanged, in each setting by itself, as relabelling all of an item's
+settings together would make them too alike (they share the base runs). The reference statistics are
+then put in the joint order of normal draws that have the observed differences' correlation (Iman &
+Conover 1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American
 Journal of Human Genetics 81).
 """
 
@@ -34,15 +36,23 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import average
 
 MAX_PERMUTATIONS = 1_000_000
-MAX_LABELLINGS = 500  # ways to call some of an item's runs noisy; with more, as many are drawn
+MAX_LABELLINGS = 500  # at most so many ways to call some of an item's runs noisy are tried; beyond, they are drawn
 
 
 @dataclass(frozen=True)
 class MaxStatResult:
-    """A max-statistic test over R settings, one-sided for a gain.
+    """Report a max-statistic test over R settings, one-sided for a gain.
 
-    statistic: (R,) standardised gains. pvalue: family-wise p of the cell. pvalues: (R,) unadjusted. adjusted: (R,)
-    step-down adjusted.
+    Attributes
+    ----------
+    statistic : (R,) array
+        Standardised gains.
+    pvalue : float
+        Family-wise p of the cell.
+    pvalues : (R,) array
+        Unadjusted p.
+    adjusted : (R,) array
+        Step-down adjusted p.
     """
 
     statistic: FloatArray
@@ -58,7 +68,7 @@ def _flipped(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """The test of single runs, on differences (R, n), which are overwritten."""
+    """Return the test of single runs, on differences (R, n), which are overwritten."""
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
@@ -75,30 +85,51 @@ def max_statistic_exchange(
     shifts: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """One family-wise p over all R settings that share a baseline, and step-down adjusted p per setting.
+    """Test R settings that share a baseline: one family-wise p, and an adjusted p of each setting.
 
     Parameters
     ----------
-    noisy : (L, R, n) values 0, 1 or NaN (no answer) of L runs; pairs without both answers count as no difference
-    base : (K, R, n), or (K, 1, n) for one baseline of all R, of K runs
-    cluster : (n,) cluster of each item, exchanged as one, or None
-    n_permutations : random labellings; the observed one is counted too, so p >= 1 / (n_permutations + 1)
-    shifts : variances of a run's shift beyond its items, of a noisy and of a base run; they widen the reference
-        distribution (`_with_shifts`)
+    noisy : (L, R, n) array
+        Values 0, 1 or NaN (no answer) of L runs; a pair without both answers counts as no
+        difference.
+    base : (K, R, n) or (K, 1, n) array
+        Values of K runs, (K, 1, n) for one baseline of all R.
+    cluster : (n,) array or None
+        Cluster of each item, exchanged together; None makes every item its own cluster.
+    n_permutations : int
+        Number of random labellings; the observed one is counted too, so p >= 1 / (n_permutations +
+        1).
+    shifts : tuple of float
+        Variances of a run's shift beyond its items, of a noisy and of a base run; they widen the
+        reference distribution (`_with_shifts`).
+    rng : numpy.random.Generator
+        Source of the labellings.
+
+    Returns
+    -------
+    MaxStatResult
+        Statistics and p-values.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit or a value lies outside [0, 1].
 
     Notes
     -----
-    An item's difference is d = mean of its noisy runs - mean of its base runs, the statistic of a setting
-    sum(d) / sqrt(sum(d^2)) over clusters; for single runs McNemar's (improve - degrade) / sqrt(improve + degrade).
+    An item's difference is d = mean of its noisy runs - mean of its base runs. The statistic of a
+    setting is sum(d) / sqrt(sum(d^2)) over clusters; for single runs it is McNemar's (improve -
+    degrade) / sqrt(improve + degrade).
 
-    Single runs (L = K = 1): under the null noisy and base are exchanged within an item, so the signs of ALL its R
-    differences flip together, and the correlation that the shared baseline and nested draws create is kept as observed.
+    Single runs (L = K = 1): under the null noisy and base are exchanged within an item, so the
+    signs of ALL its R differences flip together. The correlation that the shared baseline and
+    nested draws create is kept as observed.
 
-    Several runs: if noisy did nothing, which L of an item's L + K runs are called noisy is arbitrary: the
-    reference distribution draws that anew for each item (cluster), which is exact for each setting where an item's runs
-    are independent given the item. (Base runs that agree more than that, from a worker that hardly samples, are no
-    exchange for a noisy one: p is then too small, by up to a factor of two or so, and a verdict asks for an interval
-    too.)
+    Several runs: if noisy did nothing, it is arbitrary which L of an item's L + K runs are called
+    noisy. The reference distribution draws that anew for each item (cluster), which is exact for
+    each setting if an item's runs are independent given the item. Base runs that agree more than
+    that, from a worker that hardly samples, cannot be exchanged for a noisy one: p is then too
+    small, by up to a factor of two or so, and a verdict requires an interval too.
     """
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
@@ -114,16 +145,16 @@ def max_statistic_exchange(
     observed, se = np.zeros(noisy.shape[1]), np.zeros(noisy.shape[1])
     reference = np.zeros((n_permutations, noisy.shape[1]))
     for r in range(noisy.shape[1]):
-        found = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
-        scores = cluster_sums(np.nan_to_num(found, nan=0.0), groups)  # (labellings, clusters)
+        labelled = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
+        scores = cluster_sums(np.nan_to_num(labelled, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
-        # Every labelling is as likely, so their order within an item tells nothing: few distinct patterns are left.
+        # All labellings are equally likely, so sorting them within an item leaves few distinct patterns.
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))
         norm = np.sqrt(np.sum(scores[0] ** 2))
         observed[r] = scores[0].sum() / (norm or 1.0)
-        se[r] = norm / max(np.sum(~np.isnan(found[0])), 1)
+        se[r] = norm / max(np.sum(~np.isnan(labelled[0])), 1)
     reference = _in_joint_order(reference, np.stack(differences), rng)
     return _step_down(*_with_shifts(observed, reference, se, (len(noisy), len(base)), shifts, rng))
 
@@ -131,9 +162,26 @@ def max_statistic_exchange(
 def paired_test(
     a: FloatArray, b: FloatArray, cluster: IntArray, *, rng: np.random.Generator, n_permutations: int = N_RESAMPLES
 ) -> float:
-    """p of a gain of runs a (L, n) over runs b (K, n) of the same items.
+    """Return the p of a gain of one condition over another on the same items.
 
-    Exact McNemar for single runs of independent items; an exchange of runs within items (clusters) otherwise.
+    Parameters
+    ----------
+    a : (L, n) array
+        Runs of the condition whose gain is tested.
+    b : (K, n) array
+        Runs of the other condition.
+    cluster : (n,) array
+        Cluster of each item.
+    rng : numpy.random.Generator
+        Source of the labellings.
+    n_permutations : int
+        Number of random labellings.
+
+    Returns
+    -------
+    float
+        One-sided p. Exact McNemar for single runs of independent items; an exchange of runs within
+        items (clusters) otherwise.
     """
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
         return float(mcnemar_exact(np.sum(a > b), np.sum(a < b)))
@@ -141,10 +189,26 @@ def paired_test(
 
 
 def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
-    """Return B, the number of random labellings with which p, which is at least 1 / (B + 1), can be a quarter of alpha
-    after Holm over so many tests; at most MAX_PERMUTATIONS, since all are in memory at once. A test that would need
-    more cannot reject.
+    """Return how many random labellings B a test needs so that its p can be small enough.
 
+    Parameters
+    ----------
+    tests : int
+        Number of tests that Holm's procedure corrects for.
+    alpha : float
+        Level of all tests together.
+    at_least : int
+        Smallest B to return.
+
+    Returns
+    -------
+    int
+        B at which the smallest p, 1 / (B + 1), is a quarter of alpha after Holm. At most
+        MAX_PERMUTATIONS, since all are in memory at once: a test that would need more cannot
+        reject.
+
+    Examples
+    --------
     >>> enough_permutations(9, 0.05, 10_000), enough_permutations(9, 1e-9, 10_000)
     (10000, 1000000)
     """
@@ -152,7 +216,20 @@ def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
 
 
 def can_reject(clusters: int, alpha: float) -> bool:
-    """Whether flipping the signs of so many clusters can give p <= alpha at all: the smallest p is 2^-clusters."""
+    """Return whether sign flips of so many clusters can give p <= alpha.
+
+    Parameters
+    ----------
+    clusters : int
+        Number of clusters.
+    alpha : float
+        Level of the test.
+
+    Returns
+    -------
+    bool
+        True if 2^-clusters, the smallest p, is at most alpha.
+    """
     return bool(2.0**-clusters <= alpha)
 
 
@@ -164,7 +241,26 @@ def sign_flip_pvalue(
     two_sided: bool = False,
     rng: np.random.Generator,
 ) -> float:
-    """p-value that the scores (n,) of items are symmetric about zero, by random sign flips; NaN scores are left out."""
+    """Test that scores are symmetric about zero, by random sign flips.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Scores; NaN is left out.
+    cluster : (n,) array or None
+        Cluster of each item, whose signs flip together.
+    n_permutations : int
+        Number of flips.
+    two_sided : bool
+        True tests both directions, False a mean above zero.
+    rng : numpy.random.Generator
+        Source of the signs.
+
+    Returns
+    -------
+    float
+        The p-value.
+    """
     values = np.nan_to_num(np.asarray(scores, dtype=float), nan=0.0)[None]
     groups = np.arange(values.shape[1]) if cluster is None else np.asarray(cluster)
     observed, reference = _flip_test(cluster_sums(values, groups), n_permutations, rng)
@@ -174,12 +270,13 @@ def sign_flip_pvalue(
 
 
 def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Scores (K, G) -> observed statistics (K,), reference statistics (n_permutations, K)."""
+    """Return observed statistics (K,) and reference statistics (n_permutations, K) of scores (K,
+    G)."""
     scale = np.sqrt(_squares(scores))
     scale[scale == 0] = 1.0  # no difference anywhere: statistic 0 in every permutation, p = 1
     observed = scores.sum(axis=1) / scale
 
-    # A pattern and its negative have the same flips: keep one of the two, and drop items without any difference.
+    # A pattern and its negative have the same flips: keep either, and drop items without any difference.
     def led(block: FloatArray) -> FloatArray:
         lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
         return (block * lead)[:, lead != 0]
@@ -189,7 +286,8 @@ def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator
 
 
 def _squares(scores: FloatArray) -> FloatArray:
-    """(K,) sums of squares of (K, G), a row at a time: scores are as many as a run has rows."""
+    """Return (K,) sums of squares of (K, G), a row at a time: scores are as many as a run has
+    rows."""
     return np.array([np.sum(row**2) for row in scores])
 
 
@@ -201,27 +299,29 @@ def _with_shifts(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Statistics (R,) and reference (B, R) over items -> the same with the runs' shifts in both.
+    """Return statistics (R,) and reference (B, R) with the runs' shifts in both.
 
-    The statistic is divided by the total standard error. The reference gets normal shifts, one a setting and one that
-    all settings share (that of the baseline). counts: runs of the noisy and of the base side.
+    The statistic is divided by the total standard error. The reference gets normal shifts, one a
+    setting and one that all settings share (that of the baseline). counts: runs of the noisy and of
+    the base side.
     """
-    own, shared = shifts[0] / counts[0], shifts[1] / counts[1]
-    if own + shared == 0:
+    separate, shared = shifts[0] / counts[0], shifts[1] / counts[1]
+    if separate + shared == 0:
         return observed, reference
     b, r = reference.shape
-    total = np.sqrt(se**2 + own + shared)
-    moved = rng.standard_normal((b, r)) * np.sqrt(own) + rng.standard_normal((b, 1)) * np.sqrt(shared)
+    total = np.sqrt(se**2 + separate + shared)
+    moved = rng.standard_normal((b, r)) * np.sqrt(separate) + rng.standard_normal((b, 1)) * np.sqrt(shared)
     return observed * se / total, (reference * se + moved) / total
 
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
-    """Unadjusted p (R,) of statistics (R,) under their reference (B, R)."""
+    """Return the unadjusted p (R,) of statistics (R,) under their reference (B, R)."""
     return (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
 
 
 def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArray]:
-    """Which of an item's runs are called noisy, in every way (at most MAX_LABELLINGS); the true way first."""
+    """Return which of an item's runs are called noisy, in at most MAX_LABELLINGS ways, the true one
+    first."""
     if comb(runs, noisy) <= MAX_LABELLINGS:
         return [np.array(chosen) for chosen in combinations(range(runs), noisy)]
     drawn = [rng.permutation(runs)[:noisy] for _ in range(MAX_LABELLINGS - 1)]
@@ -229,14 +329,18 @@ def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArra
 
 
 def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
-    """Runs (M, n) -> (n,): mean of the answered runs that are called noisy minus that of the others, or NaN."""
+    """Return the mean of the runs (M, n) called noisy minus that of the others, (n,), NaN if
+    missing."""
     is_noisy = np.zeros(len(runs), dtype=bool)
     is_noisy[called_noisy] = True
     return average(runs[is_noisy]) - average(runs[~is_noisy])
 
 
 def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Columns of (B, R) reordered to the ranks of normal draws with the correlation of the differences (R, G)."""
+    """Return the columns of (B, R), reordered to the ranks of correlated normal draws.
+
+    The correlation is that of the differences (R, G).
+    """
     r = len(differences)
     if r == 1:
         return reference
@@ -251,8 +355,10 @@ def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.rand
 
 
 def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
-    """Family-wise p from statistics (R,) and their joint reference (B, R): the k-th largest is compared with the
-    maximum over itself and all smaller ones."""
+    """Return the family-wise p from statistics (R,) and their joint reference (B, R).
+
+    The k-th largest is compared with the maximum over itself and all smaller ones.
+    """
     order = np.argsort(-observed, kind="stable")
     tops = np.maximum.accumulate(reference[:, order[::-1]], axis=1)[:, ::-1]
     stepped = (1 + np.sum(tops >= observed[order] - 1e-9, axis=0)) / (len(reference) + 1)

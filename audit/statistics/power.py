@@ -1,7 +1,8 @@
-"""What a design can see: exact power of McNemar's test and the smallest gain it detects.
+"""Compute what a design can see: exact power of McNemar's test and the smallest gain it detects.
 
-Both are unconditional: the number of discordant items m is Binomial(n, p_improve + p_degrade), and for every m the
-exact one-sided test has a known critical value. No simulation, no normal approximation.
+Both are unconditional: the number of discordant items m is Binomial(n, p_improve + p_degrade), and
+for every m the exact one-sided test has a known critical value. The module uses no simulation and
+no normal approximation.
 """
 
 from bisect import bisect_left
@@ -17,13 +18,28 @@ TARGET_POWER = 0.8
 
 
 def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.05) -> float:
-    """Probability that the exact one-sided McNemar test rejects at level `alpha`.
+    """Return the probability that the exact one-sided McNemar test rejects.
 
     Parameters
     ----------
-    n : items
-    p_improve, p_degrade : per-item probabilities of wrong -> correct and correct -> wrong; the gain is their difference
-    alpha : level of the single test (divide by the number of tests yourself, or use `minimum_detectable_gain`)
+    n : int
+        Number of items.
+    p_improve, p_degrade : float
+        Probabilities, for each item, of wrong -> correct and correct -> wrong; the gain is their
+        difference.
+    alpha : float
+        Level of the single test (divide by the number of tests yourself, or use
+        `minimum_detectable_gain`).
+
+    Returns
+    -------
+    float
+        Power, 0-1.
+
+    Raises
+    ------
+    DataError
+        If the design is not possible, such as probabilities that sum to more than 1.
 
     Examples
     --------
@@ -40,7 +56,7 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
         )
     if discordance == 0:
         return 0.0
-    # Of 10,000 items all but 1,000 numbers of discordant ones have next to no weight, and each costs a search.
+    # With 10,000 items all but 1,000 values of m have next to no weight, and each value costs a search.
     low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, min(discordance, 1.0)).astype(int)
     m = np.arange(low, high + 1)
     weight = scipy.stats.binom.pmf(m, n, min(discordance, 1.0))
@@ -51,19 +67,25 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
 def minimum_detectable_gain(
     n: int, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
 ) -> float:
-    """Smallest gain (0-1) that the exact one-sided McNemar test detects with the power asked for.
+    """Return the smallest gain (0-1) that the exact one-sided McNemar test detects with a given
+    power.
 
     Parameters
     ----------
-    n : items
-    discordance : share of items expected to change at all (improve + degrade); a larger gain raises it as needed
-    alpha, n_tests : every test runs at alpha / n_tests (Bonferroni, which bounds Holm and max-statistic tests)
-    power : target
+    n : int
+        Number of items.
+    discordance : float
+        Share of items expected to change at all (improve + degrade); a larger gain raises it as
+        needed.
+    alpha, n_tests : float, int
+        Every test runs at alpha / n_tests (Bonferroni, which bounds Holm and max-statistic tests).
+    power : float
+        Target power.
 
     Returns
     -------
     float
-        The gain, or NaN where no gain up to 1 reaches the power (too few items).
+        The gain, or NaN if no gain up to 1 reaches the power (too few items).
     """
 
     def shortfall(gain: float) -> float:
@@ -79,11 +101,32 @@ def minimum_detectable_gain(
 def questions_needed(
     gain: float, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
 ) -> int:
-    """Questions from which on the exact one-sided McNemar test detects a gain (0-1] with the power asked for.
+    """Return how many questions the exact one-sided McNemar test needs to detect a gain.
 
-    The other parameters are those of `minimum_detectable_gain`. The power of an exact test has teeth: it falls a little
-    wherever the critical value steps up. This is where it first reaches the target on a search by halves.
+    Parameters
+    ----------
+    gain : float
+        The gain, in (0, 1].
+    discordance, alpha, n_tests, power : float
+        As in `minimum_detectable_gain`.
 
+    Returns
+    -------
+    int
+        Number of questions at which the power first reaches the target on a search by halves.
+
+    Raises
+    ------
+    DataError
+        If the gain does not lie in (0, 1].
+
+    Notes
+    -----
+    The power of an exact test is not monotone: it falls a little wherever the critical value steps
+    up.
+
+    Examples
+    --------
     >>> questions_needed(0.05, 0.2, alpha=0.025)
     658
     """
@@ -100,26 +143,44 @@ def questions_needed(
 
 
 def _power(n: int, gain: float, discordance: float, level: float) -> float:
-    """Power for a gain where this share of items changes at all, or as many as the gain needs."""
+    """Return the power for a gain if this share of items changes at all, or as many as the gain
+    needs."""
     total = max(discordance, gain)
     return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), level)
 
 
 def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
-    """Observed share of items that changed, over pairs with both answers; clean (n,), noisy (n,) or (R, n).
+    """Return the observed share of items that changed, over pairs with both answers.
 
-    With averaged replicates, the expected share over a random pair of replicates: c(1 - q) + (1 - c)q.
+    Parameters
+    ----------
+    clean : (n,) array
+        Values in [0, 1], NaN without an answer.
+    noisy : (n,) or (R, n) array
+        Values of the same items.
+
+    Returns
+    -------
+    float
+        The share. With averaged replicates it is the expected share over a random pair of
+        replicates, c(1 - q) + (1 - c)q.
+
+    Raises
+    ------
+    DataError
+        If no pair has both answers.
     """
     c, q = np.asarray(clean, dtype=float), np.asarray(noisy, dtype=float)
     change: FloatArray = np.asarray(c * (1 - q))
-    change += (1 - c) * q  # in place: of a million questions each such array is 8 MB an r
+    change += (1 - c) * q  # in place, as an array of a million questions has 8 MB for each r
     if np.all(np.isnan(change)):
         raise DataError("No pair with both answers: the discordance is undefined.")
     return float(np.nanmean(change))
 
 
 def _critical_improve(m: np.ndarray, alpha: float) -> np.ndarray:
-    """Smallest b with P(Binomial(m, 1/2) >= b) <= alpha; m + 1 (never reached) where there is none."""
+    """Return the smallest b with P(Binomial(m, 1/2) >= b) <= alpha; m + 1 (never reached) without
+    any."""
     # isf: smallest x with sf(x) <= alpha, so reject at x + 1.
     b = scipy.stats.binom.isf(alpha, m, 0.5).astype(np.int64) + 1
     return np.where(scipy.stats.binom.sf(b - 1, m, 0.5) <= alpha, b, m + 1)

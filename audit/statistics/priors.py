@@ -1,21 +1,39 @@
-"""What is assumed where a run cannot tell: numbers for thresholds. No arrays here."""
+"""Name what is assumed if a run cannot tell: numbers for thresholds. No arrays here."""
 
 import math
 from dataclasses import dataclass
 
 from audit.errors import DataError
 
-DECIDE_AT = 3.0  # odds ratio of unparsed answers at which decisions are made: `audit.statistics.unparsed`
+DECIDE_AT = 3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
 
 
 @dataclass(frozen=True)
 class TauPrior:
-    """Prior on tau, the standard deviation of clean models' true differences: half-normal, or half-t with df.
+    """Hold a prior on tau, the standard deviation of clean models' true differences.
 
-    scale: accuracy 0-1. df: of the half-t where the scale itself is known from few sets; a half-normal's light tail
-    would then outweigh a larger spread that few references show. source: where the scale is from. between_sets: standard deviation
-    of what two sets differ by for the tested model alone, which no number of references shows. Raises DataError for a
-    scale that is not positive.
+    Attributes
+    ----------
+    scale : float
+        Scale of the prior, accuracy between 0 and 1; for a half-normal prior the root mean square of
+        tau.
+    source : str
+        Where the scale is from.
+    between_sets : float
+        Standard deviation of what two sets differ by for the tested model alone, which no number of
+        references shows.
+    df : float
+        Degrees of freedom of a half-t prior; infinite for a half-normal one.
+
+    Raises
+    ------
+    DataError
+        If the scale does not lie between 0 and 1.
+
+    Notes
+    -----
+    A half-t prior is taken if the scale itself is known from few sets. A half-normal's light tail
+    would then outweigh a larger spread that few references show.
     """
 
     scale: float

@@ -1,8 +1,10 @@
-"""A gap between two sets of items on the scale of ability: the Rasch model with normal item difficulty. Pure.
+"""Measure a gap between two sets of items on the scale of ability. Pure.
 
-A difference of accuracies hangs on how spread the items' difficulties are, and on how able a model is. On this scale it
-does not: each set has its own spread, each model its own ability on it. Where the sets differ by the same number of
-*points* for every model, it is this scale that errs. Neither is safe alone; take the hull of both (`without_memory`).
+The model is Rasch's with normal item difficulty. A difference of accuracies depends on how spread
+the items' difficulties are, and on how able a model is. On this scale it does not: each set has its
+own spread, each model its own ability on it. If the sets differ by the same number of *points* for
+every model, it is this scale that errs. Neither is safe alone; take the hull of both
+(`without_memory`).
 """
 
 from collections.abc import Sequence
@@ -19,21 +21,36 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
-# Difficulties looked at, in standard deviations. Evenly spaced: the error of the sum vanishes exponentially, also where
-# many models leave a narrow posterior, which falls between the few nodes of a Gauss-Hermite rule.
+# Difficulties of the grid, in standard deviations. With even spacing the error of the sum vanishes
+# exponentially. Many models leave a narrow posterior, which would fall between Gauss-Hermite nodes.
 _NODES = np.linspace(-6, 6, 61)
 _LOG_WEIGHTS = -0.5 * _NODES**2 - np.log(np.exp(-0.5 * _NODES**2).sum())
-_USUAL = float(np.log(1.5))  # log of the spread of a benchmark's difficulties, to which that of a set is drawn
-_ENOUGH = 1e-3  # of the squared distance to the maximum, in standard errors, before the last step
+_USUAL = float(np.log(1.5))  # prior mean of the log spread of a set's difficulties
+_ENOUGH = 1e-3  # largest squared distance to the maximum, in standard errors, before the last step
 
 
 @dataclass(frozen=True)
 class RaschFit:
-    """P(model k is right on item i) = chance + (1 - chance) expit(ability_k - difficulty_i), difficulty_i normal
-    (0, spread^2).
+    """Hold a Rasch model fitted to one set of items.
 
-    ability (K,), in logits. influence (K, n + K): the change of each ability by each item, then by the half answers
-    that are added (see `fit_rasch`); rows sum to 0. posterior (n, nodes): of each item's difficulty, spread * nodes.
+    Attributes
+    ----------
+    ability : (K,) array
+        Ability of each model, in logits.
+    spread : float
+        Standard deviation of the item difficulties.
+    influence : (K, n + K) array
+        Change of each ability by each item, then by the half answers that are added (see
+        `fit_rasch`); rows sum to 0.
+    posterior : (n, nodes) array
+        Posterior of each item's difficulty, over spread * nodes.
+    chance : float
+        Probability of a right answer to an item that is not known.
+
+    Notes
+    -----
+    P(model k is right on item i) = chance + (1 - chance) expit(ability_k - difficulty_i), with
+    difficulty_i normal (0, spread^2).
     """
 
     ability: FloatArray
@@ -44,30 +61,60 @@ class RaschFit:
 
     @property
     def difficulty(self) -> FloatArray:
-        """(nodes,) values that `posterior` weighs."""
+        """Return the (nodes,) difficulties that `posterior` weighs."""
         return self.spread * _NODES
 
     def accuracy(self, ability: float) -> float:
-        """Accuracy 0-1 on these items that a model of this ability would have.
+        """Return the accuracy on these items that a model of an ability would have.
 
-        At a fitted ability it is the model's own accuracy, but for the half answers.
+        Parameters
+        ----------
+        ability : float
+            Ability, in logits.
+
+        Returns
+        -------
+        float
+            Accuracy 0-1. At a fitted ability it is the model's own accuracy, but for the half
+            answers.
         """
         known = float(self.posterior.mean(axis=0) @ scipy.special.expit(ability - self.difficulty))
         return self.chance + (1 - self.chance) * known
 
     def slope(self) -> float:
-        """Accuracy a logit, mean over the models: what turns a small difference of abilities into points."""
+        """Return the accuracy a logit, as a mean over the models.
+
+        Returns
+        -------
+        float
+            Factor that turns a small difference of abilities into points.
+        """
         known = scipy.special.expit(self.ability[:, None] - self.difficulty)
         return (1 - self.chance) * float((known * (1 - known)).mean(axis=0) @ self.posterior.mean(axis=0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaschGap:
-    """The tested model's ability on published items less that on held-out ones, beyond the references' mean.
+    """Report the tested model's gain of ability on published items beyond the references' mean.
 
-    difference, se, low, high, tau, gaps (the references' own differences): logits; pvalue: one-sided, for
-    difference > 0. without_memory, without_low, without_high: accuracy 0-1 on the published items at the ability that
-    is left without the difference. gap, gap_low, gap_high: score - these. spreads: of the sets' difficulties.
+    Attributes
+    ----------
+    difference, se, low, high : float
+        Ability on published items less that on held-out ones, beyond the references' mean, with its
+        error and interval, in logits.
+    pvalue : float
+        One-sided, for difference > 0.
+    tau : float
+        Standard deviation between models, in logits.
+    gaps : tuple of float
+        The references' own differences, in logits.
+    score : float
+        The tested model's accuracy on the published items, 0-1.
+    without_memory, without_low, without_high : float
+        Accuracy on the published items at the ability that is left without the difference, and its
+        limits.
+    spreads : tuple of float
+        Spread of the difficulties of each set.
     """
 
     difference: float
@@ -85,14 +132,17 @@ class RaschGap:
 
     @property
     def gap(self) -> float:
+        """Return score - `without_memory`, accuracy 0-1."""
         return self.score - self.without_memory
 
     @property
     def gap_low(self) -> float:
+        """Return the lower limit of the gap, accuracy 0-1."""
         return self.score - self.without_high
 
     @property
     def gap_high(self) -> float:
+        """Return the upper limit of the gap, accuracy 0-1."""
         return self.score - self.without_low
 
 
@@ -104,46 +154,65 @@ def rasch_gap(
     prior: TauPrior | None = None,
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> RaschGap:
-    """One-sided test that the tested model is abler on published items than a new model like the references would be.
+    """Test that the tested model is abler on published items than a new model like the references
+    would be.
 
     Parameters
     ----------
-    tested, references : (published (n,), held-out (m,)) outcomes 0 to 1 of each model on the same items; between 0 and
-        1: an imputed chance. NaN: the answer is missing at random; the others of the item count.
-    clusters : as in `set_difference`
-    prior : of the spread between models, in points of accuracy; None: the references alone tell, by t with R - 1
-        degrees of freedom
-    chance : of a right answer on each set where nothing is known (0 to below 1); 0: nobody guesses
+    tested, references : Sets
+        Outcomes 0 to 1 of each model on the same published (n,) and held-out (m,) items. A value
+        between 0 and 1 is an imputed chance. NaN: the answer is missing at random; the other
+        answers to the item count.
+    clusters : tuple of arrays or None
+        As in `set_difference`.
+    prior : TauPrior or None
+        Spread between models, in points of accuracy; None: the references alone tell, by t with R -
+        1 degrees of freedom.
+    chance : tuple of float
+        Probability of a right answer on each set if nothing is known (0 to below 1); 0 means that
+        nobody guesses.
+
+    Returns
+    -------
+    RaschGap
+        One-sided test and interval.
+
+    Raises
+    ------
+    DataError
+        If there are no references: one model's accuracy does not tell how spread the difficulties
+        are.
 
     Notes
     -----
-    A set's items have normal difficulties around 0, and each model an ability on each set, so what a set is harder by
-    for all is in the references' abilities. Both are fitted by marginal likelihood over all models. The error is that
-    of `set_difference`, where an item's value is the model's ability and its influence on it (sandwich estimate).
-    Raises DataError without references: one model's accuracy does not tell how spread the difficulties are.
+    A set's items have normal difficulties around 0, and each model an ability on each set, so what
+    a set is harder by for all is in the references' abilities. Both are fitted by marginal
+    likelihood over all models. The error is that of `set_difference`, where an item's value is the
+    model's ability and its influence on it (sandwich estimate).
 
     References
     ----------
-    Bock & Aitkin (1981), Psychometrika 46, 443 (marginal likelihood); Kolen & Brennan (2014), Test Equating, ch. 6 (two
-    sets are put on one scale by the models that took both).
+    Bock & Aitkin (1981), Psychometrika 46, 443 (marginal likelihood); Kolen & Brennan (2014), Test
+    Equating, ch. 6 (two sets are put on one scale by the models that took both).
     """
     if not references:
         raise DataError("Abilities are compared with references; found none, expected at least 1.")
     models = (tested, *references)
-    fits = [fit_rasch([one[side] for one in models], chance[side]) for side in (0, 1)]
+    sides = zip(*models, strict=True)
+    fits = [fit_rasch(side, guessed) for side, guessed in zip(sides, chance, strict=True)]
     groups = None if clusters is None else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
-    found = set_difference(pairs[0], pairs[1:], groups)
-    error = _error(found, fits[0].slope(), len(references), prior)
+    gap = set_difference(pairs[0], pairs[1:], groups)
+    error = _error(gap, fits[0].slope(), len(references), prior)
     score, without, without_low, without_high = (
         fits[0].accuracy(float(fits[0].ability[0]) - less)
-        for less in (0.0, found.difference, error["high"], error["low"])
+        for less in (0.0, gap.difference, error["high"], error["low"])
     )
     return RaschGap(
-        difference=found.difference,
+        difference=gap.difference,
         **error,
-        gaps=found.gaps,
+        gaps=gap.gaps,
         score=score,
         without_memory=without,
         without_low=without_low,
@@ -153,7 +222,7 @@ def rasch_gap(
 
 
 def _error(found: SetDifference, slope: float, references: int, prior: TauPrior | None) -> dict[str, float]:
-    """se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
+    """Return se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
     if prior is None:
         return attributes(found, "se", "tau", "pvalue", "low", "high")
     told = predictive(
@@ -172,32 +241,71 @@ def ability_gaps(
     prior: TauPrior | None = None,
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[RaschGap, ...]:
-    """`rasch_gap` where nobody guesses and, where an answer can be guessed, where all do: answers do not tell which."""
+    """Return `rasch_gap` without guessing and, if an answer can be guessed, with all models
+    guessing.
+
+    Parameters
+    ----------
+    tested, references, clusters, prior, chance : object
+        As in `rasch_gap`.
+
+    Returns
+    -------
+    tuple of RaschGap
+        One result, or two if chance is above 0: answers do not tell which holds.
+
+    Raises
+    ------
+    DataError
+        If there are no references.
+    """
     scales = ((0.0, 0.0), chance) if any(chance) else (chance,)
-    return tuple(rasch_gap(tested, references, clusters, prior=prior, chance=one) for one in scales)
+    return tuple(rasch_gap(tested, references, clusters, prior=prior, chance=guessing) for guessing in scales)
 
 
 def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -> RaschFit:
-    """The Rasch model of one set, by marginal likelihood. outcomes: (K, n) 0 to 1, NaN where missing; K >= 2. chance:
-    of a right answer where nothing is known, below 1: with it, the three-parameter model of equal slopes.
+    """Fit the Rasch model of one set by marginal likelihood.
 
-    Half a known and half an unknown item of mean difficulty are added for every model (Haldane-Anscombe), so that a
-    model that is always right, or not above chance, has a finite ability with a large error. The logarithm of the
-    spread has a normal (log 1.5, 1) prior, worth less than an item.
+    Parameters
+    ----------
+    outcomes : (K, n) array
+        Outcomes 0 to 1 of K >= 2 models, NaN if missing.
+    chance : float
+        Probability of a right answer if nothing is known, below 1. Above 0 the model is the
+        three-parameter model of equal slopes.
 
-    Items with the same answers are counted and not repeated: a fit of 1,000 items takes milliseconds.
+    Returns
+    -------
+    RaschFit
+        Abilities, spread and their influence.
+
+    Raises
+    ------
+    DataError
+        If an outcome lies outside [0, 1], fewer than two models have answers, or the fit does not
+        converge.
+
+    Notes
+    -----
+    Half a known and half an unknown item of mean difficulty are added for every model
+    (Haldane-Anscombe). A model that is always right, or not above chance, then has a finite ability
+    with a large error. The logarithm of the spread has a normal (log 1.5, 1) prior, worth less than
+    an item.
+
+    Items with the same answers are counted and not repeated: a fit of 1,000 items takes
+    milliseconds.
     """
     x = np.stack([np.asarray(row, dtype=float) for row in outcomes])
-    there = ~np.isnan(x)
+    known_answers = ~np.isnan(x)
     if np.any((x < 0) | (x > 1)):
         raise DataError("An outcome is 0 (wrong) to 1 (right), or NaN (missing); found another value.")
-    if x.shape[0] < 2 or not there.any(axis=1).all():
+    if x.shape[0] < 2 or not known_answers.any(axis=1).all():
         raise DataError("A set needs two models with an answer each to tell how spread its difficulties are.")
-    filled = np.where(there, x, -1.0)
+    filled = np.where(known_answers, x, -1.0)
     patterns, index, count = np.unique(filled, axis=1, return_inverse=True, return_counts=True)
     answered, right = patterns.T >= 0, np.maximum(patterns.T, 0)
     known = (np.nanmean(x, axis=1) - chance) / (1 - chance)
-    half_an_item = (known * there.sum(axis=1) + 0.5) / (there.sum(axis=1) + 1.0)
+    half_an_item = (known * known_answers.sum(axis=1) + 0.5) / (known_answers.sum(axis=1) + 1.0)
     start = np.append(1.3 * scipy.special.logit(np.clip(half_an_item, 0.01, 0.99)), _USUAL)
     items = _Items(answered, right, count.astype(float), chance)
 
@@ -222,11 +330,12 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
 
 @dataclass(frozen=True)
 class _At:
-    """The log-likelihood at abilities and log spread, with its gradient (K + 1).
+    """Hold the log-likelihood at abilities and log spread, with its gradient (K + 1).
 
-    known (K, nodes): chance that a model knows an item of a difficulty; told: what a right answer says of that, 1 where
-    nobody guesses. By pattern of answers g: scores (K + 1, G), what one such item adds to the gradient; posterior
-    (G, nodes); pull (G, nodes), the score of the log spread with the difficulty known.
+    known (K, nodes): chance that a model knows an item of a difficulty; told (K, nodes): weight of
+    a right answer in its score, 1 if nobody guesses. By pattern of answers g: scores (K + 1, G),
+    what one such item adds to the gradient; posterior (G, nodes); pull (G, nodes), the score of the
+    log spread with the difficulty known.
     """
 
     ability: FloatArray
@@ -242,7 +351,8 @@ class _At:
 
 @dataclass(frozen=True)
 class _Items:
-    """answered, right (G, K): patterns of answers; count (G,): items of each; chance: of a guess."""
+    """Hold the patterns of answers: answered, right (G, K); count (G,), items of each; chance of a
+    guess."""
 
     answered: BoolArray
     right: FloatArray
@@ -250,7 +360,11 @@ class _Items:
     chance: float
 
     def at(self, parameters: FloatArray) -> _At:
-        """With the difficulty known, an answer's score is right * told - known; without it, its posterior mean."""
+        """Return the likelihood at abilities and log spread.
+
+        With the difficulty known, an answer's score is right * told - known; without it, its
+        posterior mean.
+        """
         ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
         logit = ability[:, None] - spread * _NODES
         log_known, log_unknown = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
@@ -272,22 +386,25 @@ class _Items:
         return _At(ability, spread, float(value), gradient, known, told, scores, posterior, pull)
 
     def information(self, at: _At) -> FloatArray:
-        """The mean of the information with the difficulty known, less the variance of the scores (Louis 1982, JRSS B
-        44, 226)."""
+        """Return the observed information.
+
+        It is the mean of the information with the difficulty known, less the variance of the scores
+        (Louis 1982, JRSS B 44, 226).
+        """
         weights = self.count[:, None] * at.posterior
         guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)
         curved = (1 - at.known) * (at.known * (self.answered.T @ weights) - guessed)
         k, place, half = at.ability.size, at.spread * _NODES, scipy.special.expit(at.ability)
-        found = np.zeros((k + 1, k + 1))
-        found[np.arange(k), np.arange(k)] = curved.sum(axis=1) + half * (1 - half)
-        found[k, :k] = found[:k, k] = -curved @ place
-        found[k, k] = curved.sum(axis=0) @ place**2 - np.sum(weights * at.pull) + 1
+        matrix = np.zeros((k + 1, k + 1))
+        matrix[np.arange(k), np.arange(k)] = curved.sum(axis=1) + half * (1 - half)
+        matrix[k, :k] = matrix[:k, k] = -curved @ place
+        matrix[k, k] = curved.sum(axis=0) @ place**2 - np.sum(weights * at.pull) + 1
         of_models = self.right.T[:, :, None] * at.told[:, None] - self.answered.T[:, :, None] * at.known[:, None]
         complete = np.append(of_models.reshape(k, -1), [at.pull.ravel()], axis=0)
-        return found - (complete * weights.ravel()) @ complete.T + (at.scores * self.count) @ at.scores.T
+        return matrix - (complete * weights.ravel()) @ complete.T + (at.scores * self.count) @ at.scores.T
 
 
 def _with_own(groups: IntArray, models: int) -> IntArray:
-    """Clusters of items, and one of its own for each model's half answers."""
+    """Return the clusters of items, and one of its own for each model's half answers."""
     index = np.unique(groups, return_inverse=True)[1]
     return np.append(index, index.max(initial=-1) + 1 + np.arange(models))

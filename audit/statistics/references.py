@@ -1,6 +1,9 @@
-"""Harder or memorised? The drop of one model against the drops of reference models on the same items and wordings.
+"""Test whether rewordings are harder for all models, or the tested model has memorised the
+originals.
 
-Rewordings that are harder, or broken, cost every model. What a model loses beyond the references is its own.
+The drop of one model is compared with the drops of reference models on the same items and wordings.
+Rewordings that are harder, or broken, cost every model. What a model loses beyond the references is
+its own.
 """
 
 from collections.abc import Sequence
@@ -30,22 +33,36 @@ from audit.statistics.wording_drop import equivalence, item_means
 
 Pair = tuple[FloatArray, FloatArray]  # a model's answers to the original (K, n) and the variants (N, n)
 Scale = Literal["points", "share", "logit"]
-LEVEL = 0.90  # of the intervals: the lower end is the limit of the one-sided test at 5 %
+LEVEL = 0.90  # level of the intervals, whose lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
-FAR = 3.0  # standard deviations between clean models: an assumption, as the prior is
+FAR = 3.0  # number of standard deviations between clean models, an assumption like the prior
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondReference(Tested):
-    """drop of the tested model - what the references say it should be (accuracy 0-1). low, high: 90 % interval.
+    """Report the drop of the tested model less what the references say it should be (accuracy 0-1).
 
-    scale: "points" expects the references' mean drop; "share" expects each reference's drop as a share of its
-    accuracy above chance, times the tested model's (a better model has more to lose); "logit" moves the tested model by
-    each reference's change in log-odds of a right answer (the same change costs a model near 1 fewer points). Both are
-    taken from the accuracies under the variants, which memory of the original wording does not raise. tau: standard
-    deviation of true drops between reference models (0 where they differ by no more than sampling explains; NaN with
-    one reference, where it cannot be seen). drops: (R,) of each reference, as expected of the tested model. plain: the
-    same by what these references show of tau alone, without a prior.
+    Attributes
+    ----------
+    scale : {"points", "share", "logit"}
+        "points" expects the references' mean drop. "share" expects each reference's drop as a share
+        of its accuracy above chance, times the tested model's (a better model has more to lose).
+        "logit" moves the tested model by each reference's change in log-odds of a right answer (the
+        same change costs a model near 1 fewer points). The last two use the accuracies under the
+        variants, which memory of the original wording does not raise.
+    tau : float
+        Standard deviation of true drops between reference models: 0 if they differ by no more than
+        sampling explains, NaN with one reference, when it cannot be seen.
+    drops : (R,) tuple of float
+        Drop that each reference expects of the tested model.
+    references : int
+        Number of references R.
+    plain : Tested
+        The same by what these references alone show of tau, without a prior.
+
+    Notes
+    -----
+    low and high are a 90 % interval.
     """
 
     scale: Scale
@@ -58,49 +75,82 @@ class BeyondReference(Tested):
 def on_scales(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, prior: TauPrior | None = None
 ) -> tuple[BeyondReference, ...]:
-    """One-sided test, on each scale, that the tested model drops by more than a new model like the references would.
+    """Test, on each scale, that the tested model drops by more than a new model like the references
+    would.
 
     Parameters
     ----------
-    tested, references : of each model, on the same n items
-    chance : (n,) accuracy of guessing each item
-    cluster : (n,) index 0..G-1
-    prior : of tau; without one tau is what the references show
+    tested, references : Pair
+        Answers (original, variants) of each model, on the same n items.
+    chance : (n,) array
+        Accuracy of guessing each item.
+    cluster : (n,) array
+        Cluster of each item, 0..G-1.
+    prior : TauPrior or None
+        Prior of tau; without one tau is what the references show.
+
+    Returns
+    -------
+    tuple of BeyondReference
+        One-sided test on each of SCALES.
+
+    Raises
+    ------
+    DataError
+        If there are no references, or (scale "share") one is not above chance.
 
     Notes
     -----
-    Two sources of error are added. Items: the models met the same items, so the variance is that of the influence of
-    whole items (clusters) on the difference. Models: the references' drops differ by more than items explain where
-    wordings suit some models better; that variance tau^2 counts 1 + 1/R times, for the new model and for the
-    references' mean. With a prior, p and interval average over the posterior of tau
-    (`audit.statistics.between_models.predictive`). Without, tau^2 is a moment estimate (DerSimonian & Laird 1986,
-    Controlled Clinical Trials 7, cut at 0), and from two references on t has R - 1 degrees of freedom, as in
-    `audit.statistics.set_difference` and for the reason given there; with one reference tau is not in the error.
+    Two sources of error are added. Items: the models met the same items, so the variance is that of
+    the influence of whole items (clusters) on the difference. Models: the references' drops differ
+    by more than items explain if wordings suit some models better; that variance tau^2 counts 1 +
+    1/R times, for the new model and for the references' mean. With a prior, p and interval average
+    over the posterior of tau (`audit.statistics.between_models.predictive`). Without, tau^2 is a
+    moment estimate (DerSimonian & Laird 1986, Controlled Clinical Trials 7, cut at 0), and from two
+    references on t has R - 1 degrees of freedom, as in `audit.statistics.set_difference` and for
+    the reason given there; with one reference tau is not in the error.
 
-    With a prior, the spread between models is that of the scale on which the references agree best: where rewording
-    acts alike on one scale, the references' abilities spread their drops on the others, and that is no difference
-    between models in what rewording costs them.
-
-    Raises DataError without references, or (scale "share") for one that is not above chance.
+    With a prior, the spread between models is that of the scale on which the references agree best.
+    If rewording acts alike on one scale, the references' abilities spread their drops on the
+    others, and that is not a difference between models in what rewording costs them.
     """
     if not references:
         raise DataError("A difference in differences needs at least one reference model; found none.")
     each = _beside(tested, references, chance, cluster)
     spreads = [spread_of(expected) for _, expected in each]
-    best = min(spreads, key=lambda one: one[0] - one[1])
-    return tuple(
-        _beyond(*one, scale, spread, best, prior) for one, scale, spread in zip(each, SCALES, spreads, strict=True)
-    )
+    best = min(spreads, key=lambda parts: parts[0] - parts[1])
+    by_scale = zip(each, SCALES, spreads, strict=True)
+    return tuple(_beyond(*drops, scale, spread, best, prior) for drops, scale, spread in by_scale)
 
 
 def no_larger_beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, delta: float
 ) -> float:
-    """p for "less than delta is lost beyond the references" (`equivalence`), the largest over the scales.
+    """Return the p for "less than delta is lost beyond the references" (`equivalence`), the largest
+    over the scales.
 
-    Rewordings that are easier than the originals hide a drop by as much as they give every model. The error is that of
-    the items: how much models differ is not in it, since a model is cleared by its own drop too. Arguments and errors
-    as of `on_scales`.
+    Parameters
+    ----------
+    tested, references, chance, cluster : object
+        As in `on_scales`.
+    delta : float
+        Largest drop that counts as none.
+
+    Returns
+    -------
+    float
+        The p-value.
+
+    Raises
+    ------
+    DataError
+        As in `on_scales`.
+
+    Notes
+    -----
+    If the rewordings are easier than the originals, every model gains and a drop is hidden; the
+    references show this gain. The error is that of the items. How much models differ is not in it,
+    since a model is cleared by its own drop too.
     """
     each = _beside(tested, references, chance, cluster)
     return max(equivalence(beyond, delta).p_no_larger for beyond, _ in each)
@@ -108,8 +158,15 @@ def no_larger_beside(
 
 @dataclass(frozen=True)
 class FarBeyond:
-    """limit: the most that a clean model is taken to lose beyond its references (accuracy 0-1). pvalue: one-sided, for
-    more than that."""
+    """Report a test against the most that clean models lose beyond their references.
+
+    Attributes
+    ----------
+    limit : float
+        The most that a clean model is taken to lose beyond its references (accuracy 0-1).
+    pvalue : float
+        One-sided, for more than that.
+    """
 
     limit: float
     pvalue: float
@@ -118,10 +175,30 @@ class FarBeyond:
 def far_beyond(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, tau: float
 ) -> FarBeyond:
-    """Is more lost beyond the references than by any model that differs from them as clean models do, the sensitive
-    ones among them? So it must be on every scale; the error is that of the items.
+    """Test that more is lost beyond the references than by any model that differs from them as
+    clean models do.
 
-    tau: standard deviation of clean models' drops (accuracy 0-1). Other arguments and errors as of `on_scales`.
+    Parameters
+    ----------
+    tested, references, chance, cluster : object
+        As in `on_scales`.
+    tau : float
+        Standard deviation of clean models' drops (accuracy 0-1).
+
+    Returns
+    -------
+    FarBeyond
+        The limit and the largest p over the scales.
+
+    Raises
+    ------
+    DataError
+        As in `on_scales`.
+
+    Notes
+    -----
+    Clean models include those that are sensitive to wording. The loss must exceed FAR tau on every
+    scale; the error is that of the items.
     """
     limit = FAR * tau
     each = _beside(tested, references, chance, cluster)
@@ -131,18 +208,29 @@ def far_beyond(
 def _beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray
 ) -> list[tuple[Estimate, list[Estimate]]]:
-    """On each scale, the tested model's drop less the references' mean, and what each reference's says it should be."""
-    own, *others = [answered(*pair, chance, cluster) for pair in (tested, *references)]
-    found = []
+    """Return, on each scale, the tested model's drop less the references' mean, and the drop that
+    each reference expects."""
+    tested_answers, *others = [answered(*pair, chance, cluster) for pair in (tested, *references)]
+    by_scale = []
     for scale in SCALES:
-        expected = [_expected(other, own, scale, k) for k, other in enumerate(others)]
-        found.append((beyond_mean(own.drop, expected), expected))
-    return found
+        expected = [_expected(other, tested_answers, scale, k) for k, other in enumerate(others)]
+        by_scale.append((beyond_mean(tested_answers.drop, expected), expected))
+    return by_scale
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Accuracy under the original and the variants, over n items with both, and what guessing of these gives."""
+    """Hold the accuracies of one model over the items answered under both wordings.
+
+    Attributes
+    ----------
+    original, variants : Estimate
+        Accuracy under the original and under the variants.
+    chance : Estimate
+        Accuracy of guessing these items.
+    n : int
+        Number of items.
+    """
 
     original: Estimate
     variants: Estimate
@@ -151,19 +239,55 @@ class Answered:
 
     @property
     def drop(self) -> Estimate:
+        """Return original - variants.
+
+        Returns
+        -------
+        Estimate
+            The drop.
+        """
         return self.original.plus(self.variants, -1.0)
 
     @property
     def height(self) -> Estimate:
-        """Accuracy above chance under the variants, which memory of the original wording does not raise."""
+        """Return the accuracy above chance under the variants.
+
+        Returns
+        -------
+        Estimate
+            The height, which memory of the original wording does not raise.
+        """
         return self.variants.plus(self.chance, -1.0)
 
 
 def answered(original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray) -> Answered:
+    """Return a model's accuracies over the items that it answered under both wordings.
+
+    Parameters
+    ----------
+    original : (K, n) array
+        Answers to the original, NaN if missing.
+    variants : (N, n) array
+        Answers to the variants, NaN if missing.
+    chance : (n,) array
+        Accuracy of guessing each item.
+    cluster : (n,) array
+        Cluster of each item, 0..G-1.
+
+    Returns
+    -------
+    Answered
+        Accuracies.
+
+    Raises
+    ------
+    DataError
+        If no item is answered under both wordings.
+    """
     o, v = item_means(original, variants)
-    there = ~np.isnan(o)
-    guessed = np.where(there, chance, np.nan)
-    return Answered(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(there.sum()))
+    compared = ~np.isnan(o)
+    guessed = np.where(compared, chance, np.nan)
+    return Answered(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(compared.sum()))
 
 
 def _beyond(
@@ -174,22 +298,24 @@ def _beyond(
     best: tuple[float, float],
     prior: TauPrior | None,
 ) -> BeyondReference:
-    """The test of what `_beside` gives. own, best: `spread_of` on this scale, and on the one where the references agree
-    best."""
+    """Return the test of one scale.
+
+    own, best: `spread_of` on this scale, and on the one where the references agree best.
+    """
     r, df = len(expected), difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
     se = float(np.hypot(difference.se, np.nan_to_num(tau) * np.sqrt(1 + 1 / r)))
     test = t_test(difference.value, se, float(r - 1) if r > 1 else df, LEVEL)
     plain = Tested(**test)
     if prior is not None and difference.se > 0:
-        found = predictive(difference.value, difference.se, df, *best, r, prior, LEVEL)
-        test |= {"se": found.se, "df": df, "low": found.low, "high": found.high, "pvalue": found.pvalue}
+        judged = predictive(difference.value, difference.se, df, *best, r, prior, LEVEL)
+        test |= {"se": judged.se, "df": df, "low": judged.low, "high": judged.high, "pvalue": judged.pvalue}
     drops = tuple(e.value for e in expected)
     return BeyondReference(scale=scale, **test, tau=tau, drops=drops, references=r, plain=plain)
 
 
 def _expected(reference: Answered, tested: Answered, scale: Scale, k: int) -> Estimate:
-    """The drop that one reference's says the tested model should have."""
+    """Return the drop that one reference expects of the tested model."""
     if scale == "points":
         return reference.drop
     if scale == "logit":
@@ -208,22 +334,44 @@ def reference_curve(
     n_draws: int = N_CURVES,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """ConStat's curve (`audit.statistics.performance_curve`) with the rewordings as reference benchmark.
+    """Return ConStat's curve (`audit.statistics.performance_curve`) with the rewordings as
+    reference benchmark.
 
-    Items (clusters) are resampled together for the original and the variants: here, unlike between two benchmarks, they
-    are the same items.
+    Parameters
+    ----------
+    tested, references, chance, cluster : object
+        As in `on_scales`.
+    n_draws : int
+        Number of resamples.
+    rng : numpy.random.Generator
+        Source of the resamples.
+
+    Returns
+    -------
+    CurveResult
+        The tested model against the curve.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than five reference models.
+
+    Notes
+    -----
+    Items (clusters) are resampled together for the original and the variants. Unlike two
+    benchmarks, they are the same items.
     """
     if len(references) < MIN_REFERENCES:
         raise DataError(f"A curve needs at least {MIN_REFERENCES} reference models; found {len(references)}.")
     rows, n = [], 0
     for original, variants in (tested, *references):
         o, v = item_means(original, variants)
-        there = ~np.isnan(o)
-        n = n or int(there.sum())
-        rows += [np.where(there, o, 0.0), np.where(there, v, 0.0), there.astype(float)]
+        present = ~np.isnan(o)
+        n = n or int(present.sum())
+        rows += [np.where(present, o, 0.0), np.where(present, v, 0.0), present.astype(float)]
     sums = cluster_sums(np.stack(rows), cluster)
     count = np.ones(sums.shape[1], dtype=np.int64)
     totals = np.concatenate([sums.sum(axis=1)[None], bootstrap_totals(sums, count, n_draws, rng)])
-    y, x, there = totals[:, 0::3], totals[:, 1::3], np.maximum(totals[:, 2::3], 1.0)
+    y, x, present = totals[:, 0::3], totals[:, 1::3], np.maximum(totals[:, 2::3], 1.0)
     guess = float(np.mean(chance))
-    return curve_test(y / there, x / there, anchor=(guess, guess), anchor_items=(n, n), rng=rng)
+    return curve_test(y / present, x / present, anchor=(guess, guess), anchor_items=(n, n), rng=rng)

@@ -1,4 +1,4 @@
-"""The bootstrap over items, with every arm of an item carried together, and its intervals."""
+"""Resample items, with every arm of an item carried together, and compute intervals."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,9 +16,19 @@ N_RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval; every number in the unit of the estimate (accuracy 0-1 unless said otherwise).
+    """Hold a confidence interval, in the unit of the estimate (accuracy 0-1 unless stated
+    otherwise).
 
-    se: standard deviation over resamples.
+    Attributes
+    ----------
+    estimate, low, high : float
+        The estimate and the ends of its interval.
+    confidence : float
+        Coverage, such as 0.95.
+    method : str
+        "percentile" or "bca".
+    se : float
+        Standard deviation over resamples.
     """
 
     estimate: float
@@ -29,14 +39,39 @@ class Interval:
     se: float
 
     def at_least(self, arm: float, within: float = 1.0) -> "Interval":
-        """With arms no shorter than `arm` (`unseen_change`), inside -within to within."""
+        """Return the interval with arms no shorter than a minimum.
+
+        Parameters
+        ----------
+        arm : float
+            Shortest distance from the estimate to either end (`unseen_change`).
+        within : float
+            Ends are cut at -within and within.
+
+        Returns
+        -------
+        Interval
+            The widened interval.
+        """
         low, high = min(self.low, self.estimate - arm), max(self.high, self.estimate + arm)
         return replace(self, low=max(low, -within), high=min(high, within))
 
 
 @dataclass(frozen=True)
 class Resamples:
-    """One statistic (K values): its estimate (K,), resamples (B, K), and jackknife (J, K) with weights (J,)."""
+    """Hold one statistic of K values over B resamples.
+
+    Attributes
+    ----------
+    estimate : (K,) array
+        Values over the whole sample.
+    draws : (B, K) array
+        Values over the resamples.
+    jackknife : (J, K) array
+        Values with one pattern of outcomes left out once.
+    jackknife_weight : (J,) array
+        How many units have each pattern.
+    """
 
     estimate: FloatArray
     draws: FloatArray
@@ -46,11 +81,31 @@ class Resamples:
     def intervals(
         self, confidence: float = 0.95, method: Method = "bca", units: float | None = None
     ) -> tuple[Interval, ...]:
-        """One interval for each of the K values.
+        """Return one interval for each of the K values.
 
-        "percentile" takes quantiles of the resamples; "bca" corrects them for bias and skewness (Efron 1987, JASA 82).
-        units: how many items, or clusters of one size (`cluster_df` + 1), were resampled, to widen the interval as
-        `expansion` says.
+        Parameters
+        ----------
+        confidence : float
+            Coverage, between 0 and 1.
+        method : {"percentile", "bca"}
+            Quantiles of the resamples, or these corrected for bias and skewness.
+        units : float or None
+            How many items, or clusters of one size (`cluster_df` + 1), were resampled; the interval
+            is widened by `expansion`.
+
+        Returns
+        -------
+        tuple of Interval
+            K intervals; NaN ends if the resamples cannot tell.
+
+        Raises
+        ------
+        DataError
+            If the confidence does not lie between 0 and 1.
+
+        Notes
+        -----
+        The corrected method is BCa (Efron 1987, JASA 82).
         """
         if not 0 < confidence < 1:
             raise DataError(f"A confidence lies between 0 and 1, such as 0.95; found {confidence}.")
@@ -83,10 +138,25 @@ class Resamples:
 
 
 def expansion(confidence: float, units: float | None) -> float:
-    """How much wider than a normal quantile an interval must be: sqrt(m / (m - 1)) t_(m-1) / z for m units.
+    """Return how much wider than a normal quantile an interval must be.
 
-    A bootstrap of m units spreads sqrt((m - 1) / m) times as much as it should, and knows its own spread no better than
-    a t statistic does (Hesterberg 2015, The American Statistician 69, the expanded percentile interval). 1 for None.
+    Parameters
+    ----------
+    confidence : float
+        Coverage of the interval.
+    units : float or None
+        Number m of resampled units.
+
+    Returns
+    -------
+    float
+        sqrt(m / (m - 1)) t_(m-1) / z; 1 if units is None or below 2.
+
+    Notes
+    -----
+    A bootstrap of m units spreads sqrt((m - 1) / m) times as much as it should, and knows its
+    spread no better than a t statistic does (Hesterberg 2015, The American Statistician 69, the
+    expanded percentile interval).
     """
     if units is None or units < 2:
         return 1.0
@@ -95,33 +165,64 @@ def expansion(confidence: float, units: float | None) -> float:
 
 
 def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
-    """(R,) values that are there of (R, n) over their design effect (1 or more): robust variance over that of values.
+    """Return the effective number of values in each row.
 
-    As many as clusters where nothing differs from the mean: items of one text may all change, or none.
+    Parameters
+    ----------
+    values : (R, n) array
+        Values of n items, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    (R,) array
+        Number of present values over their design effect (1 or more), the robust variance over that
+        of values.
+
+    Notes
+    -----
+    If no value differs from the mean, the effective number is that of clusters: items of one text
+    may all change, or none.
     """
     if np.unique(cluster).size == cluster.size:
         return np.array([float(np.sum(~np.isnan(row))) for row in values])
-    found = []
+    numbers = []
     for row in values:
-        there = ~np.isnan(row)
-        _, place = np.unique(cluster[there], return_inverse=True)
+        known = ~np.isnan(row)
+        _, place = np.unique(cluster[known], return_inverse=True)
         n = place.size
         g = int(place.max()) + 1 if n else 0
         effect = 1.0
         if 1 < g < n:
-            off = row[there] - row[there].mean()
+            off = row[known] - row[known].mean()
             alone = float(np.sum(off**2)) * n / (n - 1)
             robust = float(np.sum(np.bincount(place, off) ** 2)) * g / (g - 1)
             effect = max(1.0, robust / alone) if alone > 0 else n / g
         elif g == 1:
             effect = float(n)
-        found.append(n / effect)
-    return np.array(found)
+        numbers.append(n / effect)
+    return np.array(numbers)
 
 
 def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
-    """The share that none of so many independent values has with probability (1 - confidence) / 2; 1 for none.
+    """Return the share that no one of so many independent values shows by chance.
 
+    Parameters
+    ----------
+    number : array
+        Number of independent values.
+    confidence : float
+        Two-sided confidence.
+
+    Returns
+    -------
+    array
+        The share p at which no value shows it with probability (1 - confidence) / 2; 1 if there are
+        no values.
+
+    Examples
+    --------
     >>> unseen_share(np.array([0.0, 72.0])).round(3).tolist()
     [1.0, 0.05]
     """
@@ -130,18 +231,41 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
 
 
 def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> float:
-    """The share of items (n,) that may change without one of these showing it: no interval is shorter to either side.
+    """Return the share of items that may change without one of these showing it.
 
-    Where few or none differ, resampling them shows no spread. NaN values are left out.
+    Parameters
+    ----------
+    values : (n,) array
+        Values of the items; NaN is left out.
+    cluster : (n,) array
+        Cluster of each item.
+    confidence : float
+        Two-sided confidence.
+
+    Returns
+    -------
+    float
+        A length: no interval is shorter to either side.
+
+    Notes
+    -----
+    If few or no items differ, resampling them shows no spread.
     """
     return float(unseen_share(effective_number(values[None], cluster), confidence)[0])
 
 
 @dataclass(frozen=True)
 class SweepResamples:
-    """R conditions against a baseline: all statistics over the same resamples, for any function of them.
+    """Hold R conditions against a baseline, all statistics over the same resamples.
 
-    clean: K=1. noisy, gain: K=R. mean_gain: K=1.
+    Attributes
+    ----------
+    clean : Resamples
+        Accuracy of the baseline (K = 1).
+    noisy, gain : Resamples
+        Accuracies and gains of the conditions (K = R).
+    mean_gain : Resamples
+        Mean gain over conditions (K = 1).
     """
 
     clean: Resamples
@@ -151,7 +275,7 @@ class SweepResamples:
 
 
 def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
-    """(2 + 4R, n): what the statistics of `bootstrap_sweep` are ratios of."""
+    """Return (2 + 4R, n) terms, of whose sums the statistics of `bootstrap_sweep` are ratios."""
     seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
     both = seen & seen_clean
     of_clean, of_noisy = np.where(seen_clean, clean, 0)[None], np.where(seen, noisy, 0)
@@ -159,7 +283,7 @@ def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
 
 
 def _sweep_means(totals: FloatArray) -> FloatArray:
-    """Totals (B, 2 + 4R) -> clean, R noisy accuracies, R gains, mean gain."""
+    """Return clean, R noisy accuracies, R gains and the mean gain from totals (B, 2 + 4R)."""
     noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         gains = gain_sum / gain_n
@@ -174,19 +298,36 @@ def bootstrap_sweep(
     n_resamples: int = N_RESAMPLES,
     rng: np.random.Generator,
 ) -> SweepResamples:
-    """Resample whole clusters (items where `cluster` is None) and recompute every accuracy and gain.
+    """Resample whole clusters and recompute every accuracy and gain.
 
     Parameters
     ----------
-    clean : (n,) values in [0, 1], NaN where there is no answer
-    noisy : (R, n) values of the same items
-    cluster : (n,) cluster of each item, or None
-    n_resamples : B
+    clean : (n,) array
+        Values in [0, 1], NaN without an answer.
+    noisy : (R, n) array
+        Values of the same items under R conditions.
+    cluster : (n,) array or None
+        Cluster of each item; None resamples items.
+    n_resamples : int
+        Number B of resamples.
+    rng : numpy.random.Generator
+        Source of the resamples.
+
+    Returns
+    -------
+    SweepResamples
+        All statistics over the same resamples.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit or a value lies outside [0, 1].
 
     Notes
     -----
-    Accuracies are over the items answered in that arm; a gain is over the pairs with both answers. Both are ratios of
-    sums over clusters, so that clusters of different sizes and missing answers need no special case.
+    Accuracies are over the items answered in that arm; a gain is over the pairs with both answers.
+    Both are ratios of sums over clusters, so clusters of different sizes and missing answers need
+    no special case.
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
@@ -217,17 +358,36 @@ def bootstrap_sweep(
 def studentised_pvalue(
     scores: FloatArray, cluster: IntArray | None = None, *, n_resamples: int = N_RESAMPLES, rng: np.random.Generator
 ) -> float:
-    """One-sided p-value that the scores (n,) of items have mean zero, by the bootstrap-t; NaN scores are left out.
+    """Test that the scores of items have mean zero, by the bootstrap-t.
 
-    The statistic is the mean over its (clustered) standard error, its null distribution that of resamples around the
-    observed mean (Efron & Tibshirani 1993, section 16.4). For means over settings, which are neither symmetric around
-    zero (no sign flips) nor runs that can be exchanged.
+    Parameters
+    ----------
+    scores : (n,) array
+        Scores; NaN is left out.
+    cluster : (n,) array or None
+        Cluster of each item; None makes every item its own cluster.
+    n_resamples : int
+        Number of resamples.
+    rng : numpy.random.Generator
+        Source of the resamples.
+
+    Returns
+    -------
+    float
+        One-sided p for a mean above zero; 1 without scores.
+
+    Notes
+    -----
+    The statistic is the mean over its (clustered) standard error, and its null distribution that of
+    resamples around the observed mean (Efron & Tibshirani 1993, section 16.4). It is made for means
+    over settings, which are neither symmetric around zero (no sign flips) nor runs that can be
+    exchanged.
     """
-    there = ~np.isnan(scores)
+    known = ~np.isnan(scores)
     groups = np.arange(scores.size) if cluster is None else np.asarray(cluster)
-    if not there.any():
+    if not known.any():
         return 1.0
-    sums = cluster_sums(scores[there][None], groups[there])
+    sums = cluster_sums(scores[known][None], groups[known])
     g = sums.shape[1]
 
     def studentised(total: FloatArray, square: FloatArray, centre: float) -> FloatArray:

@@ -1,13 +1,15 @@
-"""Does an attribute edit move answers more than a surface edit does? D = attr - max(fmt, sem), and the ratio CSR.
+"""Test whether an attribute edit moves answers more than a surface edit does.
 
-The ratio of li2026 is biased down by its max() and made by its floor where both surface families are near 0 (notes of
-this audit: at a true ratio of 1 its interval calls 6.7-7.7 % of cells "non-selective" where 2.5 % are promised). So the
+The measures are D = attr - max(fmt, sem), and the ratio CSR. The ratio of li2026 is biased down by
+its max() and made by its floor if both surface families are near 0 (notes of this audit: at a true
+ratio of 1 its interval calls 6.7-7.7 % of cells "non-selective" where 2.5 % are promised). So the
 statement rests on the difference, by an intersection-union test, and the ratio stands beside it.
 
-An attribute edit that is asked once an item moves an answer or not. Where nearly none or nearly all move, few items
-show no variance, and a t-test of them finds too much (10 % of clean models at 60 items; an invariance cell of 24 in
-which nothing moved had a limit of 0). So every difference is tested with one more cluster that moves by +1 and one by
--1, as Agresti & Min (2005, Statistics in Medicine 24) add half of each to paired proportions; half is too little here.
+An attribute edit that is presented once an item moves an answer or not. If nearly none or nearly
+all move, few items show no variance, and a t-test of them finds too much (10 % of clean models at
+60 items; an invariance cell of 24 in which nothing moved had a limit of 0). So every difference is
+tested with one more cluster that moves by +1 and one by -1, as Agresti & Min (2005, Statistics in
+Medicine 24) add half of each to paired proportions; half is too little here.
 """
 
 from dataclasses import dataclass
@@ -22,20 +24,31 @@ from audit.statistics.estimate import Estimate, fieller
 from audit.statistics.paired import FloatArray, IntArray
 
 EPSILON = 0.01  # li2026, section 3: an engineering floor of the ratio's denominator
-DENOMINATOR_MIN = 0.02  # li2026, G3; here of the denominator's lower limit
+DENOMINATOR_MIN = 0.02  # li2026, G3; here it bounds the denominator's lower limit
 N_RESAMPLES = 1000  # li2026, section 3
-_ADDED = 1  # clusters that move up, and as many down
+_ADDED = 1  # number of added clusters that move up, and of as many that move down
 
 
 @dataclass(frozen=True)
 class Selectivity:
-    """D = attr - max(fmt, sem). above_p: attr is above both by more than the margin (intersection-union, so that no
-    correction is needed); below_p: it is not above one of them by the margin (Bonferroni over the two). Both one-sided.
+    """Report D = attr - max(fmt, sem) with its tests.
 
-    low, high: a 95 % interval of D, within -1 to 1, that agrees with the tests at 2.5 % each: low > margin just where
-    above_p < .025.
-    over_format, over_semantic: each difference, with its plain interval.
-    without: the family that has no value, so that the other alone stands in its place; "" with both.
+    Attributes
+    ----------
+    difference : float
+        D.
+    low, high : float
+        95 % interval of D, within -1 to 1, that agrees with the tests at 2.5 % each: low > margin
+        just if above_p < .025.
+    above_p : float
+        One-sided p that attr is above both surface families by more than the margin
+        (intersection-union, so that no correction is needed).
+    below_p : float
+        One-sided p that attr is not above one of them by the margin (Bonferroni over the two).
+    over_format, over_semantic : Mean
+        Each difference, with its plain interval.
+    without : str
+        Family that has no value, so that the other alone stands in its place; "" with both.
     """
 
     difference: float
@@ -50,11 +63,23 @@ class Selectivity:
 
 @dataclass(frozen=True)
 class Ratio:
-    """CSR = attr / max(fmt, sem, epsilon), as published, with its paired percentile interval over resampled clusters.
+    """Report CSR = attr / max(fmt, sem, epsilon).
 
-    support: share of the resamples with a ratio above 1, which is no p-value. floored: share of them on the floor.
-    fieller_*: `ratio_limits`, the interval to quote; None unless `reported`. high: infinite where nothing bounds it.
-    reported: the denominator's lower 95 % limit reaches .02, so that the ratio means something.
+    Attributes
+    ----------
+    estimate, low, high : float
+        CSR as published, with its paired percentile interval over resampled clusters.
+    support : float
+        Share of the resamples with a ratio above 1, which is not a p-value.
+    floored : float
+        Share of the resamples at the floor epsilon.
+    reported : bool
+        True if the denominator's lower 95 % limit reaches .02, so that the ratio means something.
+    denominator_low : float
+        That lower limit.
+    fieller_low, fieller_high : float or None
+        `ratio_limits`, the interval to quote; None unless `reported`. The upper end is infinite if
+        nothing bounds it.
     """
 
     estimate: float
@@ -71,23 +96,43 @@ class Ratio:
 def selectivity(
     attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray, margin: float = 0.0
 ) -> Selectivity:
-    """(n,) change of each item under each family, 0-1, NaN without; cluster (n,). margin: what D is tested against.
+    """Test whether attribute edits move answers more than both surface families.
 
-    Raises DataError where attribute and surface edits share no item.
+    Parameters
+    ----------
+    attr, fmt, sem : (n,) array
+        Change of each item under each family, 0-1, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item.
+    margin : float
+        Value that D is tested against.
+
+    Returns
+    -------
+    Selectivity
+        D, its interval and tests.
+
+    Raises
+    ------
+    DataError
+        If attribute and surface edits share no item.
     """
     values = {"format": attr - fmt, "semantic": attr - sem}
     pairs = {name: clustered_mean(value, cluster) for name, value in values.items()}
-    there = [_padded(values[name], cluster, 1.0, -1.0) for name, mean in pairs.items() if mean.n]
-    if not there:
+    padded = [_padded(values[name], cluster, 1.0, -1.0) for name, mean in pairs.items() if mean.n]
+    if not padded:
         raise DataError("No item has an answer to an attribute edit and to a surface edit: nothing can be compared.")
-    alpha = 0.025
+    # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
+    alpha, k = 0.025, len(padded)
+    lows = [_value(mean) - _reach(mean, alpha) for mean in padded]
+    highs = [_value(mean) + _reach(mean, alpha / k) for mean in padded]
+    above = [_p_above(mean, margin) for mean in padded]
     return Selectivity(
         difference=min(mean.estimate for mean in pairs.values() if mean.n),
-        # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
-        low=max(-1.0, min(_value(mean) - _reach(mean, alpha) for mean in there)),
-        high=min(1.0, *(_value(mean) + _reach(mean, alpha / len(there)) for mean in there)),
-        above_p=max(_p_above(mean, margin) for mean in there),
-        below_p=min(1.0, len(there) * min(1 - _p_above(mean, margin) for mean in there)),
+        low=max(-1.0, min(lows)),
+        high=min(1.0, *highs),
+        above_p=max(above),
+        below_p=min(1.0, k * min(1 - p for p in above)),
         over_format=pairs["format"],
         over_semantic=pairs["semantic"],
         without=next((name for name, mean in pairs.items() if not mean.n), ""),
@@ -95,7 +140,8 @@ def selectivity(
 
 
 def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Estimate | None:
-    """Return the mean with clusters of usual size added that are `up`, and as many that are `down`, throughout.
+    """Return the mean with clusters of usual size added that are `up`, and as many that are `down`,
+    throughout.
 
     Its degrees of freedom are those of the real clusters; None if there are fewer than two.
     """
@@ -123,13 +169,27 @@ def _reach(mean: Estimate | None, alpha: float) -> float:
 
 
 def _p_above(mean: Estimate | None, margin: float) -> float:
-    """One-sided p of a mean above the margin; .5 where one cluster can tell nothing."""
+    """Return the one-sided p of a mean above the margin; .5 if one cluster can tell nothing."""
     return float(scipy.special.stdtr(mean.df, (margin - mean.value) / mean.se)) if mean else 0.5
 
 
 def csr(attr: float, fmt: float, sem: float, epsilon: float = EPSILON) -> float:
-    """The published ratio of three mean changes.
+    """Return the published ratio of three mean changes.
 
+    Parameters
+    ----------
+    attr, fmt, sem : float
+        Mean changes of the families.
+    epsilon : float
+        Floor of the denominator.
+
+    Returns
+    -------
+    float
+        attr / max(fmt, sem, epsilon).
+
+    Examples
+    --------
     >>> round(csr(594 / 600, 7 / 600, 5 / 600), 2)
     84.86
     """
@@ -146,16 +206,40 @@ def ratio(
     epsilon: float = EPSILON,
     n_resamples: int = N_RESAMPLES,
 ) -> Ratio:
-    """CSR over items in clusters; every family of an item is carried together. (n,) changes, NaN without."""
+    """Return CSR with intervals; every family of an item is resampled together.
+
+    Parameters
+    ----------
+    attr, fmt, sem : (n,) array
+        Change of each item under each family, 0-1, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item, the unit of resampling.
+    rng : numpy.random.Generator
+        Source of the resamples.
+    epsilon : float
+        Floor of the denominator.
+    n_resamples : int
+        Number of resamples.
+
+    Returns
+    -------
+    Ratio
+        CSR, its intervals and how often it is floored.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ or there are no items.
+    """
     families = (attr, fmt, sem)
-    if any(one.shape != cluster.shape for one in families):
+    if any(family.shape != cluster.shape for family in families):
         raise DataError("Unpaired input: the three families and the clusters must be of the same items, in one order.")
     _, place = np.unique(cluster, return_inverse=True)
     g = int(place.max()) + 1 if place.size else 0
     if not g:
         raise DataError("No items: CSR needs at least one.")
-    sums = np.stack([np.bincount(place, np.nan_to_num(one), g) for one in families])
-    counts = np.stack([np.bincount(place, ~np.isnan(one), g) for one in families])
+    sums = np.stack([np.bincount(place, np.nan_to_num(family), g) for family in families])
+    counts = np.stack([np.bincount(place, ~np.isnan(family), g) for family in families])
     weights = rng.multinomial(g, np.full(g, 1 / g), size=n_resamples)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (weights @ sums.T) / (weights @ counts.T)
@@ -182,35 +266,67 @@ def ratio(
 
 
 def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> float:
-    """Lower 95 % limit of the surface family that changes more answers; NaN where neither has a value."""
-    found = [clustered_mean(one, cluster) for one in (fmt, sem)]
-    return max((one for one in found if one.n), key=lambda one: one.estimate, default=found[0]).low
+    """Return the lower 95 % limit of the surface family that changes more answers.
+
+    Parameters
+    ----------
+    fmt, sem : (n,) array
+        Change of each item under each surface family, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    float
+        The limit; NaN if neither family has a value.
+    """
+    means = [clustered_mean(values, cluster) for values in (fmt, sem)]
+    return max((mean for mean in means if mean.n), key=lambda mean: mean.estimate, default=means[0]).low
 
 
 def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> tuple[float, float]:
-    """A 95 % interval of CSR = min(attr / fmt, attr / sem) that agrees with D: it lies above 1 just where D is above 0
-    at 2.5 %, and below 1 just where D is below 0.
+    """Return a 95 % interval of CSR that agrees with D.
 
-    Above a value needs both ratios above it (intersection-union), below it one of the two (Bonferroni), each by
-    Fieller's interval with the clusters added that `selectivity` adds. Fieller's interval of the larger family alone
-    forgets that the larger was picked, and calls 5 to 6 % of models with a ratio of 1 non-selective; resampling, 9 %.
+    Parameters
+    ----------
+    attr, fmt, sem : (n,) array
+        Change of each item under each family, 0-1, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    tuple of float
+        Limits of min(attr / fmt, attr / sem). The interval lies above 1 just if D is above 0 at 2.5
+        %, and below 1 just if D is below 0.
+
+    Notes
+    -----
+    A ratio above a value needs both ratios above it (intersection-union), one below it needs one of
+    the two (Bonferroni). Each is tested by Fieller's interval with the clusters added that
+    `selectivity` adds. Fieller's interval of the larger family alone ignores that the larger was
+    picked, and calls 5 to 6 % of models with a ratio of 1 non-selective; resampling, 9 %.
     """
-    there = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
-    alpha = (0.025, 0.025 / len(there))
-    limits = [_ratio_of(attr, family, cluster, alpha) for family in there]
-    return min(low for low, _ in limits), min(high for _, high in limits)
+    families = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
+    alpha = (0.025, 0.025 / len(families))
+    limits = [_ratio_of(attr, family, cluster, alpha) for family in families]
+    lows, highs = zip(*limits, strict=True)
+    return min(lows), min(highs)
 
 
 def _ratio_of(
     numerator: FloatArray, denominator: FloatArray, cluster: IntArray, alpha: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return Fieller's interval of a ratio of paired means, alpha below and above it; 0 and infinity are its ends if
-    nothing bounds it. Clusters are added in which the numerator is 1 and the denominator 0, and the other way round."""
+    """Return Fieller's interval of a ratio of paired means, alpha below and above it.
+
+    Its ends are 0 and infinity if nothing bounds it. Clusters are added in which the numerator is 1
+    and the denominator 0, and the other way round.
+    """
     both = ~np.isnan(numerator) & ~np.isnan(denominator)
     above = _padded(numerator[both], cluster[both], 1.0, 0.0)
     below = _padded(denominator[both], cluster[both], 0.0, 1.0)
     if above is None or below is None:
         return 0.0, float("inf")
-    quantiles = tuple(float(scipy.special.stdtrit(above.df, 1 - one)) for one in alpha)
+    quantiles = tuple(float(scipy.special.stdtrit(above.df, 1 - level)) for level in alpha)
     low, high = fieller(above, below, (quantiles[0], quantiles[1]))
     return max(low, 0.0), high

@@ -1,12 +1,14 @@
-"""Unparsed answers: how differently from what is predicted may they have been before a decision turns? Pure.
+"""Bound how differently from what is predicted unparsed answers may have been before a decision
+turns. Pure.
 
-An unparsed answer is missing, and it may be missing because of what it would have been. A comparison has two sides
-(wordings, arms, sets of items). Let the odds of being right that unparsed answers of one side have, beside those
-predicted from other answers to the same item, be gamma times those of the other side (Rosenbaum's sensitivity
-parameter, used for missing outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). Each side takes the root
-of it. gamma 1: missing at random. gamma infinite: all right or all wrong, the worst case. What makes answers of every
-model unparsed cancels, so those of references count as predicted (`of_references`). Decisions hold at DECIDE_AT and
-print how far they hold.
+An unparsed answer is missing, and it may be missing because of what it would have been. A
+comparison has two sides (wordings, arms, sets of items). Compare the odds of being right that
+unparsed answers of one side have, relative to those predicted from other answers to the same item,
+with those of the other side. Their ratio is gamma (Rosenbaum's sensitivity parameter, used for
+missing outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). Each side takes the root
+of it. gamma 1: missing at random. gamma infinite: all right or all wrong, the worst case. What
+makes answers of every model unparsed cancels, so those of references count as predicted
+(`of_references`). Decisions hold at DECIDE_AT and print how far they hold.
 """
 
 from collections.abc import Callable
@@ -22,28 +24,61 @@ _PRIOR_ANSWERS = 2.0  # weight of the mean over items in an item's prediction, i
 
 
 def predict_right(answers: FloatArray) -> FloatArray:
-    """P(right) of each item from its other answers, (n,) in (0, 1).
+    """Return the probability that each item is answered right, predicted from its other answers.
 
-    answers: (K, n) outcomes 0-1 of the same items (other replicates, arms, wordings or models), NaN where there is
-    none. An item's mean is shrunk towards the mean of all, as if that had been seen in two more answers; an item
-    without an answer has the mean of all.
+    Parameters
+    ----------
+    answers : (K, n) array
+        Outcomes 0-1 of the same items (other replicates, arms, wordings or models), NaN if missing.
+
+    Returns
+    -------
+    (n,) array
+        Probabilities between 0 and 1.
+
+    Notes
+    -----
+    An item's mean is shrunk towards the mean of all, as if that had been seen in two more answers.
+    An item without an answer has the mean of all.
     """
     values = np.atleast_2d(np.asarray(answers, dtype=float))
-    there = ~np.isnan(values)
-    right = np.where(there, values, 0.0).sum(axis=0)
-    count = there.sum(axis=0)
-    # Half a right and half a wrong answer more: a mean of exactly 0 or 1 has no odds.
+    known = ~np.isnan(values)
+    right = np.where(known, values, 0.0).sum(axis=0)
+    count = known.sum(axis=0)
+    # Half a right and half a wrong answer are added, as a mean of exactly 0 or 1 has no odds.
     mean = (right.sum() + 0.5) / (count.sum() + 1.0)
     return (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
 
 
 def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool) -> FloatArray:
-    """`values` with each unparsed answer replaced by the chance that it was right.
+    """Return the values with each unparsed answer replaced by the chance that it was right.
 
-    values, unparsed, predicted: (n,), or (K, n) with predicted (n,), of one side of a comparison. gamma: between the
-    sides. favour: the odds are predicted * root of gamma, else predicted / root of gamma. What is NaN and not unparsed
-    (never asked) stays NaN.
+    Parameters
+    ----------
+    values : (n,) or (K, n) array
+        Values of one side of a comparison.
+    unparsed : bool array
+        True for unparsed answers, of the same shape. What is NaN and not unparsed (never asked)
+        stays NaN.
+    predicted : (n,) array
+        Predicted probability of a right answer.
+    gamma : float
+        Sensitivity parameter between the sides, at least 1.
+    favour : bool
+        True takes the odds predicted * root of gamma, False predicted / root of gamma.
 
+    Returns
+    -------
+    array
+        Imputed values.
+
+    Raises
+    ------
+    ValueError
+        If gamma is below 1.
+
+    Examples
+    --------
     >>> imputed(np.array([1.0, np.nan]), np.array([False, True]), np.array([0.5, 0.5]), 9.0, True).tolist()
     [1.0, 0.75]
     """
@@ -59,11 +94,33 @@ def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamm
 
 
 def of_references(gamma: float) -> float:
-    """Return the gamma at which references are held: as predicted, but the worst case with the tested model."""
+    """Return the gamma at which references are held.
+
+    Parameters
+    ----------
+    gamma : float
+        Gamma of the tested model.
+
+    Returns
+    -------
+    float
+        1, as predicted, but infinite in the worst case of the tested model.
+    """
     return gamma if np.isinf(gamma) else 1.0
 
 
 def tipping_point(holds: Callable[[float], bool]) -> float:
-    """The largest gamma of GAMMAS up to which a decision holds at every one; 0 where it does not hold at 1, infinite
-    where the worst case leaves it. `holds` is asked in order, and no further than the first that fails."""
+    """Return the largest gamma of GAMMAS up to which a decision holds at every one.
+
+    Parameters
+    ----------
+    holds : callable
+        Whether the decision holds at a gamma. It is called in order, and no further than the first
+        that fails.
+
+    Returns
+    -------
+    float
+        0 if the decision does not hold at 1, infinite if it holds in the worst case.
+    """
     return max(takewhile(holds, GAMMAS), default=0.0)

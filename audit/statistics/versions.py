@@ -1,5 +1,7 @@
-"""Versions of a model: what two changed over the same questions, what of a lead lasts under a second condition, and
-whether a figure changed along a series. Pure.
+"""Compare versions of a model. Pure.
+
+The module estimates what two versions changed over the same questions, what of a lead lasts under a
+second condition, and whether a figure changed along a series.
 """
 
 import math
@@ -21,18 +23,31 @@ from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import unseen_change
 
 ALPHA = 0.05
-UNITS_MIN = 10  # independent items, below which a t interval promises too much
+UNITS_MIN = 10  # with fewer independent items a t interval covers less than it states
 _EDGE = 1e-12
 _Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """What two versions of a model changed: after - before over n questions answered in both; accuracies 0-1.
+    """Report what two versions of a model changed, over questions answered in both; accuracies 0-1.
 
-    improve, degrade: questions that got better and worse. low, high: 95 %. pvalue: two-sided: McNemar's exact test with
-    Tango's score interval; where questions come in clusters, or were answered several times, signs flipped by cluster,
-    or question, with a t interval over these. midp: McNemar's mid-p, None where pvalue is not the exact test's.
+    Attributes
+    ----------
+    n, units : int
+        Number of questions, and of independent clusters of them.
+    before, after : float
+        Accuracies of the two versions.
+    difference, low, high : float
+        after - before, with its 95 % interval.
+    improve, degrade : int
+        Questions that got better, and worse.
+    pvalue : float
+        Two-sided: McNemar's exact test with Tango's score interval. If questions come in clusters,
+        or were answered several times, signs are flipped by cluster, or question, with a t interval
+        over these.
+    midp : float or None
+        McNemar's mid-p; None if `pvalue` is not the exact test's.
     """
 
     n: int
@@ -51,9 +66,26 @@ class PairedDifference:
 def paired_difference(
     before: FloatArray, after: FloatArray, cluster: IntArray, *, rng: np.random.Generator
 ) -> PairedDifference:
-    """before, after: (n,) of 1, 0, a share of several answers, and NaN (unanswered: left out). cluster: (n,).
+    """Return what two versions of a model changed over the same questions.
 
-    Raises DataError where no question is answered in both, or for other values.
+    Parameters
+    ----------
+    before, after : (n,) array
+        1, 0, a share of several answers, or NaN (unanswered: left out).
+    cluster : (n,) array
+        Cluster of each question.
+    rng : numpy.random.Generator
+        Source of the sign flips.
+
+    Returns
+    -------
+    PairedDifference
+        Difference, interval and p.
+
+    Raises
+    ------
+    DataError
+        If no question is answered in both, or a value lies outside [0, 1].
     """
     a, b, groups = checked_pair(before, after, cluster)
     b = b[0]
@@ -82,11 +114,28 @@ def paired_difference(
 
 
 def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
-    """95 % score interval of the difference of two paired proportions: Tango (1998), Statistics in Medicine 17:891-908.
+    """Return the 95 % score interval of the difference of two paired proportions.
 
-    Its limits are the differences d at which |T(d)| = z, with T = (b - c - n d) / sqrt(n (2 q + d (1 - d))) and q the
-    constrained estimate of the share that goes right -> wrong. It holds where nothing changed and where all did.
+    Parameters
+    ----------
+    improve, degrade : int
+        Items that went wrong -> correct and correct -> wrong.
+    n : int
+        Number of items.
 
+    Returns
+    -------
+    tuple of float
+        Lower and upper limit.
+
+    Notes
+    -----
+    Tango (1998), Statistics in Medicine 17:891-908. Its limits are the differences d at which
+    |T(d)| = z, with T = (b - c - n d) / sqrt(n (2 q + d (1 - d))) and q the constrained estimate of
+    the share that goes right -> wrong. It holds if nothing changed and if everything did.
+
+    Examples
+    --------
     >>> tuple(round(limit, 3) for limit in tango_interval(1, 7, 21))  # Fagerland et al. (2014), Stat Med 33, Table VI
     (-0.517, -0.026)
     """
@@ -106,7 +155,10 @@ def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
 
 
 def _where(score: Callable[[float], float], level: float, low: float, high: float) -> float:
-    """The difference at which the score, which falls, is `level`; the end of the range where it is not reached."""
+    """Return the difference at which the score, which falls, is `level`.
+
+    It is the end of the range if the level is not reached.
+    """
 
     def off(d: float) -> float:
         return float(np.clip(score(d), -1e6, 1e6)) - level
@@ -119,15 +171,27 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
 
 @dataclass(frozen=True)
 class Lasting:
-    """How much of one version's lead over another is there under a second condition: damage, rewording, other items.
+    """Report how much of one version's lead over another lasts under a second condition.
 
-    song2026, section 6: a developer asks whether an improvement is stable under damage, and a buyer which of two models
-    of like score loses less. Both are one difference in differences.
+    The second condition is damage, rewording or other items. song2026, section 6: a developer asks
+    whether an improvement is stable under damage, and a buyer which of two models of like score
+    loses less. Both are one difference in differences.
 
-    lead: mean of (second - first version) under the baseline; there: under the other condition; accuracies, -1 to 1.
-    lost: lead - there, with its 95 % interval and two-sided p. share: there / lead with Fieller's 95 % interval; None
-    where the lead is not shown, as a share of what may be 0 says nothing, and where the interval has no two ends. n:
-    items, of both sets where these are others; units: independent ones.
+    Attributes
+    ----------
+    lead : float
+        Mean of (second - first version) under the baseline, -1 to 1.
+    there : float
+        The same mean under the other condition.
+    lost, low, high : float
+        lead - there, with its 95 % interval.
+    pvalue : float
+        Two-sided p of `lost`.
+    share : tuple of float or None
+        there / lead with Fieller's 95 % interval. None if the lead is not shown, as a share of what
+        may be 0 says nothing, or if the interval is unbounded.
+    n, units : int
+        Number of items, of both sets if these differ, and of independent ones.
     """
 
     lead: float
@@ -142,13 +206,31 @@ class Lasting:
 
 
 def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -> Lasting:
-    """lead, there: (n,) second less first version of each item, NaN where one lacks an answer: left out of both.
+    """Return how much of a lead lasts on the same items under another condition.
 
-    DataError for fewer than UNITS_MIN clusters.
+    Parameters
+    ----------
+    lead, there : (n,) array
+        Second less first version of each item, under each condition. An item with NaN in either is
+        left out of both.
+    cluster : (n,) array
+        Cluster of each item.
 
+    Returns
+    -------
+    Lasting
+        Lead, loss and share.
+
+    Raises
+    ------
+    DataError
+        If fewer than UNITS_MIN clusters are left.
+
+    Examples
+    --------
     >>> lead, there = np.tile([1.0, 0.0, 0.0, 0.0], 50), np.tile([0.5, 0.0, 0.0, 0.0], 50)
-    >>> found = lasting_by_condition(lead, there, np.arange(200))
-    >>> found.lead, found.there, found.lost, found.share[0]
+    >>> lasting = lasting_by_condition(lead, there, np.arange(200))
+    >>> lasting.lead, lasting.there, lasting.lost, lasting.share[0]
     (0.25, 0.125, 0.125, 0.5)
     """
     rows = np.stack([np.asarray(lead, dtype=float), np.asarray(there, dtype=float)])
@@ -161,7 +243,27 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
 
 
 def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]) -> Lasting:
-    """The same of other items, such as held-out ones: lead (n,), there (m,). The sets are independent."""
+    """Return how much of a lead lasts on other items, such as held-out ones.
+
+    Parameters
+    ----------
+    lead : (n,) array
+        Second less first version of each item, NaN if missing.
+    there : (m,) array
+        The same of the other items, an independent set.
+    clusters : tuple of arrays
+        Cluster of each item, (n,) and (m,).
+
+    Returns
+    -------
+    Lasting
+        Lead, loss and share.
+
+    Raises
+    ------
+    DataError
+        If a set has fewer than UNITS_MIN clusters.
+    """
     sides, n, unseen, shared = [], 0, 0.0, 0.0
     for values, cluster in zip((lead, there), clusters, strict=True):
         row = np.asarray(values, dtype=float)
@@ -171,10 +273,12 @@ def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray
         n += row.size
         unseen += unseen_change(row, groups)
         shared = float(np.hypot(shared, shared_se(row, groups)))
-    one, other = (side.influence for side in sides)
-    first = Estimate(sides[0].value, np.concatenate([one, np.zeros(other.size)]))
-    second = Estimate(sides[1].value, np.concatenate([np.zeros(one.size), other]))
-    return _lasting(first, second, n, one.size + other.size, min(side.df for side in sides), unseen, shared)
+    parts_before, parts_after = (side.influence for side in sides)
+    first = Estimate(sides[0].value, np.concatenate([parts_before, np.zeros(parts_after.size)]))
+    second = Estimate(sides[1].value, np.concatenate([np.zeros(parts_before.size), parts_after]))
+    return _lasting(
+        first, second, n, parts_before.size + parts_after.size, min(side.df for side in sides), unseen, shared
+    )
 
 
 def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
@@ -189,19 +293,35 @@ def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, u
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"])
-    if se <= ROUNDING:  # alike in every item: as of so many signs, all of which are one
+    if se <= ROUNDING:  # the loss is the same in every item: p is that of as many equal signs
         p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
     ends = fieller(second, first, (t, t))
-    share = (second.value / first.value, *ends) if np.isfinite(ends).all() else None  # else the lead may be 0
+    # The lead may be 0 if the interval is unbounded, and a share of what may be 0 says nothing.
+    share = (second.value / first.value, *ends) if np.isfinite(ends).all() else None
     return Lasting(first.value, second.value, lost.value, low, high, p, share, n, units)
 
 
 @dataclass(frozen=True)
 class Look:
-    """The test at one version. look: its number, from 1. baseline, se: of the mean that it is compared with, and of
-    the difference. pvalue: two-sided; adjusted: for all looks of the series together."""
+    """Report the test at one version of a series.
+
+    Attributes
+    ----------
+    look : int
+        Number of the test, from 1.
+    baseline : float
+        Mean that the version is compared with.
+    difference, se : float
+        Figure less the baseline, and its standard error.
+    pvalue : float
+        Two-sided p of this test.
+    adjusted : float
+        The p for all tests of the series together.
+    changed : bool
+        True if `adjusted` is at most ALPHA.
+    """
 
     look: int
     baseline: float
@@ -213,27 +333,49 @@ class Look:
 
 
 def standard_error(low: float, high: float) -> float:
-    """Of the estimate in a 95 % interval, as of a normal one."""
+    """Return the standard error that a normal estimate with this 95 % interval has.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval.
+
+    Returns
+    -------
+    float
+        (high - low) / (2 z).
+    """
     return (high - low) / (2 * _Z)
 
 
 def change_tests(estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool]) -> list[Look | None]:
-    """Did a figure change from version to version? A test at every version but those that begin something new.
+    """Test at every version of a series whether a figure changed.
 
-    estimates, errors: (n,) figures in the order of the versions and their standard errors; NaN where not known, which
-    is then not tested and not in a baseline. starts: (n,) whether a version cannot be compared with those before it.
+    Parameters
+    ----------
+    estimates, errors : (n,) sequences of float
+        Figures in the order of the versions and their standard errors. A version with NaN is not
+        tested and not in a baseline.
+    starts : (n,) sequence of bool
+        True if a version cannot be compared with those before it; it is not tested.
+
+    Returns
+    -------
+    list of Look or None
+        One entry a version; None if it was not tested.
 
     Notes
     -----
-    The k-th test is made at level ALPHA / (k (k + 1)); these sum to ALPHA over any number of versions, so the
-    chance that a series which never changed is ever said to have changed is at most ALPHA, whatever the versions
-    share (Bonferroni over a sequence that need not end: alpha-spending). The adjusted p is p k (k + 1). The tails
-    are the normal distribution's: with few sampled answers of items that are alike the chance is larger (12
-    versions: 11 % of 30 items, 7 % from 300 on).
+    The k-th test is made at level ALPHA / (k (k + 1)); these sum to ALPHA over any number of
+    versions. So the chance that a series which never changed is ever said to have changed is at
+    most ALPHA, whatever the versions share (Bonferroni over a sequence that need not end:
+    alpha-spending). The adjusted p is p k (k + 1). The tails are the normal distribution's: with
+    few sampled answers of items that are alike the chance is larger (12 versions: 11 % of 30 items,
+    7 % from 300 on).
 
-    A version is tested against the mean of those before it, since the last change. Versions asked the same
-    questions are positively correlated, which the error of the difference leaves out: the test is then on the safe
-    side, and `audit compare`, paired by question, sees more.
+    A version is tested against the mean of those before it, since the last change. Versions that
+    answered the same questions are positively correlated, which the error of the difference leaves
+    out. The test is then conservative, and `audit compare`, paired by question, sees more.
 
     Examples
     --------
@@ -243,23 +385,23 @@ def change_tests(estimates: Sequence[float], errors: Sequence[float], starts: Se
     >>> looks[2].look, round(looks[2].se, 3), round(looks[2].adjusted, 3), looks[2].changed
     (2, 0.03, 0.016, True)
     """
-    found: list[Look | None] = []
+    results: list[Look | None] = []
     look = n = 0
-    total = squares = 0.0  # of the baseline's n versions: their figures, and their squared errors
+    total = squares = 0.0  # sums of the baseline's n figures and of their squared errors
     for value, error, start in zip(estimates, errors, starts, strict=True):
         n = 0 if start else n
         if not (math.isfinite(value) and math.isfinite(error) and error > 0):
-            found.append(None)
+            results.append(None)
             continue
-        one = None
+        result = None
         if n:
             look += 1
             difference, se = value - total / n, math.sqrt(error * error + squares / n**2)
             p = math.erfc(abs(difference) / se / math.sqrt(2))  # both tails of a normal variable
             adjusted = min(1.0, p * look * (look + 1))
-            one = Look(look, total / n, difference, se, p, adjusted, adjusted <= ALPHA)
-        if one is None or one.changed:
+            result = Look(look, total / n, difference, se, p, adjusted, adjusted <= ALPHA)
+        if result is None or result.changed:
             n, total, squares = 0, 0.0, 0.0
         n, total, squares = n + 1, total + value, squares + error * error
-        found.append(one)
-    return found
+        results.append(result)
+    return results

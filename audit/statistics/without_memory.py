@@ -1,5 +1,7 @@
-"""What a model would score on published items without memory of them, and which items it likely answered from memory:
-both from held-out items and references. Pure.
+"""Estimate what a model would score on published items without memory of them, and name items
+likely answered from memory.
+
+Both rest on held-out items and references. Pure.
 """
 
 from collections.abc import Sequence
@@ -20,21 +22,38 @@ from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.values import average
 
 FDR = 0.10
-_ALLOWED = 2.0  # standard deviations between clean models that a text's likelihood is moved by before it speaks
+_ALLOWED = 2.0  # a text's likelihood is lowered by as many standard deviations between clean models
 
 
 @dataclass(frozen=True)
 class WithoutMemory:
-    """Accuracies on the published items, 0-1.
+    """Report accuracies on the published items, 0-1.
 
-    score: as answered. without: what the score would be without memory; its estimate is the mean of all scales', its
-    interval their hull. by_points: on the scale of accuracies (score - difference in differences). by_ability,
-    by_guessing: on those of ability (`ability_gaps`), the last None where nobody can guess. alone: the hull where the
-    references alone tell how models differ, without a prior. share: of the items that it would not know, how many it
-    answers from memory: (score - without) / (1 - without), not below 0. tau: what clean models differ by, accuracy.
-    theirs: the references' own mean gap. at_most: it is above 0 beyond chance, because held-out items are harder or
-    because the references learnt some of the benchmark, and nothing tells which. `without` then reaches down to what
-    the second would leave, and only its upper limit is to be quoted.
+    Attributes
+    ----------
+    score : Limits
+        Score as answered.
+    without : Limits
+        Score without memory; its estimate is the mean of all scales', its interval their hull.
+    by_points : Limits
+        On the scale of accuracies (score - difference in differences).
+    by_ability, by_guessing : Limits, Limits or None
+        On the scales of ability (`ability_gaps`); by_guessing is None if nobody can guess.
+    alone : Limits
+        Hull if the references alone tell how models differ, without a prior.
+    share : Limits
+        Of the items that it would not know, the share that it answers from memory: (score -
+        without) / (1 - without), not below 0.
+    tau : float
+        How much clean models differ, accuracy.
+    references : int
+        Number of references.
+    theirs : Limits
+        The references' own mean gap.
+    at_most : bool
+        True if `theirs` is above 0 beyond chance. Either held-out items are harder or the
+        references learnt some of the benchmark, and nothing tells which. `without` then reaches
+        down to what the second would leave, and only its upper limit is to be quoted.
     """
 
     score: Limits
@@ -62,44 +81,65 @@ def without_memory(
     held: Sequence[Gap] = (),
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
-    """The score less what the tested model has more on published items than on held-out ones, beyond its references.
+    """Estimate the score without what the tested model gains on published items beyond its
+    references.
 
-    Parameters are those of `ability_gaps`. prior: as of the test of a gap, with an error between sets, which a number
-    has and a test against 0 does not need. held: gaps with unparsed answers held for and against; they widen the
-    interval.
-    Raises DataError without references, or with fewer than two items in a set.
+    Parameters
+    ----------
+    tested, references, clusters, chance : object
+        As in `ability_gaps`.
+    prior : TauPrior
+        As of the test of a gap, with an error between sets, which a number has and a test against 0
+        does not need.
+    held : sequence of Gap
+        Gaps with unparsed answers held for and against; they widen the interval.
+
+    Returns
+    -------
+    WithoutMemory
+        The score without memory on every scale.
+
+    Raises
+    ------
+    DataError
+        If there are no references, or fewer than two items in a set.
 
     Notes
     -----
-    On the points scale a harder set costs every model as many points; on that of ability as many logits, and its
-    difficulties may be spread differently; where answers can be guessed, the same holds of what is known. Each is wrong
-    where another holds (docs/score_without_memory.md), and the data of a few references do not tell which holds. So the
-    interval is the hull of all, which covers where any does, and the estimate the mean, which is never more wrong than
-    the worst of them. Limits are cut at 0 and 1.
+    On the points scale a harder set costs every model as many points; on that of ability as many
+    logits, and its difficulties may be spread differently. If answers can be guessed, the same
+    holds of what is known. Each scale is wrong where another holds
+    (docs/understand/score_without_memory.md), and a few references do not tell which holds. So the
+    interval is the hull of all, which covers where any does, and the estimate the mean, which is
+    never more wrong than the worst of them. Limits are cut at 0 and 1.
     """
     score = score_of(tested[0], None if clusters is None else clusters[0])
     if score is None:
         raise DataError("No published item was answered, so there is no score.")
     did = set_difference(tested, references, clusters)
-    told = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior)
-    able, alone = (
-        [(one.gap, one.gap_low, one.gap_high) for one in found]
-        for found in (ability_gaps(tested, references, clusters, prior=p, chance=chance) for p in (prior, None))
-    )
+    expected = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior)
+
+    def by_ability(given: TauPrior | None) -> list[Gap]:
+        """Return the gap on each scale of ability."""
+        gaps = ability_gaps(tested, references, clusters, prior=given, chance=chance)
+        return [(gap.gap, gap.gap_low, gap.gap_high) for gap in gaps]
+
+    able, alone = by_ability(prior), by_ability(None)
 
     def less(gaps: Sequence[Gap], wider: Sequence[Gap] = ()) -> Limits:
-        """The mean of the gaps, and the hull of all."""
+        """Return the mean of the gaps, and the hull of all, taken from the score."""
         estimate = np.mean([gap[0] for gap in gaps])
-        low, high = max(gap[2] for gap in (*gaps, *wider)), min(gap[1] for gap in (*gaps, *wider))
+        _, lows, highs = zip(*gaps, *wider, strict=True)
+        low, high = max(highs), min(lows)
         return Limits(*(float(np.clip(score.estimate - gap, 0, 1)) for gap in (estimate, low, high)))
 
-    points = did.difference, told.low, told.high
-    theirs = _own_gap(references, clusters, told.tau)
+    points = did.difference, expected.low, expected.high
+    theirs = _own_gap(references, clusters, expected.tau)
     at_most = theirs.low > 0
-    own = set_difference(tested, (), clusters)
-    learnt_too = [(own.difference, told.low, own.high)] if at_most else []
+    tested_gap = set_difference(tested, (), clusters)
+    learnt_too = [(tested_gap.difference, expected.low, tested_gap.high)] if at_most else []
     without = less([points, *able], [*held, *learnt_too])
-    shares = (_share(score.estimate, one) for one in (without.estimate, without.high, without.low))
+    shares = (_share(score.estimate, limit) for limit in (without.estimate, without.high, without.low))
     return WithoutMemory(
         score=score,
         without=without,
@@ -108,7 +148,7 @@ def without_memory(
         by_guessing=less(able[1:]) if able[1:] else None,
         alone=less([(did.difference, did.low, did.high), *alone]),
         share=Limits(*shares),
-        tau=told.tau,
+        tau=expected.tau,
         references=len(references),
         theirs=theirs,
         at_most=at_most,
@@ -117,10 +157,11 @@ def without_memory(
 
 def _own_gap(references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float) -> Limits:
     """Return the references' mean gap between the sets, with its 95 % interval over items and models (tau)."""
-    published, fresh = (np.mean([np.asarray(one[side], dtype=float) for one in references], axis=0) for side in (0, 1))
-    found = set_difference((published, fresh), (), clusters)
-    half = (found.high - found.difference) * np.hypot(1, tau / np.sqrt(len(references)) / max(found.se, ROUNDING))
-    return Limits(found.difference, found.difference - float(half), found.difference + float(half))
+    published = np.mean([np.asarray(reference[0], dtype=float) for reference in references], axis=0)
+    fresh = np.mean([np.asarray(reference[1], dtype=float) for reference in references], axis=0)
+    gap = set_difference((published, fresh), (), clusters)
+    half = (gap.high - gap.difference) * np.hypot(1, tau / np.sqrt(len(references)) / max(gap.se, ROUNDING))
+    return Limits(gap.difference, gap.difference - float(half), gap.difference + float(half))
 
 
 def _share(score: float, without: float) -> float:
@@ -128,19 +169,40 @@ def _share(score: float, without: float) -> float:
 
 
 def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | None:
-    """Mean of (n,) outcomes with the interval that tables of accuracy show; None without any."""
+    """Return the mean of outcomes with the interval that tables of accuracy show.
+
+    Parameters
+    ----------
+    outcomes : (n,) array
+        Outcomes 0 to 1, NaN if missing.
+    clusters : (n,) array or None
+        Cluster of each item; None makes every item its own cluster.
+
+    Returns
+    -------
+    Limits or None
+        None without outcomes.
+    """
     values = np.asarray(outcomes, dtype=float)
-    found = interval(values, np.arange(values.size) if clusters is None else np.asarray(clusters))
-    return Limits(*found) if found else None
+    limits = interval(values, np.arange(values.size) if clusters is None else np.asarray(clusters))
+    return Limits(*limits) if limits else None
 
 
 @dataclass(frozen=True)
 class FromMemory:
-    """Of each of n published items; NaN where the tested model has no answer.
+    """Report each of n published items; NaN if the tested model has no answer.
 
-    chance: of a right answer without memory. text: how much likelier the text is than to the references, in standard
-    deviations of held-out items; None where likelihoods were not told. pvalue: share of held-out items that speak for
-    memory as much (conformal). qvalue: after Benjamini & Hochberg; named: at most FDR.
+    Attributes
+    ----------
+    chance : (n,) array
+        Probability of a right answer without memory.
+    text : (n,) array or None
+        How much likelier the text is than to the references, in standard deviations of held-out
+        items; None without likelihoods.
+    pvalue : (n,) array
+        Share of held-out items that speak for memory as much (conformal).
+    qvalue : (n,) array
+        p after Benjamini & Hochberg; an item is named if it is at most FDR.
     """
 
     chance: FloatArray
@@ -150,59 +212,95 @@ class FromMemory:
 
     @property
     def named(self) -> BoolArray:
-        """(n,) true where the item is named."""
+        """Return which items are named.
+
+        Returns
+        -------
+        (n,) bool array
+            True if the q-value is at most FDR.
+        """
         return np.nan_to_num(self.qvalue, nan=1.0) <= FDR
 
     @property
     def order(self) -> list[int]:
-        """Items that were answered, the likeliest from memory first; right answers that should be rarest break ties."""
-        there = np.flatnonzero(~np.isnan(self.pvalue))
-        return sorted(there.tolist(), key=lambda i: (self.pvalue[i], self.chance[i], i))
+        """Return the answered items, the likeliest from memory first; right answers that should be
+        rarest break ties.
+
+        Returns
+        -------
+        list of int
+            Positions of items.
+        """
+        answered = np.flatnonzero(~np.isnan(self.pvalue))
+        return sorted(answered.tolist(), key=lambda i: (self.pvalue[i], self.chance[i], i))
 
 
 def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] = ()) -> FromMemory:
-    """Which published items were answered from memory? Each against held-out items, false discoveries controlled.
+    """Test which published items were answered from memory, with the false discovery rate
+    controlled.
 
-    An item speaks for memory where the tested model is right though it should rarely be, going by the references'
-    answers and its ability without memory, and where the item's text is likelier to it than to the references. One
-    binary answer says little, so what can be named is few items: those of a text that was read, or hard ones where much
-    was learnt.
+    Parameters
+    ----------
+    tested, references : Sets
+        As in `rasch_gap`.
+    texts : sequence of Sets
+        Log-likelihoods (published (n,), held-out (m,)) of the tested model, then of each reference;
+        empty without likelihoods.
 
-    tested, references: as in `rasch_gap`. texts: log-likelihoods (published (n,), held-out (m,)) of the tested model,
-    then of each reference; empty where they were not told.
+    Returns
+    -------
+    FromMemory
+        p- and q-values of each published item.
+
+    Raises
+    ------
+    DataError
+        If there are no references.
 
     Notes
     -----
-    An item's value is 0 for a wrong answer, else -log(chance) of the right one plus z^2 / 2 of a likelier text (z > 0):
-    a log likelihood ratio. The p-value is (1 + held-out items of at least that value) / (1 + held-out items), which is
-    exact where a published item that was not learnt is exchangeable with the held-out ones, however wrong chances and
-    the normal z are; so Benjamini & Hochberg's procedure controls the false discovery rate (Bates et al. 2023, Annals
-    of Statistics 51, 149). That models suit two sets differently breaks the exchange, so a published item is judged at
-    the highest ability without memory that the interval holds, and its text less two standard deviations of models, in
-    a spread as much wider than the held-out items' as the references' is.
+    An item speaks for memory if the tested model is right though it should rarely be, going by the
+    references' answers and its ability without memory, and if the item's text is likelier to it
+    than to the references. One binary answer says little, so what can be named is few items: those
+    of a text that was read, or hard ones if much was learnt.
+
+    An item's value is 0 for a wrong answer, else -log(chance) of the right one plus z^2 / 2 of a
+    likelier text (z > 0): a log likelihood ratio. The p-value is (1 + held-out items of at least
+    that value) / (1 + held-out items). It is exact if a published item that was not learnt is
+    exchangeable with the held-out ones, however wrong chances and the normal z are. So Benjamini &
+    Hochberg's procedure controls the false discovery rate (Bates et al. 2023, Annals of Statistics
+    51, 149).
+
+    That models suit two sets differently breaks the exchange. So a published item is judged at the
+    highest ability without memory that the interval holds, and its text less two standard
+    deviations of models, in a spread as much wider than the held-out items' as the references' is.
     """
     models = (tested, *references)
     gap = rasch_gap(tested, references)
-    fits = [fit_rasch([one[side] for one in models]) for side in (0, 1)]
-    own = [np.asarray(side, dtype=float) for side in tested]
+    fits = [fit_rasch(side) for side in zip(*models, strict=True)]
+    tested_answers = [np.asarray(side, dtype=float) for side in tested]
     ability = float(fits[0].ability[0]) - min(gap.low, gap.difference), float(fits[1].ability[0])
-    chance = [_chance(fit, x, a) for fit, x, a in zip(fits, own, ability, strict=True)]
-    z = _texts(texts) if texts else (np.zeros(own[0].size), np.zeros(own[1].size))
+    chance = [_chance(fit, x, a) for fit, x, a in zip(fits, tested_answers, ability, strict=True)]
+    z = _texts(texts) if texts else (np.zeros(tested_answers[0].size), np.zeros(tested_answers[1].size))
     values = [
         np.where(x > 0.5, -np.log(c) + np.maximum(np.nan_to_num(t), 0) ** 2 / 2, 0.0)
-        for x, c, t in zip(own, chance, z, strict=True)
+        for x, c, t in zip(tested_answers, chance, z, strict=True)
     ]
-    there = [~np.isnan(x) for x in own]
-    null = np.sort(values[1][there[1]])
+    answered = [~np.isnan(x) for x in tested_answers]
+    null = np.sort(values[1][answered[1]])
     reached = null.size - np.searchsorted(null, values[0], side="left")
-    pvalue = np.where(there[0], (1 + reached) / (1 + null.size), np.nan)
+    pvalue = np.where(answered[0], (1 + reached) / (1 + null.size), np.nan)
     qvalue = np.full_like(pvalue, np.nan)
-    qvalue[there[0]] = scipy.stats.false_discovery_control(pvalue[there[0]])
-    return FromMemory(np.where(there[0], chance[0], np.nan), z[0] if texts else None, pvalue, qvalue)
+    qvalue[answered[0]] = scipy.stats.false_discovery_control(pvalue[answered[0]])
+    return FromMemory(np.where(answered[0], chance[0], np.nan), z[0] if texts else None, pvalue, qvalue)
 
 
 def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
-    """(n,) of a right answer at this ability, by the references' answers alone: the own one is taken out again."""
+    """Return the probability of a right answer at an ability, (n,), by the references' answers
+    alone.
+
+    The tested model's own answer is taken out again.
+    """
     at_own = np.clip(scipy.special.expit(fit.ability[0] - fit.difficulty), 1e-12, 1 - 1e-12)
     x = np.nan_to_num(own)[:, None]
     weight = fit.posterior / np.where(np.isnan(own)[:, None], 1.0, at_own**x * (1 - at_own) ** (1 - x))
@@ -210,29 +308,33 @@ def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
 
 
 def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
-    """(n,), (m,) the tested model's likelihood less the references' mean, in standard deviations of held-out items."""
-    scaled = [in_own_spread(one) for one in texts]
-    beyond = [scaled[0][side] - np.mean([one[side] for one in scaled[1:]], axis=0) for side in (0, 1)]
+    """Return the tested model's likelihood less the references' mean, (n,) and (m,), in standard
+    deviations of held-out items."""
+    scaled = [in_own_spread(text_pair) for text_pair in texts]
+    beyond = [side[0] - np.mean(side[1:], axis=0) for side in zip(*scaled, strict=True)]
     try:
-        found = set_difference(scaled[0], scaled[1:])
-    except DataError:  # not two items of each set have the likelihoods of all models
+        difference = set_difference(scaled[0], scaled[1:])
+    except DataError:  # fewer than two items of a set have the likelihoods of all models
         return np.full(beyond[0].size, np.nan), np.full(beyond[1].size, np.nan)
     models = len(scaled) - 1
-    allowed = _ALLOWED * np.nan_to_num(found.tau) * np.sqrt(1 + 1 / models)
-    there = beyond[1][~np.isnan(beyond[1])]
-    sd = there.std(ddof=1) if there.size > 1 and np.ptp(there) > 0 else float("nan")  # NaN: nothing is told
-    return (beyond[0] - there.mean() - allowed) / (sd * _wider(scaled[1:])), (beyond[1] - there.mean()) / sd
+    allowed = _ALLOWED * np.nan_to_num(difference.tau) * np.sqrt(1 + 1 / models)
+    known = beyond[1][~np.isnan(beyond[1])]
+    sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")  # NaN gives no evidence
+    return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (beyond[1] - known.mean()) / sd
 
 
 def _wider(references: Sequence[Sets]) -> float:
-    """How much wider published texts spread than held-out ones, at least 1, by each reference beside the others: a
-    single one cannot tell."""
+    """Return how much wider published texts spread than held-out ones, at least 1.
+
+    Each reference is compared with the others: a single one cannot tell.
+    """
     if len(references) < 2:
         return 1.0
     ratios = []
-    for k, one in enumerate(references):
+    for k, reference in enumerate(references):
         others = [*references[:k], *references[k + 1 :]]
-        beyond = [np.asarray(one[side]) - average(np.stack([o[side] for o in others])) for side in (0, 1)]
+        sides = zip(reference, zip(*others, strict=True), strict=True)
+        beyond = [np.asarray(values) - average(np.stack(of_others)) for values, of_others in sides]
         published, held_out = (float(np.nanstd(side)) for side in beyond)
         ratios.append(published / held_out if held_out > 0 else 1.0)
     return max(1.0, float(np.mean(ratios)))

@@ -1,8 +1,9 @@
-"""What a design of n items and N rewordings can see, before it is run (normal approximation).
+"""Compute what a design of n items and N rewordings can see, before it is run.
 
-An item's two wordings disagree with probability d ("flip"), so that one answer has a variance of d / 2 given the item,
-and the drop of one model a standard error of sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same items add
-1 / R of that. Memory of some items, which spreads the drop over items, adds a little more and is not in it.
+The module uses normal approximations. An item's two wordings disagree with probability d ("flip"),
+so one answer has a variance of d / 2 given the item, and the drop of one model a standard error of
+sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same items add 1 / R of that. Memory of some
+items spreads the drop over items and adds a little more, which is not included.
 """
 
 import math
@@ -25,9 +26,18 @@ PLANNED_FLIPS = 0.20  # chance that two wordings of an item disagree; the articl
 
 @dataclass(frozen=True)
 class VolumeRow:
-    """One row of the article's table for this design.
+    """Hold one row of the article's table for a design.
 
-    calls: of the tested model, originals and rewordings. article: its claim; valid: what can be said.
+    Attributes
+    ----------
+    calls : int
+        Calls of the tested model, originals and rewordings.
+    relative_cost : int
+        Calls as a multiple of those without rewordings.
+    article : str
+        The article's claim.
+    valid : str
+        Statement that holds for this design.
     """
 
     calls: int
@@ -37,8 +47,29 @@ class VolumeRow:
 
 
 def drop_standard_error(n: int, variants: int, discordance: float, *, references: int = 0) -> float:
-    """Standard error of a drop (references=0), or of a difference in differences against R reference models.
+    """Return the standard error of a drop, or of a difference in differences.
 
+    Parameters
+    ----------
+    n, variants : int
+        Number of items, and of rewordings of each.
+    discordance : float
+        Chance that two wordings of an item disagree, 0-1.
+    references : int
+        Number of reference models; 0 for the drop of one model alone.
+
+    Returns
+    -------
+    float
+        Standard error, accuracy 0-1.
+
+    Raises
+    ------
+    DataError
+        If the design is not possible.
+
+    Examples
+    --------
     >>> round(drop_standard_error(500, 3, 0.2), 4), round(drop_standard_error(1000, 1, 0.2), 4)
     (0.0163, 0.0141)
     """
@@ -47,8 +78,8 @@ def drop_standard_error(n: int, variants: int, discordance: float, *, references
             "A design needs n >= 1 items, at least one rewording, a discordance in [0, 1] and references >= 0, such as "
             f"drop_standard_error(500, 3, 0.2); found {n}, {variants}, {discordance}, {references}."
         )
-    own = discordance / 2 * (1 + 1 / variants) / n
-    return float(np.sqrt(own * (1 + (1 / references if references else 0))))
+    variance = discordance / 2 * (1 + 1 / variants) / n
+    return float(np.sqrt(variance * (1 + (1 / references if references else 0))))
 
 
 def detectable_drop(
@@ -61,12 +92,35 @@ def detectable_drop(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> float:
-    """Smallest drop (0-1) that is found with this power: by a one-sided test at `alpha` of a drop above the margin for
-    broken variants, and, of one model alone, by a two-sided interval above zero, which a verdict asks for too.
+    """Return the smallest drop (0-1) that a design detects with a given power.
 
-    From two references on the quantiles are those of t with R - 1 degrees of freedom, as in the test itself
-    (`audit.statistics.references`).
+    Parameters
+    ----------
+    n, variants, discordance, references : int or float
+        As in `drop_standard_error`.
+    margin : float
+        Drop that broken variants make, which the drop must exceed.
+    alpha, power : float
+        Level and power of the test.
 
+    Returns
+    -------
+    float
+        The drop. The one-sided test at `alpha` is of a drop above the margin. For one model alone,
+        a two-sided interval above zero is required too, as by a verdict.
+
+    Raises
+    ------
+    DataError
+        If the design is not possible.
+
+    Notes
+    -----
+    From two references on the quantiles are those of t with R - 1 degrees of freedom, as in the
+    test itself (`audit.statistics.references`).
+
+    Examples
+    --------
     >>> [round(100 * detectable_drop(1000, 3, 0.2, references=r), 1) for r in (0, 2, 5, 20)]
     [3.2, 10.9, 3.9, 3.1]
     """
@@ -81,30 +135,56 @@ def detectable_drop(
 def items_needed(
     effect: float, variants: int, discordance: float, *, margin: float = 0.0, alpha: float = 0.05, power: float = 0.8
 ) -> int | None:
-    """Items from which on `detectable_drop` (without references) is at most `effect` (0-1); None where the margin for
-    broken variants is as large.
+    """Return how many items make `detectable_drop` (without references) at most a given effect.
 
+    Parameters
+    ----------
+    effect : float
+        The drop to detect, 0-1.
+    variants, discordance, margin, alpha, power : int or float
+        As in `detectable_drop`.
+
+    Returns
+    -------
+    int or None
+        Number of items; None if the margin for broken variants is as large as the effect.
+
+    Examples
+    --------
     >>> items_needed(0.05, 3, 0.2)
     419
     """
     if effect <= margin:
         return None
     z, each = scipy.stats.norm, drop_standard_error(1, variants, discordance)
-    found = (z.isf(alpha) + z.ppf(power)) / (effect - margin), (z.isf(alpha / 2) + z.ppf(power)) / effect
-    return math.ceil((each * max(found)) ** 2)
+    distances = (z.isf(alpha) + z.ppf(power)) / (effect - margin), (z.isf(alpha / 2) + z.ppf(power)) / effect
+    return math.ceil((each * max(distances)) ** 2)
 
 
 def volume_table(
     n: int, discordance: float, *, references: int = 0, margin: float = 0.0, alpha: float = 0.05, power: float = 0.8
 ) -> tuple[VolumeRow, ...]:
-    """The article's table 1x / 3x / 5x / 10x with statements that hold for this design."""
+    """Return the article's table 1x / 3x / 5x / 10x with statements that hold for a design.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    discordance, references, margin, alpha, power : int or float
+        As in `detectable_drop`.
+
+    Returns
+    -------
+    tuple of VolumeRow
+        One row for each number of rewordings.
+    """
     rows = []
     for variants, claim in ARTICLE_CLAIMS.items():
         if variants == 0:
             rows.append(VolumeRow(n, 1, claim, "No statement: nothing was reworded."))
             continue
         seen = detectable_drop(n, variants, discordance, margin=margin, alpha=alpha, power=power)
-        smallest = 1 / (variants + 1)  # no valid p-value of one item is below it
+        smallest = 1 / (variants + 1)  # the smallest valid p-value of one item
         item = (
             f"No item can reach p < {alpha:g}: its p is at least {smallest:.3g}."
             if smallest > alpha
@@ -113,7 +193,7 @@ def volume_table(
         text = f"All items together: a drop of {100 * seen:.1f} points is found with {power:.0%} power"
         if references:
             alone = detectable_drop(n, variants, discordance, references=references, alpha=alpha, power=power)
-            beyond = max(seen, alone)  # what is no drop is none beyond references
+            beyond = max(seen, alone)  # a drop that is not seen is not seen beyond references either
             text += f", one beyond {references} reference models of {100 * beyond:.1f}"
         rows.append(VolumeRow(n * (variants + 1), variants + 1, claim, f"{text}. {item}"))
     return tuple(rows)

@@ -1,4 +1,7 @@
-"""How much accuracy is lost from the original wording to the others: estimates, intervals, margins, equivalence."""
+"""Estimate how much accuracy is lost from the original wording to the others.
+
+The module holds estimates, intervals, margins and tests of equivalence.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,24 @@ from audit.statistics.values import average
 
 @dataclass(frozen=True)
 class WordingDrop:
-    """Accuracies 0-1 over the items with an original and a variant answered.
+    """Report the accuracies (0-1) over the items with an original and a variant answered.
 
-    drop: original - variants. cs: the contamination score as a ratio of accuracies, drop / original. Both 95 %, BCa
-    over items (clusters), no shorter than `unseen_change`. largest: the largest drop still compatible, one-sided 95 %.
-    n items, units clusters.
+    Attributes
+    ----------
+    original, variants : float
+        Accuracy under the original wording and under the variants.
+    drop : Interval
+        original - variants, with a 95 % BCa interval over items (clusters).
+    cs : Interval
+        Contamination score as a ratio of accuracies, drop / original, with a 95 % BCa interval.
+    largest : float
+        Largest drop that is still compatible with the data, one-sided 95 %.
+    n, units : int
+        Number of items, and of clusters.
+
+    Notes
+    -----
+    Neither interval is shorter than `audit.statistics.resampling.unseen_change`.
     """
 
     original: float
@@ -36,10 +52,22 @@ class WordingDrop:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Two one-sided tests (Schuirmann 1987, J Pharmacokinet Biopharm 15) that the drop lies within +-delta.
+    """Report two one-sided tests that the drop lies within -delta to delta.
 
-    p_no_larger: for drop < delta, which is the claim "no drop larger than delta"; p_no_smaller: for drop > -delta.
-    pvalue: the larger of the two.
+    Attributes
+    ----------
+    delta : float
+        Largest drop that counts as none.
+    p_no_larger : float
+        p for drop < delta, which is the claim "no drop larger than delta".
+    p_no_smaller : float
+        p for drop > -delta.
+    pvalue : float
+        The larger of the two.
+
+    Notes
+    -----
+    The tests are those of Schuirmann (1987), J Pharmacokinet Biopharm 15.
     """
 
     delta: float
@@ -50,10 +78,22 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """Original against original: what differs between replicates of one wording is noise.
+    """Report how much replicates of one wording differ, which is noise.
 
-    flipped: mean share of items whose outcome differs between two replicates. sd_difference: root mean square
-    difference in accuracy between two. pvalue: Cochran's Q over the items answered in all. NaN where fewer than two.
+    Attributes
+    ----------
+    replicates : int
+        Number of replicates K.
+    flipped : float
+        Mean share of items whose outcome differs between two replicates.
+    sd_difference : float
+        Root mean square difference in accuracy between two replicates.
+    pvalue : float
+        Cochran's Q over the items that every replicate answered.
+
+    Notes
+    -----
+    The three numbers are NaN with fewer than two replicates.
     """
 
     replicates: int
@@ -63,7 +103,20 @@ class RunNoise:
 
 
 def item_means(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(K, n) and (N, n) -> (n,) and (n,): means over answered replicates and variants, NaN in both where either is."""
+    """Return each item's mean under the original and under the variants.
+
+    Parameters
+    ----------
+    original : (K, n) array
+        Answers of K replicates, NaN if missing.
+    variants : (N, n) array
+        Answers to N variants, NaN if missing.
+
+    Returns
+    -------
+    tuple of (n,) arrays
+        Means over answered replicates and over answered variants, NaN in both if either is missing.
+    """
     o, v = average(np.atleast_2d(original)), average(np.atleast_2d(variants))
     missing = np.isnan(o) | np.isnan(v)
     return np.where(missing, np.nan, o), np.where(missing, np.nan, v)
@@ -77,17 +130,43 @@ def wording_drop(
     n_resamples: int = N_RESAMPLES,
     rng: np.random.Generator,
 ) -> WordingDrop:
-    """Accuracies, drop and CS with bootstrap intervals over items or clusters.
+    """Return accuracies, drop and contamination score with bootstrap intervals over items or
+    clusters.
 
-    CS = (accuracy_original - accuracy_variants) / accuracy_original, of accuracies: unlike the mean of item scores it
-    is 0 on average where nothing is special about the original.
+    Parameters
+    ----------
+    original : (K, n) array
+        Answers of K replicates, NaN if missing.
+    variants : (N, n) array
+        Answers to N variants, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item, 0..G-1.
+    n_resamples : int
+        Number of bootstrap resamples.
+    rng : numpy.random.Generator
+        Source of the resamples.
+
+    Returns
+    -------
+    WordingDrop
+        Estimates and intervals.
+
+    Raises
+    ------
+    DataError
+        If no item has both an original and a variant answered.
+
+    Notes
+    -----
+    CS = (accuracy_original - accuracy_variants) / accuracy_original is a ratio of accuracies.
+    Unlike the mean of item scores it is 0 on average if nothing is special about the original.
     """
     o, v = item_means(original, variants)
-    there = ~np.isnan(o)
+    compared = ~np.isnan(o)
     d = mean_of(o - v, cluster)
-    _, index = np.unique(cluster[there], return_inverse=True)
+    _, index = np.unique(cluster[compared], return_inverse=True)
     units = int(index.max()) + 1
-    pattern, count = patterns(cluster_sums(np.stack([o[there], v[there], np.ones(there.sum())]), index))
+    pattern, count = patterns(cluster_sums(np.stack([o[compared], v[compared], np.ones(compared.sum())]), index))
     total = pattern @ count
 
     def statistics(totals: FloatArray) -> FloatArray:
@@ -102,37 +181,77 @@ def wording_drop(
         count.astype(float),
     )
     drop, cs = resamples.intervals(units=1 + cluster_df(index))
-    unseen, accuracy = unseen_change((o - v)[there], index), float(o[there].mean())
+    unseen, accuracy = unseen_change((o - v)[compared], index), float(o[compared].mean())
     drop = drop.at_least(unseen)
     cs = cs.at_least(unseen / accuracy, within=np.inf) if accuracy > 0 else cs
-    n = int(there.sum())
-    return WordingDrop(accuracy, float(v[there].mean()), drop, cs, largest_drop(d), n, units)
+    n = int(compared.sum())
+    return WordingDrop(accuracy, float(v[compared].mean()), drop, cs, largest_drop(d), n, units)
 
 
 def largest_drop(drop: Estimate) -> float:
-    """One-sided 95 % limit by t over the units and one that drops; at least what none of G units would show with that
-    confidence."""
+    """Return the one-sided 95 % upper limit of a drop.
+
+    Parameters
+    ----------
+    drop : Estimate
+        The drop over G units.
+
+    Returns
+    -------
+    float
+        Upper limit by Student's t over the units and one added unit that drops by 1. It is at least
+        the share that none of G units would show with 95 % confidence.
+    """
     units, drop = drop.units, _with_a_drop(drop)
     unseen = 1 - (1 - 0.95) ** (1 / max(units, 1))
     return float(max(drop.value + scipy.special.stdtrit(drop.df, 0.95) * drop.se, unseen))
 
 
 def _with_a_drop(drop: Estimate) -> Estimate:
-    """With one more unit, which drops by 1. Where one item in twenty drops, a sample that shows few of them has a short
-    error too, and t would clear 10 to 12 % of such models with 60 or 100 items."""
+    """Return the estimate with one more unit, which drops by 1.
+
+    If one item in twenty drops, a sample that shows few of them has a short error too, and t would
+    clear 10 to 12 % of such models with 60 or 100 items.
+    """
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
-    told = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]  # units with nothing in them have none
-    return Estimate(drop.value + shift, np.append(told * g - shift, g * shift) / (g + 1), uneven=drop.uneven)
+    kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]  # an empty unit has no influence
+    return Estimate(drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven)
 
 
 def above_broken(
     original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray, broken_share: float
 ) -> tuple[float, Estimate]:
-    """(p, excess) for a drop larger than what a share of broken variants makes: share x (accuracy - chance).
+    """Test that the drop is larger than a share of broken variants makes it.
 
-    A variant whose gold answer is lost is answered right by luck, so it costs accuracy - chance. p <= alpha is the same
-    as a one-sided lower bound of drop - share x (accuracy - chance) above 0. chance: (n,) of each item.
+    Parameters
+    ----------
+    original : (K, n) array
+        Answers of K replicates, NaN if missing.
+    variants : (N, n) array
+        Answers to N variants, NaN if missing.
+    chance : (n,) array
+        Accuracy of guessing each item.
+    cluster : (n,) array
+        Cluster of each item, 0..G-1.
+    broken_share : float
+        Share of variants whose gold answer is lost, 0-1.
+
+    Returns
+    -------
+    p : float
+        One-sided p. p <= alpha is the same as a one-sided lower bound of the excess above 0.
+    excess : Estimate
+        drop - broken_share x (accuracy - chance).
+
+    Raises
+    ------
+    DataError
+        If no item has both an original and a variant answered.
+
+    Notes
+    -----
+    A variant whose gold answer is lost is answered right by luck, so it costs accuracy - chance.
     """
     o, v = item_means(original, variants)
     excess = mean_of(o - v, cluster).plus(mean_of(o - np.where(np.isnan(o), np.nan, chance), cluster), -broken_share)
@@ -140,9 +259,33 @@ def above_broken(
 
 
 def equivalence(drop: Estimate, delta: float) -> Equivalence:
-    """TOST by t over the units, and one that drops for "no larger". Where next to nothing varies, p is at least
-    (1 - delta)^G: the probability that none of G units shows a drop that a share delta of them has.
+    """Test that a drop lies within -delta to delta (two one-sided tests).
 
+    Parameters
+    ----------
+    drop : Estimate
+        The drop over G units.
+    delta : float
+        Largest drop that counts as none, between 0 and 1.
+
+    Returns
+    -------
+    Equivalence
+        p of both sides, and the larger of them.
+
+    Raises
+    ------
+    DataError
+        If delta does not lie between 0 and 1.
+
+    Notes
+    -----
+    The tests are by Student's t over the units; "no larger" adds one unit that drops by 1. If next
+    to nothing varies, p is at least (1 - delta)^G. That is the probability that none of G units
+    shows a drop that a share delta of them has.
+
+    Examples
+    --------
     >>> equivalence(Estimate(0.0, np.repeat([0.001, -0.001], 500)), 0.05).p_no_larger < 0.07
     True
     """
@@ -158,22 +301,48 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
 
 
 def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
-    """What replicates (K, n) of the original wording differ by. cluster: (n,)."""
+    """Return how much replicates of the original wording differ.
+
+    Parameters
+    ----------
+    original : (K, n) array
+        Answers of K replicates, NaN if missing.
+    cluster : (n,) array
+        Cluster of each item.
+
+    Returns
+    -------
+    RunNoise
+        Shares and p over the items that every replicate answered.
+    """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
-    there = ~np.isnan(runs).any(axis=0)
-    complete = runs[:, there]
+    complete_items = ~np.isnan(runs).any(axis=0)
+    complete = runs[:, complete_items]
     k = len(runs)
     if k < 2 or not complete.size:
         return RunNoise(k, float("nan"), float("nan"), float("nan"))
     flips = [np.mean(complete[a] != complete[b]) for a in range(k) for b in range(a)]
     gaps = [complete[a].mean() - complete[b].mean() for a in range(k) for b in range(a)]
-    p = cochran_q(complete, cluster[there])
+    p = cochran_q(complete, cluster[complete_items])
     return RunNoise(k, float(np.mean(flips)), float(np.sqrt(np.mean(np.square(gaps)))), p)
 
 
 def wording_flips(variants: FloatArray, original: FloatArray) -> float:
-    """Chance that two wordings of an item disagree: over pairs of variants, or original against variant where no item
-    has two answered variants (an effect on the original is then in it). NaN where there is no pair at all."""
+    """Return the chance that two wordings of an item disagree.
+
+    Parameters
+    ----------
+    variants : (N, n) array
+        Answers to N variants, NaN if missing.
+    original : (K, n) array
+        Answers of K replicates, NaN if missing.
+
+    Returns
+    -------
+    float
+        Mean over pairs of variants. If no item has two answered variants, it is the mean of
+        original against variant, which contains any effect on the original. NaN without a pair.
+    """
     v = np.atleast_2d(np.asarray(variants, dtype=float))
     answered, right = np.sum(~np.isnan(v), axis=0), np.nansum(v, axis=0)
     pairs = answered >= 2
@@ -181,5 +350,5 @@ def wording_flips(variants: FloatArray, original: FloatArray) -> float:
         m, s = answered[pairs], right[pairs]
         return float(np.mean(2 * s * (m - s) / (m * (m - 1))))
     o, mean = item_means(original, v)
-    there = ~np.isnan(o)
-    return float(np.mean(o * (1 - mean) + (1 - o) * mean, where=there)) if there.any() else float("nan")
+    compared = ~np.isnan(o)
+    return float(np.mean(o * (1 - mean) + (1 - o) * mean, where=compared)) if compared.any() else float("nan")

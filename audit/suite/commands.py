@@ -121,9 +121,10 @@ def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConf
     if model.engine == "openai":
         return {"stated": stated, "found": None, "claimed": True}
     if (stated == SCRIPTED) != (model.engine == "scripted"):
+        version = SCRIPTED if model.engine == "scripted" else "VERSION"
         raise ConfigError(
-            f"model_config.model_version: {stated!r} of {model.name}, whose engine is {model.engine}. Expected "
-            f"{SCRIPTED!r} of the scripted engine, and the version of the weights of any other."
+            f"model_version is {stated!r:.24}, which is not a version of {model.name}. The suite pins another model. "
+            f"Expected the version of the model that is named. Example: model={model.name} model_version={version}"
         )
     found = resolve(model) if model.engine in WEIGHED else SCRIPTED
     if not found.startswith(stated):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.audits import audit_of, part_of
-from audit.decision import Decision, block_at
+from audit.audits import audit_of
+from audit.decision import Decision
 from audit.errors import ConfigError
 from audit.guarded_files import read_json
 from audit.json_types import attributes
@@ -27,10 +27,10 @@ from audit.statistics.wording_drop import item_means, wording_flips
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
+from audit.verdict.document import AuditVerdict
 from audit.verdict.result import percent
-from audit.verdict.vocabulary import grade_of
 
-Verdicts = Mapping[str, Mapping[str, Any]]  # by audit
+Verdicts = Mapping[str, AuditVerdict[Any]]  # by audit
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
@@ -165,10 +165,9 @@ def suite_section(
     """What verdict.json says of the suite. verdicts: by audit."""
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
-    words, perturb = part_of("perturb", "vocabulary").VERDICTS, verdicts.get("perturb", {})
+    perturb = [verdicts["perturb"]] if "perturb" in verdicts else []
     ours = {
-        (cell["model"], cell["benchmark"]): str(grade_of(words, cell).decision(block_at(perturb)))
-        for cell in perturb.get("cells", ())
+        (cell.model, cell.benchmark): str(cell.grade.decision(part.block_at)) for part in perturb for cell in part.cells
     }
     return {
         "audit_suite_id": suite.audit_suite_id,

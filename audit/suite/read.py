@@ -18,6 +18,7 @@ from audit.audits import every_audit
 from audit.config import CONF_DIR, check_keys
 from audit.errors import ConfigError, unknown_name
 from audit.guarded_files import read_text
+from audit.guarded_yaml import parse_yaml
 from audit.shards.manifest import flatten
 from audit.suite.schema import VERSION, Suite, schema_text
 
@@ -121,6 +122,7 @@ def _load(path: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
+            parse_yaml(text)  # what would take for ever is refused; OmegaConf reads numbers in its own way
             values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is neither a YAML nor a JSON suite ({error}).") from error

@@ -33,6 +33,7 @@ from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.summary import larger, more_questions, out_of_reach
 from audit.variants.arrow import find_library
+from audit.verdict.together import parts_of
 
 # Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
 _VERDICT = ("verdict", "statistics", "references", "allow_convicted")
@@ -94,7 +95,7 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
     print(as_text(ruling), end="")
     if ruling.problem:
         print(lines(ruling.problem), file=sys.stderr)
-    parts = [(part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in paths.content["audits"].items()]
+    parts = [(part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in parts_of(paths.content)]
     if short := out_of_reach(parts):
         print(f"note: {one_line(short)}")
     if (more := more_questions(parts)) is not None:

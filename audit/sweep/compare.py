@@ -25,9 +25,10 @@ class Comparison:
 
     low, high: simultaneous, they hold for all r together. pointwise: one BCa interval a router count, no shorter than
     `unseen_share`. upper: one-sided 95 % limits of the gain, at least the share of questions that could all improve
-    unseen; 1 at an r of which nothing is known, NaN where none has a limit. mean: the gain averaged over r. family_p: one p for "any r". fall_p: for "the mean over r is below
-    zero". improve, degrade: counts, fractions where replicates were averaged. n: pairs with both answers; effective: as
-    how many independent ones they count.
+    unseen; 1 at an r of which nothing is known, NaN where none has a limit.
+    mean: the gain averaged over r. family_p: one p for "any r".
+    fall_p: for "the mean over r is below zero". improve, degrade: counts, fractions where replicates were averaged. n:
+    pairs with both answers; effective: as how many independent ones they count.
     """
 
     routers: tuple[int, ...]
@@ -62,7 +63,7 @@ class Comparison:
 
     @property
     def largest_compatible(self) -> float:
-        """A one-sided 95 % upper limit of the largest gain over r: the largest of the upper limits per r, which needs no
+        """A one-sided 95 % upper limit of the largest gain over r: the largest of the limits per r, which needs no
         correction for their number (an intersection-union argument; Berger & Hsu 1996, Statistical Science 11).
         """
         return float(self.upper.max())

@@ -75,11 +75,15 @@ def _baseline_guessed(cell: CellOutcomes, limits: SweepThresholds, before: Gate,
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
     part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
     passed, numbers = 0, []
+    of_total: dict[int, Gate] = {}  # the gate reads the mean alone, which the number of right answers tells
     state, guess = part.state.copy(), np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0)
     for _ in range(GUESSERS):
         right = rng.random((sum(clean), cell.n)) < guess
-        state[clean] = np.where(right, np.int8(State.CORRECT), np.int8(State.WRONG))
-        gate = gates.above_chance(replace(part, state=state), limits)
+        total = int(right.sum())
+        if total not in of_total:
+            state[clean] = np.where(right, np.int8(State.CORRECT), np.int8(State.WRONG))
+            of_total[total] = gates.above_chance(replace(part, state=state), limits)
+        gate = of_total[total]
         passed += gate.status != Status.FAIL
         numbers.append(float("nan") if gate.number is None else gate.number)
     caught = passed <= GUESSERS_PASSED_MAX * GUESSERS

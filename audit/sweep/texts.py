@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.verdict.result import Reason, Texts, listed, points, pvalue, sentence
 
-# What this instrument cannot see, in every headline that finds nothing: measured (docs/calibration.md).
+# What this instrument cannot see, in every headline that finds nothing: measured (docs/findings/calibration.md).
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"
@@ -122,10 +122,10 @@ TEXTS: Texts = {
     "not_above_ensemble": "It does not beat as many routers that delete nothing: on average over r the difference is "
     f"{{mean:signed}} ({_INTERVAL}).",
     "ensemble_gains": "These beat the clean baseline too, at r = {routers:listed}.",
-    "ensemble_bounds": "Noisy could be above them by {limit:points} at most (one-sided 95 % limit), no more than the smallest "
-    "effect that matters ({effect:points}).",
-    "may_beat_ensemble": "Noisy could be above them by {limit:points} (one-sided 95 % limit): the data cannot tell damage from "
-    "repetition.",
+    "ensemble_bounds": "Noisy could be above them by {limit:points} at most (one-sided 95 % limit), no more than the "
+    "smallest effect that matters ({effect:points}).",
+    "may_beat_ensemble": "Noisy could be above them by {limit:points} (one-sided 95 % limit): the data cannot tell "
+    "damage from repetition.",
     "few_questions": "It rests on {n:,} questions; nothing is found with fewer than {least:,}.",
     # why: no gain
     "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the original question: it may "

@@ -4,7 +4,6 @@ verdict and one a gate, for page, chart, gate and headline alike. Rates, accurac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +13,7 @@ from audit.judging.ladder import Grade
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
+from audit.verdict.document import Cell, Section
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Calibration, Texts
 from audit.verdict.run import CellResult, Decided, JudgedRun
@@ -124,9 +124,9 @@ class SweepResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
     p_value: of "noisy beats every control at some r" (`Reading.adjusted`); p_adjusted: after Holm over the panel.
-    largest_compatible_gain: one-sided 95 % upper limit of the gain, the largest over r. score: of direct where it was run, else
-    clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain is taken
-    off; null when withheld. credibility: the same with the largest compatible score gap to held-out
+    largest_compatible_gain: one-sided 95 % upper limit of the gain, the largest over r. score: of direct where it was
+    run, else clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain
+    is taken off; null when withheld. credibility: the same with the largest compatible score gap to held-out
     questions; null without a control benchmark. run_sd: standard deviation of a whole run's shift that every interval
     reckons with, of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: of
     the noisy arm, as tests reckon with it. unparsed_tipping: the largest odds ratio between unparsed answers and what
@@ -289,18 +289,38 @@ def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]
     return list(VERDICTS).index(verdict), -gain, name
 
 
-def measured(cell: Mapping[str, Any]) -> Measured:
+class LargestGain(Section):
+    """Of `Effect`, what other programs read."""
+
+    gain: float | None
+    ci_low: float | None
+    ci_high: float | None
+    mean_gain: float | None
+    mean_ci_low: float | None
+    mean_ci_high: float | None
+
+
+class SweepCell(Cell):
+    """A cell of the sweep's verdict.json. score: 0-1."""
+
+    score: float | None
+    effect: LargestGain | None
+
+
+def measured(cell: SweepCell) -> Measured:
     """Return the gain under noise behind the verdict: the largest, with its simultaneous interval."""
-    effect, rates = cell["effect"] or {}, (cell["calibration"] or {}).get("rates", {})
-    alarms = rates.get("clean_any_excess", rates.get("clean_excess"))
-    return Measured("largest gain under noise", effect.get("gain"), effect.get("ci_low"), effect.get("ci_high"), alarms)
+    what, alarms = "largest gain under noise", cell.rates.get("clean_any_excess", cell.rates.get("clean_excess"))
+    if cell.effect is None:
+        return Measured(what, None, None, None, alarms)
+    return Measured(what, cell.effect.gain, cell.effect.ci_low, cell.effect.ci_high, alarms)
 
 
-def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    """Of a cell of verdict.json. excess: the gain under noise, averaged over r (the best r is chosen in every run)."""
-    effect = cell["effect"] or {}
-    excess = Indicator("excess", effect.get("mean_gain"), effect.get("mean_ci_low"), effect.get("mean_ci_high"))
-    return (Indicator("score", cell["score"]), excess)
+def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
+    """Return the score and, as `excess`, the gain under noise averaged over r (the best r is chosen in every run)."""
+    effect, excess = cell.effect, Indicator("excess", None)
+    if effect is not None:
+        excess = Indicator("excess", effect.mean_gain, effect.mean_ci_low, effect.mean_ci_high)
+    return (Indicator("score", cell.score), excess)
 
 
-INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked)
+INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked, cell=SweepCell)

@@ -1,9 +1,9 @@
-"""`python -m audit.validity model=... benchmark=...`: run (or resume) a construct-validity audit.
+"""Run (or resume) a construct-validity audit: `python -m audit.validity model=... benchmark=...`.
 
-`edits=show` prints items with all their edits, `plan=true` what would be asked, `score=FILE` scores stored predictions:
-they start nothing. Exit codes:
-0 the run finished, whatever the status; 1 it did not, or a model failed; with gate=true also 4 for a status that is not
-confirmatory, see `audit gate`.
+`edits=show` prints items with all their edits, `plan=true` what would be asked, `score=FILE` scores
+stored predictions: these start nothing. Exit codes: 0 the run finished, whatever the status; 1 it
+did not, or a model failed; with gate=true also 4 for a status that is not confirmatory, see `audit
+gate`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from audit.command_line import start
 from audit.conduct import Prepared, conduct
 from audit.errors import ConfigError
 from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
-from audit.guarded_files import read_json
 from audit.judging.ladder import Decision
 from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
@@ -32,8 +31,10 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run; `benchmark=[a,b]` and facets such as `seed=[1,2]` are a
-    run each."""
+    """Run the command: check the arguments, compose by Hydra, run.
+
+    `benchmark=[a,b]` and facets such as `seed=[1,2]` are a run each.
+    """
     try:
         panel = _runs(sys.argv[1:])
     except ConfigError as error:
@@ -46,7 +47,7 @@ def main() -> None:
 
 
 def _run_panel(panel: Sequence[Sequence[str]]) -> int:
-    """A run each, all of one engine, and their report together; the exit code."""
+    """Run each of a panel on one engine, and report them together; return the exit code."""
     from audit.runtime.keep import keep_engines
 
     done: list[tuple[ValidityConfig, Path]] = []
@@ -75,8 +76,11 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
-    """Report several benchmarks together, or tell whether one is stable under its facets; the exit code: no decision
-    where a status is not stable."""
+    """Report several benchmarks together, or whether one is stable under its facets.
+
+    Return the exit code, which is that of no decision if a status is not stable.
+    """
+    from audit.decision import read_verdict
     from audit.validity.cells import load_validity
     from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
@@ -86,16 +90,16 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
         return _report_together(run_dirs, folder)
     design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
     facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
-    found = stability([read_json(one / "report" / "verdict.json") for one in run_dirs])
-    parts = variance([load_validity(one) for one in run_dirs], facets)
-    write_file(folder / "facets.csv", facets_csv(found).encode())
+    stabilities = stability([read_verdict(item / "report" / "verdict.json") for item in run_dirs])
+    parts = variance([load_validity(item) for item in run_dirs], facets)
+    write_file(folder / "facets.csv", facets_csv(stabilities).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())
-    print("", *lines(found, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
-    return Decision.NO_DECISION.exit_code if any(one.status == UNSTABLE for one in found) else code
+    print("", *lines(stabilities, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
+    return Decision.NO_DECISION.exit_code if any(item.status == UNSTABLE for item in stabilities) else code
 
 
 def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
-    """One report of all runs; the exit code that `audit gate` gives it."""
+    """Write one report of all runs; return the exit code that `audit gate` gives it."""
     from audit.panel import write_panel
     from audit.summary import print_end
     from audit.validity.report import build_report
@@ -108,7 +112,8 @@ def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
 
 
 def _panel_folder(run_dirs: Sequence[Path]) -> Path:
-    """X of the runs X/<benchmark> (run_dir=X); beside runs in their default directories one that is named by them."""
+    """Return X of the runs X/<benchmark> (run_dir=X), or a folder beside runs in their default
+    directories."""
     parents = {run_dir.parent for run_dir in run_dirs}
     if len(parents) == 1 and not any(run_dir.name.startswith("validity-") for run_dir in run_dirs):
         return parents.pop()
@@ -122,10 +127,13 @@ _OF_XSTEST = ("judge", "judge_votes", "labels")
 
 
 def _runs(words: Sequence[str]) -> list[list[str]]:
-    """The words of each run, with run_dir=X as X/<what is its own>: `benchmark=[a,b]` is a run each, and facets such as
-    `seed=[1,2] system=[none,helpful]` are crossed. ConfigError for both at once, and for lists of another length."""
-    told = dict(word.split("=", 1) for word in words if "=" in word)
-    lists = {key: value[1:-1].split(",") for key, value in told.items() if re.fullmatch(r"\[.*\]", value)}
+    """Return the arguments of each run, with run_dir=X as X/<name of the run>.
+
+    `benchmark=[a,b]` is a run each, and facets such as `seed=[1,2] system=[none,helpful]` are
+    crossed. Raises ConfigError for both at once, and for lists of another length.
+    """
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    lists = {key: value[1:-1].split(",") for key, value in given.items() if re.fullmatch(r"\[.*\]", value)}
     listed = {key: list(filter(None, map(str.strip, values))) for key, values in lists.items()}
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
@@ -140,13 +148,13 @@ def _runs(words: Sequence[str]) -> list[list[str]]:
             raise ConfigError(f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'.")
     chosen: Iterable[tuple[str, ...]] = product(*facets.values())
     if names:
-        need_folder(told.get("run_dir"), "A panel of several benchmarks")
+        need_folder(given.get("run_dir"), "A panel of several benchmarks")
         chosen = zip(*each.values(), strict=True)
-    return [_words_of(words, dict(zip(each | facets, one, strict=True)), "xstest" in names) for one in chosen]
+    return [_words_of(words, dict(zip(each | facets, choice, strict=True)), "xstest" in names) for choice in chosen]
 
 
 def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool) -> list[str]:
-    """own: by key, what this run has of what the words list."""
+    """Return the arguments of one run; own: its values of the listed arguments, by key."""
     name = own.get("benchmark") or "-".join(f"{key}_{value}" for key, value in own.items())
     made = [(word.partition("=")[0], word) for word in words]
     if beside_xstest and name != "xstest":
@@ -158,7 +166,20 @@ def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool)
 def validity(
     config: ValidityConfig, done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None
 ) -> int:
-    """Score a file, plan, show or run; the exit code. done: told of a run that has rows, and its directory."""
+    """Score a file, plan, show or run.
+
+    Parameters
+    ----------
+    config : ValidityConfig
+        Validated configuration.
+    done : callable
+        Called with the configuration and directory of a run that has rows.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
     if config.score is not None:
         from audit.benchmarks.load import open_benchmark
         from audit.validity.score_file import lines, score_file

@@ -1,4 +1,4 @@
-"""How the construct-validity audit judges a cell. Holm's correction is over cells and directions."""
+"""Judge a cell of the construct-validity audit. Holm's correction is over cells and directions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from audit.validity.record import Cell
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES, ValidityResult
-from audit.verdict.result import Gate, Status, percent, sentence, sentences
+from audit.verdict.result import Calibration, Gate, Status, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design
 
@@ -28,7 +28,18 @@ _Case = Case[Cell, Evidence, list[float | None]]
 
 
 def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
-    """[above, below] of each cell after Holm over every cell and both directions; None where it was not tested."""
+    """Return [above, below] of each cell after Holm over every cell and both directions.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+        Evidence of each cell.
+
+    Returns
+    -------
+    list of list
+        Adjusted p-values; None if a cell was not tested.
+    """
     return holm_rows([[None, None] if e.primary is None else [e.selective_p, e.non_selective_p] for e in evidence])
 
 
@@ -37,14 +48,14 @@ def _result(case: _Case) -> ValidityResult:
     above_p, below_p = case.panel
     injected = inject_all(cell, case.gates, t, np.random.default_rng([case.settings.seed, 1]))
     gates = (*case.gates, regression_gate(injected))
-    decision, told = decide(e, gates, t, above_p, below_p), paper_cell(cell, e, gates)
+    decision, as_paper = decide(e, gates, t, above_p, below_p), paper_cell(cell, e, gates)
     change = np.fmax.reduce([e.families[f].response_change.estimate for f in SURFACE])
     return ValidityResult(
         model=cell.model,
         benchmark=cell.benchmark,
         context=cell.context,
         decision=decision,
-        paper=None if told is None else paper_status(told),
+        paper=None if as_paper is None else paper_status(as_paper),
         headline=sentence(headline(cell, decision, e, gates), TEXTS),
         cannot_exclude=sentences(cannot_exclude(cell, e), TEXTS),
         gates=gates,
@@ -59,7 +70,23 @@ def _result(case: _Case) -> ValidityResult:
 
 
 def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | None:
-    """A cell as the paper's algorithm reads it: CSR under each edit's own key, guessing as baseline."""
+    """Return a cell as the paper's algorithm reads it: CSR under each edit's own key, guessing as
+    baseline.
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers.
+    e : Evidence
+        Statistics.
+    gates : sequence of Gate
+        Checks.
+
+    Returns
+    -------
+    PaperCell or None
+        None if the cell has no score or ratio.
+    """
     ratio = e.csr.get("own key")
     if ratio is None or not e.score.n:
         return None
@@ -97,7 +124,15 @@ analyse = partial(judge_cells, JUDGE)
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[Cell, ValidityResult]):
-    """All cells of a run. edits: what was counted when they were made. chronology: of the runs, None without any."""
+    """Hold all cells of a run.
+
+    Attributes
+    ----------
+    edits : dict
+        Counts from when the edits were made.
+    chronology : Chronology or None
+        Chronology of the runs.
+    """
 
     audit = "validity"
     schema_version = "1.2"
@@ -106,12 +141,12 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     chronology: Chronology | None = None
 
     def own(self) -> dict[str, Any]:
-        found = self.chronology  # of which Box 1 wants said as a whole, by the entries' ids
+        chronology = self.chronology  # of which Box 1 wants said as a whole, by the entries' ids
         parts = ("entries", "repair_introduced", "unfixed")
         return {
             "edits": self.edits,
             "gate_inputs": {name: word.reads for name, word in GATES.items()},
-            "chronology": found and {part: [e.id for e in getattr(found, part)] for part in parts},
+            "chronology": chronology and {part: [e.id for e in getattr(chronology, part)] for part in parts},
         }
 
     def own_of_cell(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
@@ -129,14 +164,28 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
 
 def nearest(
     table: Mapping[str, Any] | None, *, clusters: int, change: float, thresholds: Mapping[str, float] | None = None
-) -> dict[str, Any] | None:
-    """The measured design nearest in (log) independent items and in the surface families' change of response.
+) -> Calibration | None:
+    """Return the simulated design nearest to a cell.
 
-    thresholds: the run's; the sentence says where its level or margin is not the table's.
+    Parameters
+    ----------
+    table : mapping or None
+        Shipped calibration.
+    clusters : int
+        Independent items, compared on a log scale.
+    change : float
+        Change of response in the surface families.
+    thresholds : mapping or None
+        Thresholds of the run; the sentence states if its level or margin is not the table's.
+
+    Returns
+    -------
+    Calibration or None
+        Design, rates and a sentence; None without a table or change.
     """
     if table is None or not np.isfinite(change):
         return None
-    found = nearest_design(
+    return nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
         inf,  # there is no cut-off: the level is kept in every design
@@ -144,9 +193,6 @@ def nearest(
         none_near="",
         thresholds=thresholds,
     )
-    if found is None:
-        return None
-    return {**found.design, **found.rates, "models": table["models"], "sentence": found.sentence}
 
 
 def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:

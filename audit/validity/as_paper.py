@@ -1,7 +1,9 @@
-"""Tables 1 to 7 of li2026 in the paper's own form, from any panel (pure): for the page, and each as csv.
+"""Make Tables 1 to 7 of li2026 in the paper's own form, from any panel (pure): for the page, and
+each as csv.
 
-Statuses here are the paper's own algorithm's. What the paper tells of its pipeline has a counterpart in a run: the
-rendered text beside the consumed tokens (Table 7), the injected faults and the chronology (Table 2).
+Statuses here are those of the paper's own algorithm. What the paper reports of its pipeline has a
+counterpart in a run: the rendered text beside the consumed tokens (Table 7), the injected faults
+and the chronology (Table 2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +53,15 @@ _CLASSES = (
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table as the paper numbers it; cells are texts."""
+    """Hold one table as the paper numbers it; cells are texts.
+
+    Attributes
+    ----------
+    number, title : int, str
+        Number and title.
+    columns, rows : tuple
+        Header and rows.
+    """
 
     number: int
     title: str
@@ -60,7 +70,20 @@ class PaperTable:
 
 
 def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
-    """All seven; Table 2 names the entries of the runs' chronology."""
+    """Return all seven tables; Table 2 names the entries of the runs' chronology.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        Results.
+    rows : ItemRows
+        Rows of the runs.
+
+    Returns
+    -------
+    tuple of PaperTable
+        Tables 1 to 7.
+    """
     return (
         _gates(verdict), _classes(verdict.results, verdict.chronology), _buckets(verdict.results), _scorers(verdict),
         _mapping(verdict.results), _cells(verdict.results), _no_ops(rows),
@@ -84,9 +107,9 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     for id_, name in _CLASSES:
         put = [f for r in results for f in r.faults if f.fault == id_]
         checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
-        # F1a is of F1, and F10 is not; of F3 only what has no sub-case of its own.
-        own = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
-        entries = [e for e in met.entries if e.failure_class in own] if met else []
+        # F1a belongs to F1, and F10 does not. F3 has only entries without a sub-case of their own.
+        subclasses = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
+        entries = [e for e in met.entries if e.failure_class in subclasses] if met else []
         rows.append((
             id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
             _caught(put),
@@ -103,7 +126,8 @@ def _caught(put: Sequence[Injected]) -> str:
         return "–"
     caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
     silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
-    rest = f"; {missed} missed" * bool(missed) + f"; {silent} tell nothing" * bool(silent)
+    rest = f"; {missed} missed" if missed else ""
+    rest += f"; {silent} tell nothing" if silent else ""
     return f"{caught} of {len(put)}{rest}"
 
 
@@ -130,8 +154,8 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
 
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
-    found = [r.paper.status for r in results if r.paper]
-    rows = [(raw, bucket, str(step), str(found.count(word))) for word, (raw, bucket, step) in APPENDIX_G.items()]
+    statuses = [r.paper.status for r in results if r.paper]
+    rows = [(raw, bucket, str(step), str(statuses.count(word))) for word, (raw, bucket, step) in APPENDIX_G.items()]
     return PaperTable(5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows))
 
 
@@ -139,12 +163,12 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
     rows = []
     for r in results:
         e = r.evidence
-        ratio = e.csr.get("own key")
+        ratio, placebo = e.csr.get("own key"), placebo_ratio(e)
         rows.append((
             r.model, _benchmark(r), _three(e.score.estimate),
             *(_three(e.families[f].score_change) for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
             f"{ratio.estimate:.2f}" if ratio else "–", f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
-            raw_verdict(r), f"{placebo[1]:.2f}" if (placebo := placebo_ratio(e)) else "–",
+            raw_verdict(r), f"{placebo[1]:.2f}" if placebo else "–",
         ))  # fmt: skip
     columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "Raw verdict",
                "CSR / placebo CSR")  # fmt: skip
@@ -152,25 +176,37 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
-    """(placebo CSR, CSR / placebo CSR), as App. F has it: the placebo's score change over the same denominator. None
-    without a placebo, or where it moved no score; the difference `Evidence.placebo` has an interval."""
+    """Return the placebo CSR, and CSR / placebo CSR, as in App. F.
+
+    Parameters
+    ----------
+    e : Evidence
+        Statistics of a cell.
+
+    Returns
+    -------
+    tuple of float or None
+        The placebo's score change over the same denominator, and the ratio. None without a placebo,
+        or if it moved no score. The difference `Evidence.placebo` has an interval.
+    """
     fmt, sem, attr, placebo = (e.families[f].score_change for f in Family)
     if not placebo > 0 or not np.isfinite(attr):
         return None
     floor = np.nan_to_num([fmt, sem]).tolist()
-    own = csr(placebo, *floor)
-    return own, csr(attr, *floor) / own
+    placebo_csr = csr(placebo, *floor)
+    return placebo_csr, csr(attr, *floor) / placebo_csr
 
 
 def cell_validity_csv(verdict: RunVerdict) -> str:
-    """Appendix G's cell_validity.csv: the six raw gate columns (1, 0, or empty where a run alone does not know)."""
+    """Return Appendix G's cell_validity.csv: the six raw gate columns (1, 0, or empty if a run
+    alone does not know)."""
     body = []
     for cell, r in zip(verdict.cells, verdict.results, strict=True):
-        told = paper_cell(cell, r.evidence, r.gates)
-        if told is None:
+        as_paper = paper_cell(cell, r.evidence, r.gates)
+        if as_paper is None:
             continue
         read = next(g.status == Status.PASS for g in r.gates if g.name == "G1_answers_readable")
-        columns = ["" if one is None else int(one) for one in gate_columns(told, read, None)]
+        columns = ["" if passed is None else int(passed) for passed in gate_columns(as_paper, read, None)]
         ratios = placebo_ratio(r.evidence) or (None, None)
         csr_ = r.evidence.csr["own key"]
         numbers = map(digits, (csr_.estimate, csr_.low, csr_.high, *ratios))
@@ -182,26 +218,38 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
 
 def _no_ops(rows: ItemRows) -> PaperTable:
     shown = [
-        (benchmark, f"{100 * text / asked:.1f}", f"{100 * ids / asked:.1f}", str(asked))
-        for benchmark, (asked, text, ids) in no_op_rates(rows).items()
-        if asked
+        (benchmark, f"{100 * text / edits:.1f}", f"{100 * ids / edits:.1f}", str(edits))
+        for benchmark, (edits, text, ids) in no_op_rates(rows).items()
+        if edits
     ]
     columns = ("Benchmark", "L: rendered text the same", "C: consumed tokens the same", "Edits asked")
     return PaperTable(7, "Silent no-op rate of format edits (%)", columns, tuple(shown))
 
 
 def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
-    """By benchmark: format edits asked, of these with the original's rendered text (prompt and options as shown), and
-    with the hash of what its scorer consumed. The gap between the two is the paper's core evidence for F1."""
+    """Count the format edits that reach the scorer unchanged, by benchmark.
+
+    Parameters
+    ----------
+    rows : ItemRows
+        Rows of the runs.
+
+    Returns
+    -------
+    dict of str to tuple of int
+        Format edits asked; of these with the original's rendered text (prompt and options as
+        shown); and with the hash of what its scorer consumed. The gap between the last two is the
+        paper's core evidence for F1.
+    """
     counts: dict[str, list[int]] = {}
-    for (_, benchmark, _, _), found in rows.by_item("arm", "asked", "rendered", "consumed"):
-        asked = [row for row in found if row["asked"]]
-        originals = [row for row in asked if row["arm"] == ORIGINAL]
+    for (_, benchmark, _, _), item_values in rows.by_item("arm", "asked", "rendered", "consumed"):
+        sent = [row for row in item_values if row["asked"]]
+        originals = [row for row in sent if row["arm"] == ORIGINAL]
         if not originals:
             continue
         hashes = {row["consumed"] for row in originals} - {None}
         count = counts.setdefault(benchmark, [0, 0, 0])
-        for row in asked:
+        for row in sent:
             if row["arm"] == Family.FORMAT:
                 count[0] += 1
                 count[1] += row["rendered"] == originals[0]["rendered"]
@@ -210,12 +258,13 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
 
 
 def bucket_of(r: ValidityResult) -> str:
-    """The bucket of Table 3."""
+    """Return the bucket of Table 3."""
     return APPENDIX_G[r.paper.status][1] if r.paper else "none: nothing to compare"
 
 
 def raw_verdict(r: ValidityResult) -> str:
-    """As Appendix G writes it; of an exploratory cell by its interval."""
+    """Return the raw verdict as Appendix G writes it; that of an exploratory cell follows from its
+    interval."""
     if r.paper is None:
         return "–"
     if r.paper.status != PaperWord.EXPLORATORY:
@@ -225,9 +274,12 @@ def raw_verdict(r: ValidityResult) -> str:
 
 
 def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
-    """The entries of several, each once by what it says; None where there is none at all."""
-    found = [one for one in chronologies if one is not None]
-    return Chronology(tuple(dict.fromkeys(e for one in found for e in one.entries))) if found else None
+    """Return the entries of several chronologies, each once; None without any."""
+    present = [chronology for chronology in chronologies if chronology is not None]
+    if not present:
+        return None
+    entries = [entry for chronology in present for entry in chronology.entries]
+    return Chronology(tuple(dict.fromkeys(entries)))
 
 
 def _benchmark(r: ValidityResult) -> str:

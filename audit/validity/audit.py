@@ -1,7 +1,7 @@
-"""The construct-validity audit as the pipeline runs it. What is asked under each edit, and what a reply means, are the
-reference scorer's.
+"""Define the construct-validity audit as the pipeline runs it.
 
-The canonical response of a row is `option_order[answer]`: the published position of the option that was chosen.
+The reference scorer decides what is asked under each edit, and what a reply means. The canonical
+response of a row is `option_order[answer]`: the published position of the option that was chosen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,21 @@ READINGS = {
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """The item at each level of a part: 0 as published, j under the j-th edit of the family.
+    """Return the item at each level of a part: 0 as published, j under the j-th edit of the family.
 
-    work.own: the path of the run's edits (text), which every stage process reads once.
+    Parameters
+    ----------
+    work : Work
+        Run context; work.own is the path of the run's edits, which every stage process reads once.
+    item : Item
+        The question.
+    part : Part
+        Arm and levels.
+
+    Returns
+    -------
+    list of Presentation
+        One a level.
     """
     file = _opened(str(work.own))
     scorer = find_scorer(file.about["scorer"])
@@ -45,15 +57,35 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 def read(
     work: Work, question: Item, setting: Setting, one: Presentation, reply: Generation
 ) -> tuple[Score, Mapping[str, Any]]:
-    """The reply as the scorer reads it. `answer` is the position shown; an unparsed reply has none and is never
-    wrong."""
+    """Return the reply as the scorer reads it.
+
+    Parameters
+    ----------
+    work : Work
+        Run context, as in `present`.
+    question : Item
+        The question.
+    setting : Setting
+        Arm and level.
+    one : Presentation
+        What was sent.
+    reply : Generation
+        The reply.
+
+    Returns
+    -------
+    score : Score
+        `answer` is the position shown; an unparsed reply has no answer and is never wrong.
+    columns : mapping
+        The audit's own columns of the row.
+    """
     file = _opened(str(work.own))
     scorer = find_scorer(file.about["scorer"])
-    found = _edited(file, question.id, setting.arm, setting.level)
-    if found is None or reply.error is not None:
+    edited = _edited(file, question.id, setting.arm, setting.level)
+    if edited is None or reply.error is not None:
         return Score(Answer(None, "none"), None, FinishReason.ERROR), {}
-    item = found[0]
-    # A judge reads once the run is there. A reply that writes like a judge is no verdict.
+    item = edited[0]
+    # A judge reads the replies after the run. A reply that imitates a judge is not a vote.
     scored = unread(NOT_JUDGED) if scorer.name == JUDGED else scorer.read(item, reply)
     why = {"unread_why": scored.why, "label_mass": scored.detail.get("mass")}
     if scored.response is None:
@@ -64,14 +96,15 @@ def read(
 
 
 def fits(response: int, key: int) -> bool:
-    """Whether a response is what a key asks for; a key below -1 asks for any but one (`plan.any_but`)."""
+    """Return whether a response is what a key expects; a key below -1 expects any response but one
+    (`plan.any_but`)."""
     return response == key if key >= 0 else response != -2 - key
 
 
 def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, level: int) -> Presentation:
     original = file.items[question.id]
-    found = _edited(file, question.id, arm, level)
-    own: dict[str, Any] = {
+    edited = _edited(file, question.id, arm, level)
+    columns: dict[str, Any] = {
         "context": context_of(original, scorer.benchmark),
         "key_before": original.key,
         "scorer": scorer.name,
@@ -80,12 +113,12 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, 
         "reading": READINGS[scorer.needs],
         "options_shown": scorer.lettered,
     }
-    if found is None:
+    if edited is None:
         empty = {"edit": None, "contract": None, "asked": False, "edited": "", "key_after": original.key}
-        own |= {**empty, "option_order": original.shown}
-        return Presentation("", original.options, original.gold, own, NOT_ASKED)
-    item, edit = found
-    own |= {
+        columns |= {**empty, "option_order": original.shown}
+        return Presentation("", original.options, original.gold, columns, NOT_ASKED)
+    item, edit = edited
+    columns |= {
         "edit": edit.name if edit else None,
         "contract": edit.contract.value if edit else None,
         "asked": True,
@@ -94,13 +127,14 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, 
         "key_after": item.key,
     }
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
-    gold = max(item.gold, NO_OPTION)  # below it: any but one
+    gold = max(item.gold, NO_OPTION)  # a lower key stands for any response but one
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
-    return Presentation(prompt, item.options, gold, own, scoring=ask, system=file.about["system"])
+    return Presentation(prompt, item.options, gold, columns, scoring=ask, system=file.about["system"])
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
-    """The item as asked under a setting, with its edit (None for the original); None where it has no such edit."""
+    """Return the item as asked under a setting, with its edit (None for the original); None without
+    such an edit."""
     if level == 0:
         return file.items[id_], None
     edit = file.edits.get((id_, arm, level))

@@ -1,13 +1,16 @@
-"""How often the procedure is wrong where it should say neither: models whose attribute edits move answers as often as
-their format edits, and invariance cells in which a group moves answers by exactly the margin.
+"""Measure how often the procedure is wrong on simulated models that should get neither status.
+
+These are models whose attribute edits move answers as often as their format edits, and invariance
+cells in which a group moves answers by exactly the margin.
 
     audit calibrate audit=validity --out audit/data/calibration_validity.json
 
-Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of one propensity to
-change or of very different ones, wordings that change answers as well or never, items by themselves or four to a
-cluster that share their propensity. The rates are those of the worst world, which is found with MODELS models and then
-measured with AGAIN times as many held-out ones: the largest of sixteen rates lies above its own mean. A rate may be up
-to a point too low, where another world is the worst (docs/validity.md).
+Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of
+one propensity to change or of very different ones, wordings that change answers as well or never,
+items by themselves or four to a cluster that share their propensity. The rates are those of the
+worst world. It is found with MODELS models and then measured with AGAIN times as many held-out
+ones: the largest of sixteen rates lies above its own mean. A rate may be up to a point too low, if
+another world is the worst (docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace
@@ -36,7 +39,15 @@ NAMES = ("selective", "non_selective", "ratio_selective", "ratio_non_selective",
 
 @dataclass(frozen=True)
 class ValidityDesign:
-    """clusters: independent items. change: mean share of edits that change an answer, of every family."""
+    """Define one simulated design.
+
+    Attributes
+    ----------
+    clusters : int
+        Independent items.
+    change : float
+        Mean share of edits that change an answer, of every family.
+    """
 
     clusters: int
     change: float
@@ -59,7 +70,26 @@ WORLDS = tuple(World(*values) for values in product((1, 3), (False, True), (Fals
 def simulate(
     world: World, clusters: int, change: float, rng: np.random.Generator, more: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(n,) mean change of each item under attribute, format and semantic edits. more: what attribute edits add."""
+    """Draw the mean change of each item under attribute, format and semantic edits.
+
+    Parameters
+    ----------
+    world : World
+        What differs between items and edits.
+    clusters : int
+        Independent items.
+    change : float
+        Mean share of edits that change an answer.
+    rng : numpy.random.Generator
+        Source of the changes.
+    more : float
+        Share that attribute edits add.
+
+    Returns
+    -------
+    tuple of (n,) array
+        Attribute, format and semantic changes, 0-1.
+    """
     spread = SPREAD if world.differ else 1e9
     p = np.repeat(rng.beta(spread * change, spread * (1 - change), clusters), world.per_cluster)
     p = p * (1 - more) if more else p  # so that `more` can be added to all
@@ -69,15 +99,32 @@ def simulate(
 
 
 def worst(design: ValidityDesign, worlds: Sequence[World], rng: np.random.Generator, models: int) -> list[float]:
-    """Of the worst world, in the order of NAMES: share of models that are called selective or non-selective (by D, by
-    the interval of the ratio where it is reported), of invariance cells called non-selective although D is the margin,
-    and of models called either by the ratio's plain interval."""
-    found = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
-    place = {name: max(range(len(worlds)), key=lambda i: found[i][name]) for name in NAMES}
-    again = {
+    """Return the rates of the worst world, in the order of NAMES.
+
+    Parameters
+    ----------
+    design : ValidityDesign
+        The design.
+    worlds : sequence of World
+        Worlds to search.
+    rng : numpy.random.Generator
+        Source of the models.
+    models : int
+        Models a world in the search.
+
+    Returns
+    -------
+    list of float
+        Share of models that are called selective or non-selective (by D, and by the interval of the
+        ratio if it is reported); of invariance cells called non-selective although D is the margin;
+        and of models called either by the ratio's plain interval.
+    """
+    searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
+    place = {name: max(range(len(worlds)), key=lambda i: searched[i][name]) for name in NAMES}
+    measured = {
         i: rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng) for i in sorted(set(place.values()))
     }
-    return [again[i][name] for name, i in place.items()]
+    return [measured[i][name] for name, i in place.items()]
 
 
 def rates_in(world: World, clusters: int, change: float, models: int, rng: np.random.Generator) -> dict[str, float]:
@@ -87,11 +134,11 @@ def rates_in(world: World, clusters: int, change: float, models: int, rng: np.ra
     tried = max(1, models // _RATIO_EVERY)
     for k in range(models):
         families = simulate(world, clusters, change, rng)
-        found = selectivity(*families, place)
+        tested = selectivity(*families, place)
         beyond = selectivity(*simulate(world, clusters, change, rng, MARGIN), place, MARGIN)
         reported = denominator_low(*families[1:], place) >= DENOMINATOR_MIN
         low, high = ratio_limits(*families, place) if reported else (0.0, np.inf)
-        ours += (found.above_p <= ALPHA_EACH, found.below_p <= ALPHA_EACH, low > 1, high < 1,
+        ours += (tested.above_p <= ALPHA_EACH, tested.below_p <= ALPHA_EACH, low > 1, high < 1,
                  beyond.below_p <= ALPHA_EACH)  # fmt: skip
         if k < tried:
             csr = ratio(*families, place, rng=rng, n_resamples=_RATIO_RESAMPLES)
@@ -100,7 +147,21 @@ def rates_in(world: World, clusters: int, change: float, models: int, rng: np.ra
 
 
 def procedures(options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED) -> tuple[Procedure, ...]:
-    """One draw of a design is a search for its worst world, so its rates are those of that draw."""
+    """Return the procedure of a calibration.
+
+    Parameters
+    ----------
+    options : Namespace
+        Arguments of the command.
+    designs : sequence of ValidityDesign
+        Designs.
+
+    Returns
+    -------
+    tuple of Procedure
+        One procedure. One draw of a design is a search for its worst world, so its rates are those
+        of that draw.
+    """
     models = options.simulations or MODELS
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -124,7 +185,7 @@ def procedures(options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED) 
 
 
 def markdown(entries: Entries) -> str:
-    """Per cent of models, one row a design."""
+    """Return the rates in per cent of models, one row a design."""
     rows = []
     for entry in entries:
         design = "{clusters}, {change:.0%}".format(**entry["design"])

@@ -1,4 +1,5 @@
-"""Shards -> every row of a run in numbers -> Cell: one for each model, benchmark and context, sorted."""
+"""Read shards into every row of a run in numbers, and into one Cell for each model, benchmark and
+context, sorted."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ _COLUMNS = (
     "options", "option_order", "key_before", "key_after", "answer", "response", "correct",
     "unread_why", "label_mass", "error", "request_sha256",
 )  # fmt: skip
-# canonical: the response. fact: digest of the item's text and key. rendered: of the text as asked. consumed: of the
-# item and the request that was consumed.
+# canonical: the response. fact, rendered, consumed: digests of the item's text and key, of the text as asked, and of
+# the item with the request that was consumed.
 _SMALL = pa.schema(
     [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "arm", "edit", "contract", "why")]
     + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
@@ -45,7 +46,7 @@ _SMALL = pa.schema(
 )
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
-_LEVELS = 2**15 - 1  # what a level can be (int16)
+_LEVELS = 2**15 - 1  # largest level (int16)
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 
 Row = dict[str, Any]
@@ -54,8 +55,16 @@ Key = tuple[str, str, str, str]  # as `KEY`
 
 @dataclass(frozen=True)
 class ItemRows:
-    """Every row of runs in the order of items, arms and levels, without its texts: runs have millions of rows. whole:
-    reads all columns of some items, each item's rows in the same order."""
+    """Hold every row of runs in the order of items, arms and levels, without its texts: runs have
+    millions of rows.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The rows.
+    whole : callable
+        Reads all columns of some items, each item's rows in the same order.
+    """
 
     table: pa.Table
     whole: Callable[[Collection[Key]], Mapping[Key, list[Row]]]
@@ -68,15 +77,15 @@ class ItemRows:
         return int(self.table.group_by([*KEY]).aggregate([]).num_rows)
 
     def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
-        """Each item with these columns of its rows."""
+        """Yield each item with some columns of its rows."""
         chosen = self.table.select([*KEY, *columns])
         rows = (row for batch in chosen.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist())
-        for key, own in groupby(rows, itemgetter(*KEY)):
-            yield key, list(own)
+        for key, item_values in groupby(rows, itemgetter(*KEY)):
+            yield key, list(item_values)
 
 
 def read_table(run_dir: Path) -> pa.Table:
-    """`small_table` of a run; of one with a judge, as the judge reads its rows."""
+    """Return `small_table` of a run; if it has a judge, as the judge reads its rows."""
     return small_table(_batches(run_dir))
 
 
@@ -85,7 +94,7 @@ def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
 
 
 def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
-    """Whole rows, in any order -> `ItemRows.table`."""
+    """Return whole rows, in any order, as `ItemRows.table`."""
     batches = [pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts]
     return _sorted(pa.Table.from_batches(batches, schema=_SMALL))
 
@@ -97,7 +106,7 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 
 def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArray[np.int64]:
-    """(rows,) the place of each row's text among the sorted ones, or in `order`."""
+    """Return the rank of each row's text among the sorted texts, or in `order`, (rows,)."""
     whole = column.combine_chunks()
     texts = whole.dictionary.to_pylist()
     place = {text: k for k, text in enumerate(order or sorted(texts))}
@@ -122,7 +131,7 @@ def response_of(row: Row) -> int | None:
 
 
 def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
-    """keys: of items; None: all."""
+    """Yield batches of rows; keys: of items, None for all."""
     judge = read_judgements(run_dir)
     for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
         if judge is not None:
@@ -132,16 +141,32 @@ def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[lis
 
 
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = {}
+    by_key: dict[Key, list[Row]] = {}
     for row in (row for run_dir in run_dirs for rows in _batches(run_dir, keys) for row in rows):
-        found.setdefault(itemgetter(*KEY)(row), []).append(row)
-    for rows in found.values():
+        by_key.setdefault(itemgetter(*KEY)(row), []).append(row)
+    for rows in by_key.values():
         rows.sort(key=lambda row: (ARMS.index(row["arm"]), row["variant"], row["replicate"]))
-    return found
+    return by_key
 
 
 def read_analysis(run_dir: Path) -> dict[str, Any]:
-    """What the manifest says of the analysis. ConfigError for values of another kind: the text "false" is true."""
+    """Return the manifest's analysis of a run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    dict
+        The analysis.
+
+    Raises
+    ------
+    ConfigError
+        If a value has another type: the text "false" would be true.
+    """
     analysis = Manifest.load(run_dir).analysis
     try:
         odd = list(_odd(analysis))
@@ -156,41 +181,64 @@ def read_analysis(run_dir: Path) -> dict[str, Any]:
 
 
 def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
-    """Values that no run writes. KeyError, TypeError or AttributeError where they are not even there."""
+    """Yield values that no run writes.
+
+    Raises KeyError, TypeError or AttributeError if a value is missing.
+    """
     scorer, wanted, _, _ = (analysis[name] for name in ("scorer", "edits_per_family", "thresholds", "seed"))
     test, injected = scorer["self_test"], scorer.get("injected", [])
     probes = [test[name] for name in ("oracle", "anti_oracle", "constant", "ignoring")]
     lists = [scorer["evidence"], test["faults"], injected]
     texts = [scorer["name"], scorer["benchmark"], scorer["reference_of"], *scorer["evidence"], *test["faults"]]
-    texts += chain.from_iterable(asdict(Injected(**one)).values() for one in injected)
+    texts += chain.from_iterable(asdict(Injected(**entry)).values() for entry in injected)
     flags = [scorer["validated"], scorer["lettered"], test["passed"]]
     for kind, values in ((list, lists), (str, texts), (bool, flags)):
         yield from (value for value in values if not isinstance(value, kind))
-    shares = [test["baseline"], *scorer["chance"].values(), *(one["unread"] for one in probes)]
-    shares += [one["score"] for one in probes if one["score"] is not None]
+    shares = [test["baseline"], *scorer["chance"].values(), *(entry["unread"] for entry in probes)]
+    shares += [entry["score"] for entry in probes if entry["score"] is not None]
     yield from (share for share in shares if not 0 <= share <= 1)
     if not 1 <= wanted <= _LEVELS:
         yield wanted
 
 
 def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, ...]:
-    """Every cell of a run. table: its `read_table`, where it was read. ShardError where the run's edits are gone."""
+    """Return every cell of a run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    table : pyarrow.Table or None
+        Its `read_table`, if it was read.
+
+    Returns
+    -------
+    tuple of Cell
+        Cells.
+
+    Raises
+    ------
+    ShardError
+        If the run's edits are gone.
+    ConfigError
+        If the manifest lacks an item.
+    """
     analysis, in_tokens = read_analysis(run_dir), read_token_distances(run_dir)
     items: dict[str, Item] = {}
     in_words: dict[str, list[float]] = {}
     for piece in iter_edits(run_dir / FILE):
         items.update(piece.items)
         in_words.update(distances(piece))
-    edits = EditFile(items, {}, read_about(run_dir / FILE))  # their texts go with the pieces
+    edits = EditFile(items, {}, read_about(run_dir / FILE))  # without the edits, whose texts are not needed here
     scorer, wanted = analysis["scorer"], analysis["edits_per_family"]
     if unknown := sorted(items.keys() - scorer["chance"].keys()):
         raise ConfigError(f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} and {len(unknown) - 1} more items.")
-    if (found := read_judgements(run_dir)) is not None:
-        scorer = judged_scorer(scorer, found)
+    if (judge := read_judgements(run_dir)) is not None:
+        scorer = judged_scorer(scorer, judge)
     table, cells, start = read_table(run_dir) if table is None else table, [], 0
-    for one in table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")]).to_pylist():
-        cell = _cell(table.slice(start, one["count_all"]), wanted, scorer, edits)
-        start += one["count_all"]
+    for group in table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")]).to_pylist():
+        cell = _cell(table.slice(start, group["count_all"]), wanted, scorer, edits)
+        start += group["count_all"]
         unit = "tokens" if cell.model in in_tokens else "words"
         far = as_array(in_tokens.get(cell.model, in_words), cell.question_ids)
         cells.append(replace(cell, distances=far, distance_unit=unit))
@@ -240,7 +288,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """(rows,) texts or numbers; "" and `_NOTHING` where there is none."""
+    """Return texts or numbers (rows,); "" and `_NOTHING` stand for null."""
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
@@ -255,14 +303,17 @@ def _only(rows: Rows, where: BoolArray) -> dict[str, NDArray[Any]]:
 
 
 def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
-    """(n,) values of the originals' first rows by item, NaN where one has none."""
-    found = np.full(n, np.nan)
-    found[once["place"]] = values
-    return found
+    """Return the values of the originals' first rows by item (n,), NaN if a row is missing."""
+    by_item = np.full(n, np.nan)
+    by_item[once["place"]] = values
+    return by_item
 
 
 def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
-    """Places of the items whose replays were not the request of their first sending; of those with both hashes."""
+    """Return the places of items whose replays were another request than their first sending.
+
+    Only items with both hashes are compared.
+    """
     first = np.zeros(n, dtype=np.uint64)
     first[once["place"]] = once["consumed"]
     before, sent = first[original["place"]], original["consumed"]
@@ -270,7 +321,8 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
-    """(L, n) arrays, a line each level (or replicate). originals: what was sent of them."""
+    """Return (L, n) arrays, a line each level (or replicate); originals: hashes of what was sent of
+    the originals."""
     levels, line = np.unique(rows[level], return_inverse=True)
 
     def laid(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
@@ -288,19 +340,22 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
 
 
 def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
-    """What rules that never read the question score on each original: the answer-only baselines of the notes. Not BBQ's
-    "unknown", which is right in every item of one context by design."""
+    """Return the scores of rules that never read the question on each original: the answer-only
+    baselines of the notes.
+
+    BBQ's "unknown" is not one: it is right in every item of one context by design.
+    """
     key = np.array([item.key for item in items])
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
-    if benchmark == "crows_pairs":  # of a pair neither is right
+    if benchmark == "crows_pairs":  # neither sentence of a pair is right
         return {}
     lengths = [[len(text) for text in item.options] for item in items]
     places = {
-        "the longest option": [own.index(max(own)) for own in lengths],
-        "the shortest option": [own.index(min(own)) for own in lengths],
+        "the longest option": [sizes.index(max(sizes)) for sizes in lengths],
+        "the shortest option": [sizes.index(min(sizes)) for sizes in lengths],
         "always the first shown": [0] * len(items),
     }
-    found = {name: key == [i.shown[at] for i, at in zip(items, own, strict=True)] for name, own in places.items()}
+    scored = {name: key == [i.shown[at] for i, at in zip(items, sizes, strict=True)] for name, sizes in places.items()}
     negated = {"an option with a negation word": np.array(negation_scores(items))}
-    return found | (negated if benchmark == "truthfulqa" else {})
+    return scored | (negated if benchmark == "truthfulqa" else {})

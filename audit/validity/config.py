@@ -1,4 +1,5 @@
-"""What can be set of a construct-validity audit (schema of conf/validity.yaml), validated before an engine loads."""
+"""Define the configuration of a construct-validity audit (conf/validity.yaml), validated before an
+engine loads."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
 
-_AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # where the reference scorer has no attribute edit
-_CAUSAL = {"crows_pairs": "crows_causal_full"}  # where it asks a masked language model, and none is there
+_AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # takes the place of a reference scorer without attribute edits
+_CAUSAL = {"crows_pairs": "crows_causal_full"}  # takes the place of a scorer that needs a masked language model
 
 
 @dataclass
@@ -33,15 +34,15 @@ class ValidityConfig(RunConfig):
     edits_per_family: int = 3
     spare_edits: int = 1
     replays: int = 2
-    template: str = "plain"  # of `templates`: the scorer's prompt as it is sent
-    system: str = "none"  # of `systems`: the system prompt
+    template: str = "plain"  # a name of `templates`: how the scorer's prompt is sent
+    system: str = "none"  # a name of `systems`: the system prompt
     templates: dict[str, str] = field(default_factory=lambda: {"plain": PROMPT})
     systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
     chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
-    false_alarms: float = 0.025  # that a reader tolerates, in each direction: for the thresholds that a plan prints
+    false_alarms: float = 0.025  # tolerated rate in each direction, for the thresholds that a plan prints
     misses: float = 0.2
-    edits_sha256: str = ""  # of the edits; filled in
+    edits_sha256: str = ""  # hash of the edits, which the run fills in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
 
 
@@ -49,16 +50,43 @@ ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
 
 
 def from_hydra(cfg: DictConfig) -> ValidityConfig:
-    """The composed config as dataclasses, validated."""
+    """Return the composed config as validated dataclasses.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        Composed by Hydra.
+
+    Returns
+    -------
+    ValidityConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        As `validate`.
+    """
     config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
-        return config  # nothing is asked of a model
+        return config  # a file is scored without a model
     validate(config)
     return replace(config, reading=_nominal(config))
 
 
 def validate(config: ValidityConfig) -> None:
-    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    """Check what can be checked without a model or a benchmark.
+
+    Parameters
+    ----------
+    config : ValidityConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a value is invalid.
+    """
     design_of(config)
     check_known("value of edits", config.edits, ("run", "show"))
     for name in config.formats:
@@ -84,7 +112,8 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """Raises AuditError, also for a bad file of labels."""
+    """Raise AuditError if the judge, its scorer and the labels do not fit, or the file of labels is
+    bad."""
     judged = scorer_of(config).name == JUDGED
     if (config.judge is not None or config.labels is not None) and config.benchmark.format != "xstest":
         raise ConfigError(
@@ -104,7 +133,8 @@ def _check_judge(config: ValidityConfig) -> None:
 
 
 def _check_prompt(config: ValidityConfig) -> None:
-    """A template holds the prompt once; what sends no prompt, or no system prompt, has none. Raises ConfigError."""
+    """Raise ConfigError unless a template holds the prompt once, and fits the benchmark and the
+    endpoint."""
     check_known("template", config.template, config.templates)
     check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
@@ -114,7 +144,7 @@ def _check_prompt(config: ValidityConfig) -> None:
         return
     if config.benchmark.format == "crows_pairs":
         raise ConfigError("CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none.")
-    if system and any(one.infers for model in config.model.values() for one in model.endpoints):
+    if system and any(endpoint.infers for model in config.model.values() for endpoint in model.endpoints):
         raise ConfigError("An endpoint at .../infer takes a prompt alone. Expected system=none.")
 
 
@@ -123,15 +153,31 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """The scorer asked for, or the benchmark's; ConfigError where it is of another benchmark or there is none. A causal
-    model reads CrowS-Pairs by the whole sentence's likelihood, which is another score than the authors'."""
+    """Return the configured scorer, or the benchmark's.
+
+    Parameters
+    ----------
+    config : ValidityConfig
+        The configuration.
+
+    Returns
+    -------
+    ReferenceScorer
+        The scorer. A causal model reads CrowS-Pairs by the whole sentence's likelihood, which is
+        another score than the authors'.
+
+    Raises
+    ------
+    ConfigError
+        If it is of another benchmark, or the benchmark has none.
+    """
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
         raise ConfigError(f"No reference scorer reads {name}. Expected benchmark= one of {', '.join(REFERENCE)}.")
-    own = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
+    default = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):
-        own = _CAUSAL.get(name, own)
-    scorer = find_scorer(config.scorer or own)
+        default = _CAUSAL.get(name, default)
+    scorer = find_scorer(config.scorer or default)
     if scorer.benchmark != name:
         fits = REFERENCE.get(name, f"benchmark={scorer.benchmark}")
         raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {fits}.")
@@ -139,7 +185,7 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
 
 
 def _nominal(config: ValidityConfig) -> str | None:
-    """What engines are told of the reading before the scorer asks in its own way; rows say what the scorer did."""
+    """Return the reading that engines are configured with; rows record what the scorer did."""
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB
     return Reading.OPTION_TEXT

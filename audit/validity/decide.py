@@ -1,5 +1,8 @@
-"""Decide a cell from its evidence and gates: a grade, its status and its reasons. The ladder is in audit.judging; which
-failed check names the status, the order here (li2026)."""
+"""Decide a cell from its evidence and gates: a grade, its status and its reasons.
+
+The ladder is in audit.judging; the failed check names the status, in the order of this module
+(li2026).
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +21,7 @@ from audit.verdict.result import Gate, Reason, Status, advice_of, because, faile
 from audit.verdict.vocabulary import gate_reasons
 
 _LATE = ("G5_archetype", "G6_repair_regression")
-_WITHHELD = (  # the gates of each status, in order; None: every other one
+_WITHHELD = (  # the gates of each status, in order; None stands for all other gates
     (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
     (S.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
     (S.FAILED, None),
@@ -30,16 +33,37 @@ _WITHHELD = (  # the gates of each status, in order; None: every other one
 def decide(
     evidence: Evidence, gates: Sequence[Gate], thresholds: Limits, above_p: float | None, below_p: float | None
 ) -> Decision:
-    """The first that applies. above_p, below_p: of D, one-sided, after Holm over the panel's cells and directions. A
-    score that a bad scorer made says nothing of the model (finding B of the notes), so the scorer stands before G2."""
+    """Return the first decision that applies.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Statistics of the cell.
+    gates : sequence of Gate
+        Checks.
+    thresholds : ValidityThresholds
+        Thresholds.
+    above_p, below_p : float or None
+        One-sided p of D, after Holm over the panel's cells and directions.
+
+    Returns
+    -------
+    Decision
+        Status, grade and reasons.
+
+    Notes
+    -----
+    A score that an invalid scorer made says nothing of the model (finding B of the notes), so the
+    scorer check comes before G2.
+    """
     for status, names in _WITHHELD:
-        found = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
-        if found:
-            mixed = status == S.INELIGIBLE_ARCHETYPE  # no one question is asked of edits of two kinds
-            graded = grade(
-                [Contrast("content", missing=("one_archetype",))] if mixed else [], _names(found) * (not mixed)
-            )
-            return Decision(status, graded.grade, gate_reasons(found, GATES), advice_of(found))
+        failing = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
+        if failing:
+            if status == S.INELIGIBLE_ARCHETYPE:  # edits of two kinds do not ask one question
+                graded = grade([Contrast("content", missing=("one_archetype",))])
+            else:
+                graded = grade([], _names(failing))
+            return Decision(status, graded.grade, gate_reasons(failing, GATES), advice_of(failing))
     if evidence.primary is None or evidence.archetype is None:
         graded = grade([], ["nothing_to_compare"])
         return Decision(S.INELIGIBLE_EDITS, graded.grade, (because("nothing_to_compare"),))
@@ -61,7 +85,7 @@ def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None
     more = above_p is not None and above_p <= t.alpha
     less = below_p is not None and below_p <= t.alpha
     reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
-    # Where the key moves, answers are to follow the content and reach the new key; else they are to stay.
+    # If the key moves, answers should follow the content and reach the new key; else they should stay.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
 
@@ -90,8 +114,8 @@ def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None
 def _not_shown(
     d: Selectivity, e: Evidence, t: Limits, directional: bool, above_p: float | None, below_p: float | None
 ) -> tuple[Sequence[Reason], Reason]:
-    """Why no direction is shown, and what to do."""
-    words, asked = e.placebo, e.families[Family.ATTRIBUTE].followed.n
+    """Return why no direction is shown, and what to do."""
+    words, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
     if not directional and d.above_p <= t.alpha and words is not None and not words.low > 0:
         as_many = because("as_neutral_words", difference=words.estimate, low=words.low, high=words.high)
         return [as_many], because("read_moved_items")
@@ -100,19 +124,48 @@ def _not_shown(
     if min(d.above_p, least) <= t.alpha < min(p for p in (e.selective_p, e.non_selective_p) if p is not None):
         return why, because("mend_unparsed")
     tests = ((e.selective_p, above_p), (e.non_selective_p, below_p))
-    needed = min((n for raw, p in tests if (n := items_for_test(asked, raw, p, t.alpha)) is not None), default=None)
-    return why, because("ask_more", asked=asked, needed=needed)
+    numbers = [items_for_test(tested, raw, p, t.alpha) for raw, p in tests]
+    needed = min((n for n in numbers if n is not None), default=None)
+    return why, because("ask_more", asked=tested, needed=needed)
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:
-    """About how many items put a rate's lower limit at `least`, were the rate the same; None where none do."""
+    """Return about how many items put a rate's lower limit at a value, if the rate stays the same.
+
+    Parameters
+    ----------
+    rate : Mean
+        The rate.
+    least : float
+        Value of the limit.
+
+    Returns
+    -------
+    int or None
+        Number of items; None if no number does.
+    """
     beyond = rate.estimate - least
     return math.ceil(rate.n * ((rate.estimate - rate.low) / beyond) ** 2) if beyond > 0 else None
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
-    """About how many items bring a one-sided p-value to alpha after the same correction, were the effect the same;
-    None where it points the other way, or nowhere. raw, corrected: of n items."""
+    """Return about how many items bring a one-sided p to alpha after the same correction, if the
+    effect stays the same.
+
+    Parameters
+    ----------
+    n : int
+        Present number of items.
+    raw, corrected : float or None
+        p of these items, before and after correction.
+    alpha : float
+        Level.
+
+    Returns
+    -------
+    int or None
+        Number of items; None if the effect points the other way, or nowhere.
+    """
     if raw is None or corrected is None or not 0 < raw < 0.49:
         return None
     z = NormalDist().inv_cdf
@@ -120,7 +173,7 @@ def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: fl
 
 
 def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate]) -> Reason:
-    """Who, on what, and what was found."""
+    """Return who was audited on what, and the finding."""
     status = decision.verdict
     if status in (word for word, _ in _WITHHELD) or e.primary is None:
         why = list(dict.fromkeys(GATES[g.name].because for g in failed(gates) if g.name in GATES))
@@ -133,12 +186,12 @@ def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate])
 
 
 def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
-    """What no status of this audit rules out."""
-    found = [because("construct_unknown"), because("other_edits")]
+    """Return what no status of this audit rules out."""
+    reasons = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):
-        found.append(because("only_frames"))
+        reasons.append(because("only_frames"))
     if e.placebo is None:
-        found.append(because("no_placebo"))
+        reasons.append(because("no_placebo"))
     if cell.n < 200:
-        found.append(because("few_items", items=cell.n, clusters=len(set(cell.cluster.tolist()))))
-    return tuple(found)
+        reasons.append(because("few_items", items=cell.n, clusters=len(set(cell.cluster.tolist()))))
+    return tuple(reasons)

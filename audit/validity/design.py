@@ -1,5 +1,6 @@
-"""The design of the construct-validity audit and its thresholds (pure). The arm of a setting is a family of edits, its
-level which edit; 0: none.
+"""Define the design of the construct-validity audit and its thresholds (pure).
+
+The arm of a setting is a family of edits, its level which edit; 0 is the original.
 """
 
 from dataclasses import dataclass
@@ -11,10 +12,21 @@ from audit.verdict.thresholds import Limits
 
 
 def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design:
-    """The original `replays` times (the same request again: the noise floor), each family's edits, one placebo.
+    """Return the original `replays` times (the noise floor), each family's edits, and one placebo.
 
-    Each is a part of its own, so each is run again alone. Format has `spare_edits` more, which take the place of those
-    that turn out to change nothing.
+    Parameters
+    ----------
+    edits_per_family : int
+        Edits of each family.
+    spare_edits : int
+        Further format edits, which replace those that turn out to change nothing.
+    replays : int
+        Number of times that the original is sent.
+
+    Returns
+    -------
+    Design
+        Each setting is a part of its own, so each is run again alone.
     """
     check_counts(edits_per_family=edits_per_family, replays=replays)
     check_counts(0, spare_edits=spare_edits)
@@ -27,12 +39,27 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
 
 @dataclass(frozen=True)
 class ValidityThresholds(Limits):
-    """Shares, scores and changes are 0-1.
+    """Define thresholds; shares, scores and changes are 0-1.
 
-    alpha: of both directions together, over the panel. noop_share_max, parse_share_min, baseline_standard_errors,
-    denominator_min: the paper's G1, G1, G2, G3. applicable_share_min: below it a family is withheld.
-    margin: how much more than a surface edit an invariant attribute edit may move answers. follow_min: rate of followed
-    contracts below which a cell that moves more under attribute edits is not selective. wrong_to_right_max: F5.
+    Attributes
+    ----------
+    alpha : float
+        Level of both directions together, over the panel.
+    noop_share_max, parse_share_min, baseline_standard_errors, denominator_min : float
+        The paper's G1, G1, G2 and G3.
+    parse_drop_alpha, position_alpha : float
+        Levels of tests of parseability, and of the key's position.
+    applicable_share_min : float
+        Share below which a family is withheld.
+    margin : float
+        How much more than a surface edit an invariant attribute edit may move answers.
+    follow_min : float
+        Rate of followed contracts below which a cell that moves more under attribute edits is not
+        selective.
+    wrong_to_right_max : float
+        F5.
+    label_mass_min, replay_change_max : float
+        F3c, and the noise floor.
     """
 
     noop_share_max: float = 0.2

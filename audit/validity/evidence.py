@@ -1,4 +1,4 @@
-"""Every statistic of one cell. Nothing here decides anything."""
+"""Compute every statistic of one cell. Nothing here decides anything."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,12 +32,29 @@ SURFACE = (Family.FORMAT, Family.SEMANTIC)
 
 @dataclass(frozen=True)
 class EditEvidence:
-    """One edit by name, or a whole family ("" as name). Rates and changes are 0-1, over items.
+    """Report one edit by name, or a whole family ("" as name). Rates and changes are 0-1, over
+    items.
 
-    score_change: |s_edit - s_original| under each edit's own key; original_key: the same had the key not moved.
-    response_change: of the canonical response. followed: the contract's rate, with its interval; followed_held: with
-    every unparsed answer as not followed. asked: edits that asked something; read: of these and with an answer on both
-    sides. same: edits whose request was the original's (F1), left out of all the others.
+    Attributes
+    ----------
+    name : str
+        Name of the edit.
+    score : float
+        Mean score under the edit.
+    score_change : float
+        |s_edit - s_original| under each edit's own key.
+    original_key : float
+        The same if the key had not moved.
+    response_change : Mean
+        Change of the canonical response.
+    followed, followed_held : Mean
+        Rate of followed contracts, and the same with every unparsed answer as not followed.
+    transitions : Transitions
+        Counts of right and wrong before and after.
+    asked, read : int
+        Edits that asked something, and those with an answer on both sides.
+    same : int
+        Edits whose request was the original's (F1), left out of all the others.
     """
 
     name: str
@@ -55,10 +72,19 @@ class EditEvidence:
 
 @dataclass(frozen=True)
 class PlaceboMatch:
-    """How far the placebo and the attribute edits of an item are from its original, in `unit`; means over n items.
+    """Report how far the placebo and the attribute edits of an item are from its original; means
+    over n items.
 
-    changed, span: of the placebo less of the attribute edits, with 95 % interval over clusters. equal: share of items
-    in which the two changed as much, but for one.
+    Attributes
+    ----------
+    unit : str
+        words or tokens.
+    placebo_changed, attribute_changed, placebo_span, attribute_span : float
+        Means of changed units and spans.
+    changed, span : Mean
+        Placebo less attribute edits, with 95 % interval over clusters.
+    equal : float
+        Share of items in which the two changed equally many units, plus or minus one.
     """
 
     unit: str
@@ -73,13 +99,42 @@ class PlaceboMatch:
 
 @dataclass(frozen=True)
 class Evidence:
-    """primary: D on what attribute edits should do (directional: moved to the key; invariant: moved at all) against
-    response changes under surface edits. selective_p: one-sided, for D above 0 and, where nothing should move, above
-    the placebo; non_selective_p: for `responses` below 0, or below the margin where nothing should move. Both are the
-    worst case over what was not parsed wherever they accuse or clear; only that a directional cell's answers follow is
-    judged by `followed_held` instead. responses: D on plain response changes. csr: each ratio, by key convention.
-    placebo: attribute less placebo changes.
-    generalisability: over the original and the surface edits. dif: attribute edits against originals at equal score.
+    """Hold every statistic of one cell.
+
+    Attributes
+    ----------
+    archetype : Archetype or None
+        What attribute edits should do.
+    score, chance, shortcuts : Mean, float, mapping
+        Score of the originals, of guessing, and of rules that never read the question.
+    families, edits, groups : mapping
+        Evidence by family, by edit and by group of items.
+    primary : Selectivity or None
+        D on what attribute edits should do (directional: moved to the key; invariant: moved at all)
+        against response changes under surface edits.
+    selective_p : float or None
+        One-sided, for D above 0 and, if nothing should move, above the placebo.
+    non_selective_p : float or None
+        One-sided, for `responses` below 0, or below the margin if nothing should move.
+    responses : Selectivity or None
+        D on plain response changes.
+    csr : mapping of str to Ratio
+        The ratio by key convention.
+    replay : Mean or None
+        Changes between replays of the original.
+    placebo, placebo_match : Mean or None, PlaceboMatch or None
+        Attribute less placebo changes, and their distances.
+    generalisability : GStudy or None
+        Over the original and the surface edits.
+    dif, group_dif : MantelHaenszel or None, tuple
+        Attribute edits against originals at equal score, and groups of items.
+    reference : tuple of ReferenceMetric
+        The benchmark's own metric.
+
+    Notes
+    -----
+    Both p-values are the worst case over unparsed answers wherever they accuse or clear. Only
+    whether a directional cell's answers follow is judged by `followed_held` instead.
     """
 
     archetype: Archetype | None
@@ -104,12 +159,29 @@ class Evidence:
 
     @property
     def baseline(self) -> tuple[str, float]:
-        """The best rule that does not read the question: guessing, or a shortcut."""
+        """Return the best rule that does not read the question: guessing, or a shortcut."""
         return max((("guessing", self.chance), *self.shortcuts.items()), key=lambda one: one[1])
 
 
 def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> Evidence:
-    """All of it. A statistic that cannot be had is None, and never 0. margin: as in `ValidityThresholds`."""
+    """Compute every statistic of a cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers.
+    margin : float
+        As in `ValidityThresholds`.
+    rng : numpy.random.Generator
+        Source of resamples.
+    n_resamples : int
+        Number of resamples.
+
+    Returns
+    -------
+    Evidence
+        Statistics. One that cannot be computed is None, and never 0.
+    """
     used = {family: cell.used(family) for family in Family}
     attribute = used[Family.ATTRIBUTE]
     moved = {family: average(changes(cell, block)) for family, block in used.items()}
@@ -120,7 +192,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
     selective_p, non_selective_p = _pvalues(cell, used, primary, None if any(directional) else margin)
     groups = groups_of(cell.items)
     answers = Answers(cell.scorer, cell.items, cell.before, cell.mass_before, cell.cluster)
-    again = response_changes(cell.before, cell.original.response[1:])
+    replayed = response_changes(cell.before, cell.original.response[1:])
     return Evidence(
         archetype=archetype_of(directional),
         score=rate_interval(cell.score_before, cell.cluster),
@@ -134,7 +206,7 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
         non_selective_p=non_selective_p,
         responses=_selectivity(moved[Family.ATTRIBUTE], moved, cell),
         csr=_ratios(cell, used, moved, rng, n_resamples),
-        replay=rate_interval(average(again), cell.cluster) if len(again) else None,
+        replay=rate_interval(average(replayed), cell.cluster) if len(replayed) else None,
         placebo=placebo if placebo.n else None,
         placebo_match=_placebo_match(cell),
         generalisability=_gstudy(cell, surface),
@@ -147,15 +219,18 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
 def _pvalues(
     cell: Cell, used: Mapping[Family, Block], primary: Selectivity | None, margin: float | None
 ) -> tuple[float | None, float | None]:
-    """`selective_p` and `non_selective_p`: what could not be read may be what was most likely to move, or to stay.
-    margin: None where an edit is directional."""
-    found = {family: changes(cell, block) for family, block in used.items()}
+    """Return `selective_p` and `non_selective_p`; margin is None if an edit is directional.
+
+    Unparsed answers may be those that were most likely to move, or to stay.
+    """
+    changed = {family: changes(cell, block) for family, block in used.items()}
 
     def moved(content: float, others: float) -> dict[Family, FloatArray]:
-        """(n,) change of each item by family. content, others: in the place of what was not read."""
+        """Return the change of each item by family, (n,); content, others: values of unread
+        answers."""
         fill = dict.fromkeys(used, others) | {Family.ATTRIBUTE: content}
         return {
-            family: average(np.where(block.tests & np.isnan(found[family]), fill[family], found[family]))
+            family: average(np.where(block.tests & np.isnan(changed[family]), fill[family], changed[family]))
             for family, block in used.items()
         }
 
@@ -163,31 +238,64 @@ def _pvalues(
     above = [primary]
     if margin is not None:
         above += [_selectivity(least[Family.ATTRIBUTE], least, cell)]
-        above += [_beyond_words(one, cell) for one in (plain, least)]
-    # Surface edits count for any move, and so do these: a guesser that moves with the content seldom hits its key.
-    below = [_selectivity(one[Family.ATTRIBUTE], one, cell, margin or 0.0) for one in (plain, most)]
+        above += [_beyond_words(filled, cell) for filled in (plain, least)]
+    # Any move counts, as of surface edits: a guesser that moves with the content seldom hits its key.
+    below = [_selectivity(filled[Family.ATTRIBUTE], filled, cell, margin or 0.0) for filled in (plain, most)]
     return max((s.above_p for s in above if s), default=None), max((s.below_p for s in below if s), default=None)
 
 
 def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
-    """The content against as many neutral words, as it is tested against a surface family; None without a placebo."""
+    """Return the content against as many neutral words, as it is tested against a surface family;
+    None without a placebo."""
     words = moved[Family.PLACEBO]
     return _selectivity(moved[Family.ATTRIBUTE], {Family.FORMAT: words, Family.SEMANTIC: np.full(cell.n, np.nan)}, cell)
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:
-    """(L, n) 1 where the canonical response changed, NaN where nothing was tested or a side is unread."""
+    """Return 1 where the canonical response changed, NaN if nothing was tested or a side is unread.
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers to the originals.
+    block : Block
+        Answers to edits.
+
+    Returns
+    -------
+    (L, n) array
+        Changes.
+    """
     return np.where(block.tests, response_changes(cell.before, block.response), np.nan)
 
 
 def _obeyed(cell: Cell, block: Block) -> FloatArray:
-    """(L, n) what an attribute edit did: a directional one moved the response to its key, an invariant one moved it."""
+    """Return what each attribute edit did, (L, n).
+
+    A directional edit counts if it moved the response to its key, an invariant one if it moved the
+    response.
+    """
     plain = changes(cell, block)
     return np.where(block.directional, plain * fits(block.response, block.key), plain)
 
 
 def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
-    """A block's evidence as one (its edits averaged within each item first)."""
+    """Return a block's evidence as one (its edits averaged within each item first).
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers to the originals.
+    block : Block
+        Answers to edits.
+    name : str
+        Name of the edit, "" for a family.
+
+    Returns
+    -------
+    EditEvidence
+        Rates and changes.
+    """
     tests = block.tests
     before, after = cell.score_before, np.where(tests, block.scores, np.nan)
     kept_key = np.where(tests & (block.response != UNREAD), fits(block.response, cell.original.key[0]), np.nan)
@@ -210,7 +318,8 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
 
 
 def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
-    """Each part of a family by itself, spares included. places: by name where it is, (L, n) or (n,)."""
+    """Return each part of a family by itself, spares included; places: masks (L, n) or (n,) by
+    name."""
     return tuple(edit_evidence(cell, replace(block, asked=block.asked & here), name) for name, here in places.items())
 
 
@@ -252,7 +361,8 @@ def _ratios(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> dict[str, Ratio]:
-    """CSR by key convention: under each edit's own key, under the original's, and on responses."""
+    """Return CSR by key convention: under each edit's own key, under the original's, and on
+    responses."""
 
     def scored(block: Block, key: IntArray) -> FloatArray:
         after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)

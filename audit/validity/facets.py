@@ -1,10 +1,13 @@
-"""Runs under several seeds, scorers, templates and system prompts: how far the figures move, and whether a status is
-stable (pure; li2026, App. F). A status holds where every run has it.
+"""Compare runs under several seeds, scorers, templates and system prompts (pure; li2026, App. F).
+
+The module computes how far the figures move, and whether a status is stable: it is if every run has
+it.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
@@ -13,6 +16,8 @@ import numpy as np
 from audit.statistics.gstudy import components
 from audit.validity.record import Cell
 from audit.validity.status import SEED_CV
+from audit.validity.vocabulary import ValidityCell
+from audit.verdict.document import AuditVerdict, Difference
 from audit.verdict.tables import columns, csv_text, digits
 
 UNSTABLE = "unstable"
@@ -21,9 +26,21 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Stability:
-    """One cell over the runs. csr_cv: sd / mean of the ratio, None where a run has none or the mean is 0. between,
-    within: standard deviations of D, 0-1: of the runs beyond sampling, and the mean standard error of one run.
-    status: the one of every run, else UNSTABLE.
+    """Report one cell over the runs.
+
+    Attributes
+    ----------
+    cell : str
+        Name.
+    statuses : tuple of str
+        Status of each run.
+    csr, csr_cv : float or None
+        Mean ratio and its sd / mean, None if a run has no ratio or the mean is 0.
+    difference : float or None
+        Mean D, 0-1.
+    between, within : float or None
+        Standard deviations of D: of the runs beyond sampling, and the mean standard error of one
+        run.
     """
 
     cell: str
@@ -36,42 +53,62 @@ class Stability:
 
     @property
     def status(self) -> str:
+        """Return the status of every run, or UNSTABLE if they differ."""
         return self.statuses[0] if len(set(self.statuses)) == 1 else UNSTABLE
 
 
-def stability(verdicts: Sequence[Mapping[str, Any]]) -> list[Stability]:
-    """By cell; verdicts: what verdict.json holds of each run, of which all have the same cells."""
+def stability(verdicts: Sequence[AuditVerdict[ValidityCell]]) -> list[Stability]:
+    """Compare the statuses of each cell over runs.
+
+    Parameters
+    ----------
+    verdicts : sequence of AuditVerdict
+        One a run; all have the same cells.
+
+    Returns
+    -------
+    list of Stability
+        One a cell.
+    """
     cells = defaultdict(list)
-    for cell in (one for verdict in verdicts for one in verdict["cells"]):
-        name = f"{cell['model']} on {cell['benchmark']}"
-        cells[name + (f" ({cell['context']})" if cell["context"] else "")].append(cell)
-    return [_one(name, found) for name, found in cells.items()]
+    for cell in chain.from_iterable(verdict.cells for verdict in verdicts):
+        name = f"{cell.model} on {cell.benchmark}"
+        cells[name + (f" ({cell.context})" if cell.context else "")].append(cell)
+    return [_one(name, of_cell) for name, of_cell in cells.items()]
 
 
-def _one(name: str, cells: Sequence[Mapping[str, Any]]) -> Stability:
-    evidence = [cell["evidence"] or {} for cell in cells]
-    ratios = [e["csr"]["own key"]["estimate"] for e in evidence if "own key" in e.get("csr", ())]
-    found = [p for e in evidence if (p := e.get("primary")) and None not in (p["low"], p["high"])]
+def _one(name: str, cells: Sequence[ValidityCell]) -> Stability:
+    evidence = [cell.evidence for cell in cells if cell.evidence]
+    estimates = [e.csr["own key"].estimate for e in evidence if "own key" in e.csr]
+    ratios = [ratio for ratio in estimates if ratio is not None]
+    computed = list(chain.from_iterable(_with_errors(e.primary) for e in evidence))
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
     between = within = None
-    differences = [p["difference"] for p in found]
-    if len(found) == len(cells) > 1:
-        within = fmean(((p["high"] - p["low"]) / 2 / _Z) ** 2 for p in found) ** 0.5
+    differences = [difference for difference, _ in computed]
+    if len(computed) == len(cells) > 1:
+        within = fmean(error**2 for _, error in computed) ** 0.5
         between = max(0.0, stdev(differences) ** 2 - within**2) ** 0.5
     return Stability(
         cell=name,
-        statuses=tuple(cell["verdict"] for cell in cells),
+        statuses=tuple(cell.verdict for cell in cells),
         csr=mean,
         csr_cv=stdev(ratios) / mean if whole and mean else None,
-        difference=fmean(differences) if found else None,
+        difference=fmean(differences) if computed else None,
         between=between,
         within=within,
     )
 
 
+def _with_errors(one: Difference | None) -> list[tuple[float, float]]:
+    """Return (D, its standard error), if both were computed."""
+    if one is None or one.difference is None or one.low is None or one.high is None:
+        return []
+    return [(one.difference, (one.high - one.low) / 2 / _Z)]
+
+
 def facets_csv(found: Sequence[Stability]) -> str:
-    """One line a cell; gate_seed_cv_lt_03 is Appendix G's."""
+    """Return one line a cell; gate_seed_cv_lt_03 is Appendix G's."""
     rows = (
         {"s": s, "runs": len(s.statuses), "stable": None if s.csr_cv is None else s.csr_cv < SEED_CV,
          "statuses": " ".join(s.statuses)}
@@ -85,10 +122,17 @@ def facets_csv(found: Sequence[Stability]) -> str:
 
 @dataclass(frozen=True)
 class Variance:
-    """Of the scores (0-1) of one cell's originals: what part of their variance items, facets and both together have.
+    """Report which part of the variance of one cell's scores (0-1) items, facets and both together
+    have.
 
-    items: of each seed. components: `statistics.gstudy.components`. between: standard deviation of a score over the
-    runs, beyond what its items explain. shares: of the sum, by effect; None where that is 0.
+    Attributes
+    ----------
+    cell : str
+        Name.
+    items : int
+        Items of each seed.
+    components : mapping
+        As `statistics.gstudy.components`.
     """
 
     cell: str
@@ -97,10 +141,12 @@ class Variance:
 
     @property
     def between(self) -> float:
+        """Return the standard deviation of a score over the runs, beyond what its items explain."""
         return sum(value for effect, value in self.components.items() if ITEM not in effect) ** 0.5
 
     @property
     def shares(self) -> dict[str, float | None]:
+        """Return each effect's share of the sum; None if the sum is 0."""
         total = sum(self.components.values())
         return {" x ".join(effect): value / total if total else None for effect, value in self.components.items()}
 
@@ -109,12 +155,24 @@ ITEM = "item"
 
 
 def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
-    """A G-study of items and facets for each cell that every run has. facets: each one's value by run, two or more,
-    crossed. Seeds that draw other items have items of their own: these are nested."""
+    """Estimate the variance of items and facets for each cell that every run has (a G-study).
+
+    Parameters
+    ----------
+    runs : sequence of sequence of Cell
+        Cells of each run.
+    facets : mapping of str to sequence
+        Each facet's value by run, two or more, crossed.
+
+    Returns
+    -------
+    list of Variance
+        One a cell. Seeds that draw other items have items of their own: these are nested.
+    """
     cells = defaultdict(list)
-    for cell in (one for run in runs for one in run):
+    for cell in (cell_of_run for run in runs for cell_of_run in run):
         cells[cell.name].append(cell)
-    return [_variance(name, own, facets) for name, own in cells.items() if len(own) == len(runs)]
+    return [_variance(name, of_name, facets) for name, of_name in cells.items() if len(of_name) == len(runs)]
 
 
 def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[Any]]) -> Variance:
@@ -130,32 +188,32 @@ def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[An
     if n < 2:
         return Variance(name, n, {})
     table = np.empty((*map(len, levels.values()), n))
-    for k, (own, seed) in enumerate(zip(scores, seeds, strict=True)):
+    for k, (by_id, seed) in enumerate(zip(scores, seeds, strict=True)):
         at = tuple(levels[facet].index(values[k]) for facet, values in facets.items())
-        table[at] = [own[i] for i in (shared if crossed else read[seed][:n])]
+        table[at] = [by_id[i] for i in (shared if crossed else read[seed][:n])]
     return Variance(name, n, components(table, (*facets, ITEM), None if crossed else {ITEM: "seed"}))
 
 
 def variance_csv(found: Sequence[Variance]) -> str:
-    """One line a component; the last of a cell also holds what is left."""
+    """Return one line a component; the last of a cell also holds what is left."""
     rows = (
-        (one.cell, one.items, effect, digits(value), digits(share))
-        for one in found
-        for (effect, share), value in zip(one.shares.items(), one.components.values(), strict=True)
+        (variance_of.cell, variance_of.items, effect, digits(value), digits(share))
+        for variance_of in found
+        for (effect, share), value in zip(variance_of.shares.items(), variance_of.components.values(), strict=True)
     )
     return csv_text(("cell", "items", "component", "variance", "share"), rows)
 
 
 def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[str]:
-    """What the command prints."""
+    """Return the lines that the command prints."""
     shown = []
-    told = {one.cell: one for one in parts if one.components}
+    by_cell = {part_of.cell: part_of for part_of in parts if part_of.components}
     for s in found:
         cv = "–" if s.csr_cv is None else f"{s.csr_cv:.2f}"
         spread = "" if s.between is None else f", D varies by {100 * s.between:.1f} points between them"
         status = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
         shown.append(f"{s.cell}: {status} ({len(s.statuses)} runs, CV of CSR {cv}{spread})")
-        if part := told.get(s.cell):
+        if part := by_cell.get(s.cell):
             largest = sorted(((v or 0.0, e) for e, v in part.shares.items()), key=lambda x: -x[0])[:4]
             most = ", ".join(f"{e} {v:.0%}" for v, e in largest if v >= 0.005)
             shown.append(f"  its score varies by {100 * part.between:.1f} points between them; variance: {most}")

@@ -1,5 +1,8 @@
-"""G6, executable: each known fault (F1-F7, F10) is put into a copy of a run's data, and its check must catch it.
-Faults of the scorer itself are injected where its items are at hand, before the run (`scorer_faults`).
+"""Inject each known fault (F1-F7, F10) into a copy of a run's data, and test that its check catches
+it (G6).
+
+Faults of the scorer itself are injected before the run, while its items are available
+(`scorer_faults`).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +30,17 @@ _RESAMPLES = 10  # the checks do not read the ratio
 
 @dataclass(frozen=True)
 class Fault:
-    """`inject` makes the faulty copy; None where these data cannot hold it. check: the gate that must fail on it."""
+    """Define one fault.
+
+    Attributes
+    ----------
+    name, what : str
+        Class of the fault, and what is wrong.
+    check : str
+        Gate that must fail on it.
+    inject : callable
+        Makes the faulty copy; None if these data cannot hold the fault.
+    """
 
     name: str
     what: str
@@ -36,16 +49,44 @@ class Fault:
 
 
 def inject_all(cell: Cell, gates: Sequence[Gate], thresholds: Limits, rng: np.random.Generator) -> tuple[Injected, ...]:
-    """Every fault on a copy of the cell; gates: what they said of the cell as it is."""
-    found = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
-    of_scorer = (Injected(**one) for one in cell.scorer.get("injected", ()))
-    return (*found, _unpaired(cell), _ONE_TEMPLATE, *of_scorer)
+    """Inject every fault into a copy of the cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers.
+    gates : sequence of Gate
+        Gates of the cell as it is.
+    thresholds : ValidityThresholds
+        Thresholds.
+    rng : numpy.random.Generator
+        Source of the faults.
+
+    Returns
+    -------
+    tuple of Injected
+        Results.
+    """
+    injected = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
+    of_scorer = (Injected(**facts) for facts in cell.scorer.get("injected", ()))
+    return (*injected, _unpaired(cell), _ONE_TEMPLATE, *of_scorer)
 
 
 def regression_gate(injected: Sequence[Injected]) -> Gate:
-    """G6: no fault that can be shown may be missed. It has no items: checks are on trial here, not answers."""
-    missed = [one.fault for one in injected if one.state == "missed"]
-    caught = sum(one.state == "caught" for one in injected)
+    """Return G6: no fault that can be shown may be missed.
+
+    Parameters
+    ----------
+    injected : sequence of Injected
+        Results of `inject_all`.
+
+    Returns
+    -------
+    Gate
+        The gate. It has no items: checks are tested here, not answers.
+    """
+    missed = [result.fault for result in injected if result.state == "missed"]
+    caught = sum(result.state == "caught" for result in injected)
     return Gate(
         name="G6_repair_regression",
         status=Status.FAIL if missed else Status.PASS if caught else Status.NOT_APPLICABLE,
@@ -61,56 +102,70 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
 
 
 def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injected, ...]:
-    """F3a and F3b in the scorer itself: its self-test must fail on each."""
+    """Inject F3a and F3b into the scorer itself: its self-test must fail on each.
+
+    Parameters
+    ----------
+    scorer : ReferenceScorer
+        The scorer.
+    items : sequence of Item
+        Items.
+
+    Returns
+    -------
+    tuple of Injected
+        Results.
+    """
 
     def inverted(item: Item, reply: Generation) -> Scored:
-        found = scorer.read(item, reply)
-        return found if found.score is None else replace(found, score=1 - found.score)
+        results = scorer.read(item, reply)
+        return results if results.score is None else replace(results, score=1 - results.score)
 
     def first_on_tie(item: Item, reply: Generation) -> Scored:
-        found = scorer.read(item, reply)
-        return Scored(item.key, 1.0) if found.response is None else found
+        results = scorer.read(item, reply)
+        return Scored(item.key, 1.0) if results.response is None else results
 
     faults = (
         ("F3a", "the orientation is inverted: right is scored wrong", inverted),
         ("F3b", "what cannot be read is scored as right", first_on_tie),
     )
     sound = self_test(scorer, items)
-    found = []
-    for name, what, read in faults:
+    results = []
+    for name, wrong, read in faults:
         test = self_test(replace(scorer, read=read), items)
-        # CrowS-Pairs reads a tie as neutral, so that nothing is left unread which could be scored as right.
+        # CrowS-Pairs reads a tie as neutral, so no pair is unread and could be scored as right.
         state = "not_showable" if test == sound else "missed" if test.passed else "caught"
         detail = "; ".join(test.faults) or "the self-test passes"
-        found.append(Injected(name, what, "scorer_valid", state, detail))
-    return tuple(found)
+        results.append(Injected(name, wrong, "scorer_valid", state, detail))
+    return tuple(results)
 
 
 def _one(cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.random.Generator) -> Injected:
-    told = partial(Injected, fault.name, fault.what, fault.check)
+    result = partial(Injected, fault.name, fault.what, fault.check)
     before = next(g for g in gates if g.name == fault.check)
     if before.status == Status.NOT_APPLICABLE:
-        return told("not_showable", "the check does not apply here")
+        return result("not_showable", "the check does not apply here")
     if before.status == Status.FAIL:
-        return told("already_failing", before.detail)
+        return result("already_failing", before.detail)
     faulty = fault.inject(cell, rng)
     if faulty is None:
-        return told("not_showable", "these data cannot hold the fault")
+        return result("not_showable", "these data cannot hold the fault")
     evidence = measure(faulty, margin=t.margin, rng=np.random.default_rng(0), n_resamples=_RESAMPLES)
-    after = next(g for check in CHECKS if (g := check(faulty, evidence, t)).name == fault.check)
+    checked = (check(faulty, evidence, t) for check in CHECKS)
+    after = next(gate for gate in checked if gate.name == fault.check)
     state = "caught" if after.status == Status.FAIL else "missed"  # a fault that switches its check off is missed
-    return told(state, after.detail)
+    return result(state, after.detail)
 
 
 def _unpaired(cell: Cell) -> Injected:
     block = cell.families[Family.FORMAT]
     short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
-    what = "a family lacks the last item: originals and edits are of different items"
+    wrong = "a family lacks the last item: originals and edits are of different items"
     try:
         replace(cell, families={**cell.families, Family.FORMAT: short})
     except DataError as error:
-        return Injected("F4", what, "unpaired input is refused", "caught", str(error))
-    return Injected("F4", what, "unpaired input is refused", "missed", "it was accepted")
+        return Injected("F4", wrong, "unpaired input is refused", "caught", str(error))
+    return Injected("F4", wrong, "unpaired input is refused", "missed", "it was accepted")
 
 
 def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
@@ -118,8 +173,10 @@ def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
 
 
 def _first_edit(block: Block) -> BoolArray | None:
-    """(L, n) where the edit of most items stands; None where no edit tests anything. Checks look at no stand-in for a
-    few items."""
+    """Return where the edit of most items stands, (L, n); None if no edit tests anything.
+
+    Checks ignore edits that replace another one in a few items.
+    """
     names, counts = np.unique(block.name[block.tests].astype(str), return_counts=True)
     return block.name == str(names[counts.argmax()]) if names.size else None
 
@@ -158,7 +215,8 @@ def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
 
 
 def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """The answers to surface edits are the originals', read twice: a change of exactly 0."""
+    """Return a cell whose answers to surface edits are the originals', read twice: a change of
+    exactly 0."""
     read = {f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD) for f, b in cell.families.items()}
     many = {f for f, here in read.items() if here.sum() >= EXACT_FROM}
     if Family.ATTRIBUTE not in many or not many & set(SURFACE):
@@ -170,7 +228,10 @@ def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """The rows of one family are in another order than its ids: of one in which edits agree enough to tell."""
+    """Return a cell in which the rows of one family are in another order than its ids.
+
+    The family is one whose edits agree enough to tell.
+    """
     family = next(iter(families_that_tell(cell)), None)
     if family is None:
         return None
@@ -186,7 +247,7 @@ def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    # Of several edits of an item one that moved it, if any did: the first may move fewer than the others.
+    # Of an item's edits, one that moved the answer is taken if any did: the first may move fewer than the others.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
     both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)
@@ -194,7 +255,7 @@ def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """What was wrong is right."""
+    """Return a cell in which every answer that was wrong is right, because the key moved."""
     block = cell.families[Family.ATTRIBUTE]
     key = np.where(cell.score_before == 0, cell.before, block.key)
     return _with(cell, Family.ATTRIBUTE, response=np.broadcast_to(cell.before, block.response.shape), key=key)

@@ -1,5 +1,8 @@
-"""The difference D by cell, how many answers each kind of edit moves, and figures 2, 3 and 4 of
-li2026 in the paper's form, from any panel; colours by the paper's own status."""
+"""Draw the difference D by cell, how many answers each kind of edit moves, and figures 2, 3 and 4
+of li2026.
+
+Figures are in the paper's form, from any panel; colours are by the paper's own status.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -29,18 +32,21 @@ def label(r: ValidityResult) -> str:
 
 
 def shown_as(r: ValidityResult) -> VerdictWord:
-    """The word of a cell's status, by its archetype."""
+    """Return the label of a cell's status, by its archetype."""
     return VERDICTS[r.verdict].of(r.evidence.archetype)
 
 
 def _chart(lines: int, base: float, each: float, width: float = PHONE) -> tuple[Figure, Axes]:
-    """A figure for a line a cell, in inches."""
+    """Return a figure with a line for each cell, sized in inches."""
     figure = Figure(figsize=(width, base + each * lines), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def _name(axes: Axes, names: Sequence[str], x: str, above: float = 0.0, ends: tuple[float, float] = (0.6, 0.4)) -> None:
-    """The lines' names, from the lowest up, so far above them or beside them. x: what is shown. ends: room around."""
+    """Write the names of the lines, from the lowest up, above or beside them.
+
+    x: label of the axis. ends: margins below and above.
+    """
     if above:
         names_above(axes, names, [y + above for y in range(len(names))])
     else:
@@ -52,7 +58,8 @@ def _name(axes: Axes, names: Sequence[str], x: str, above: float = 0.0, ends: tu
 
 @styled()
 def differences(results: Sequence[ValidityResult]) -> Figure:
-    """D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by status."""
+    """Draw D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by
+    status."""
     shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence.primary]
     figure, axes = _chart(len(shown), 1.0, 0.56)
     for y, (r, d) in enumerate(shown):
@@ -68,7 +75,10 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
 
 @styled()
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
-    """Change of response by family and cell, with 95 % intervals (the paper's Figure 4 has scores: `paper_figures`)."""
+    """Draw the change of response by family and cell, with 95 % intervals.
+
+    The paper's Figure 4 has scores: `paper_figures`.
+    """
     shown = [(r, r.evidence.families) for r in reversed(results)]
     figure, axes = _chart(len(shown), 1.6, 0.95)
     for y, (_, families) in enumerate(shown):
@@ -93,8 +103,19 @@ _LEAST = 0.01  # where a logarithmic axis begins
 
 
 class Ratio(NamedTuple):
-    """A cell's published ratio with its interval. step: of section 3, which colours it. reported: its denominator is
-    not nothing."""
+    """Hold a cell's published ratio with its interval.
+
+    Attributes
+    ----------
+    label, status : str
+        Name of the cell and its bucket.
+    step : int
+        Step of section 3, which colours it.
+    estimate, low, high : float
+        The ratio and its interval.
+    reported : bool
+        True if its denominator is not negligible.
+    """
 
     label: str
     status: str
@@ -106,42 +127,54 @@ class Ratio(NamedTuple):
 
 
 def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
-    """The ratio under each edit's own key, with its paired interval over whole clusters."""
-    found = [(r, r.evidence.csr["own key"]) for r in results if "own key" in r.evidence.csr]
+    """Return the ratio under each edit's own key, with its paired interval over whole clusters."""
+    with_ratio = [(r, r.evidence.csr["own key"]) for r in results if "own key" in r.evidence.csr]
     return [
-        Ratio(label(r), bucket_of(r), r.paper.step if r.paper else 5, one.estimate, one.low, one.high, one.reported)
-        for r, one in found
+        Ratio(label(r), bucket_of(r), r.paper.step if r.paper else 5, csr.estimate, csr.low, csr.high, csr.reported)
+        for r, csr in with_ratio
     ]
 
 
 def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
-    """By cell the mean |change of score| under edits of layout, wording and content, 0-1; NaN where there are none."""
+    """Return the mean |change of score| under edits of layout, wording and content, by cell.
+
+    Parameters
+    ----------
+    results : sequence of ValidityResult
+        Results.
+
+    Returns
+    -------
+    dict of str to list of float
+        Changes 0-1; NaN without edits.
+    """
     return {label(r): [r.evidence.families[f].score_change for f, _ in _FAMILIES] for r in results}
 
 
 @styled()
 def ratios(shown: Sequence[Ratio]) -> Figure:
-    """Figure 2: the published ratio of each cell."""
+    """Draw Figure 2: the published ratio of each cell."""
     figure, axes = _chart(len(shown), 1.1, 0.42, 7.6)
-    for y, one in enumerate(reversed(shown)):
-        colour = _COLOURS[one.step]
-        axes.plot([max(one.low, _LEAST), max(one.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
-        face = colour if one.reported else "none"
-        axes.plot(max(one.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
-        axes.annotate(one.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8)
+    for y, cell in enumerate(reversed(shown)):
+        colour = _COLOURS[cell.step]
+        axes.plot([max(cell.low, _LEAST), max(cell.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
+        face = colour if cell.reported else "none"
+        axes.plot(max(cell.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
+        axes.annotate(cell.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8)
     axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
-    names = [one.label for one in reversed(shown)]
+    names = [cell.label for cell in reversed(shown)]
     _name(axes, names, "CSR as published (log scale); open: its denominator may be nothing")
     return figure
 
 
 @styled()
 def before_and_after(results: Sequence[ValidityResult]) -> Figure:
-    """Figure 3: the ratio before a repair (x) and after it (y), symlog, linear within 1, with the identity.
+    """Draw Figure 3: the ratio before a repair (x) and after it (y), symlog, linear within 1, with
+    the identity.
 
-    The paper's repair is of its pipeline. Here it is of the key: x under each edit's own key, as published; y on
-    responses, which no convention of the key can move.
+    The paper's repair is of its pipeline. Here it is of the key: x under each edit's own key, as
+    published; y on responses, which no convention of the key can move.
     """
     shown = [(r, r.evidence.csr) for r in results if {"own key", "response"} <= set(r.evidence.csr)]
     figure, axes = _chart(0, 4.6, 0, 5.6)
@@ -164,7 +197,8 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
 
 @styled()
 def family_deltas(shown: Mapping[str, Sequence[float]]) -> Figure:
-    """Figure 4: the mean |change of score| of each family and cell (`deltas_of`), and the threshold of G3."""
+    """Draw Figure 4: the mean |change of score| of each family and cell (`deltas_of`), and the
+    threshold of G3."""
     figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
     for y, changes in enumerate([*shown.values()][::-1]):
         for k, ((family, colour), change) in enumerate(zip(_FAMILIES, changes, strict=True)):

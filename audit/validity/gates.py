@@ -1,7 +1,8 @@
-"""G1 to G6 of li2026 as code, with ours beside them: each says what it found, against which threshold, on which items.
+"""Check G1 to G6 of li2026, and ours beside them: each states its number, its threshold and its
+items.
 
-A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks those whose failure stops a status; the
-rest are printed. G6 stands in `audit.validity.faults`, as it needs the others.
+A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks those whose failure
+stops a status; the rest are printed. G6 is in `audit.validity.faults`, as it needs the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,22 +22,37 @@ from audit.validity.record import Block, Cell
 from audit.verdict import result
 from audit.verdict.result import Gate, ids_where, interval, percent, pvalue, signed_points
 
-Rule = partial(result.Rule, always_items=True)  # also of a gate that passes: they are what its number is made of
+Rule = partial(result.Rule, always_items=True)  # a gate that passes lists its items too, as its number rests on them
 
 
 def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
-    """Question ids of the items where mask (n,) holds."""
+    """Return the question ids of the items where a mask (n,) holds."""
     return ids_where(cell.question_ids, mask)
 
 
-_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # items, and expected standard errors, from which an order can be told
-_SMALLEST_EXPECTED = 1.0  # of a chi-square: below it the test is not made
-EXACT_FROM = 20  # answers from which "exactly 0" is no accident
-_RIGHT_Z = 3.0  # standard errors by which answers agree with the keys of their items, which those of others do not
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # an order can be detected from so many items and standard errors on
+_SMALLEST_EXPECTED = 1.0  # a chi-square test needs such an expected count
+EXACT_FROM = 20  # with as many answers "exactly 0" is not an accident
+_RIGHT_Z = 3.0  # answers agree with the keys of their own items by as many standard errors
 
 
 def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G4 (F4): every edited row is of its own original: the same item text and key in all rows of an id."""
+    """Check G4 (F4): every edited row is of its own original.
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers.
+    e : Evidence
+        Statistics.
+    t : ValidityThresholds
+        Thresholds.
+
+    Returns
+    -------
+    Gate
+        Passes if all rows of an id have the same item text and key.
+    """
     source = "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters"
     return Rule("G4_paired", 0.0, source).checked(
         not cell.mixed_up,
@@ -49,7 +65,18 @@ def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F10: the original, sent again, is the very request: nothing of other items stands in its context."""
+    """Check F10: the original, sent again, is the same request, without other items in its context.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Passes if every replay is the request of its first sending.
+    """
     rule = Rule("F10_context", 0.0, "li2026, F10; ours: the hash of what was consumed, first sending against replays")
     if len(cell.original.response) < 2:
         return rule.absent("The original was asked once.")
@@ -64,11 +91,25 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G4, by the answers: an invariant edit must agree with its own original more than with another item's.
+    """Check G4 by the answers: an invariant edit must agree with its own original more than with
+    another item's.
 
-    Rows that were permuted within a family keep their ids and show here. number: agreement over what is expected from
-    how the family's edits agree among themselves; judged where that is clear. A model that knows its originals by heart
-    agrees as little, but its answers to the edits still fit the keys of their items better than chance.
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the agreement over what is expected from how the family's edits agree among
+        themselves; it is judged if that is clear.
+
+    Notes
+    -----
+    Rows that were permuted within a family keep their ids and show here. A model that knows its
+    originals by heart agrees as little, but its answers to the edits still fit the keys of their
+    items better than chance.
     """
     source = "ours: Cohen's kappa with the item's own original, against half of what the edits share, or with its key"
     rule = Rule("G4_order", 0.5, source)
@@ -94,7 +135,8 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
-    """Mean kappa of a family's edits with their keys, and its standard error were the answers those of other items."""
+    """Return the mean kappa of a family's edits with their keys, and its standard error for answers
+    of other items."""
     block = cell.used(family)
     read = (block.tests & (block.response != UNREAD)).all(axis=0)
     each = [kappa(key[read], row[read]) for key, row in zip(block.key, block.response, strict=True)]
@@ -102,31 +144,65 @@ def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
 
 
 def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
-    """Surface families whose edits agree clearly: (mean kappa with the originals, among the family's own edits)."""
+    """Return the surface families whose edits agree clearly.
+
+    Parameters
+    ----------
+    cell : Cell
+        Answers.
+
+    Returns
+    -------
+    dict of Family to (float, float)
+        Mean kappa with the originals, and among the family's own edits.
+    """
     before = cell.before
-    found = {}
+    agreeing = {}
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
-        read = (rows != UNREAD).all(axis=0)  # the edits alone: rows of other items do not change what these share
-        own, y = read & (before != UNREAD), rows[:, read]
-        if own.sum() < _ORDER_ITEMS or len(y) < 2:
+        read = (rows != UNREAD).all(axis=0)  # only the edits, whose agreement rows of other items do not change
+        both, y = read & (before != UNREAD), rows[:, read]
+        if both.sum() < _ORDER_ITEMS or len(y) < 2:
             continue
         among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
         if among * float(np.sqrt(read.sum())) >= _ORDER_Z:
-            found[family] = (float(np.mean([kappa(before[own], row[own]) for row in rows])), among)
-    return found
+            agreeing[family] = (float(np.mean([kappa(before[both], row[both]) for row in rows])), among)
+    return agreeing
 
 
 def kappa(a: IntArray, b: IntArray) -> float:
-    """Agreement of two rows of responses beyond chance (Cohen 1960); 0 where both are one and the same constant."""
+    """Return the agreement of two rows of responses beyond chance (Cohen 1960).
+
+    Parameters
+    ----------
+    a, b : array of int
+        Responses.
+
+    Returns
+    -------
+    float
+        Kappa; 0 if both are the same constant.
+    """
     values = np.unique(np.concatenate([a, b]))
     chance = float(sum(np.mean(a == v) * np.mean(b == v) for v in values))
     return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)
 
 
 def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """What validates the scorer, and its own self-test on these items (F3a: orientation). Before G2 in our order."""
+    """Check what validates the scorer, and its self-test on these items (F3a: orientation). It
+    comes before G2 in our order.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Passes if the scorer is validated and its self-test passes.
+    """
     facts = cell.scorer
     test = facts["self_test"]
     passed = bool(facts["validated"] and test["passed"])
@@ -145,7 +221,18 @@ def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F3b: the key must not stand at one place, where options are shown. Chi-square over positions."""
+    """Check F3b: the key must not always be at one position, if options are shown.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        By a chi-square test over positions.
+    """
     source = "chi-square of the key's shown position; conf/verdict: position_alpha"
     rule = Rule("F3b_key_position", t.position_alpha, source)
     if not cell.scorer["lettered"]:
@@ -171,25 +258,36 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F3c: labels without probability, ties and infinities. number: mean mass, or the share of such rows."""
+    """Check F3c: labels without probability, ties and infinities.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the mean mass, or the share of such rows.
+    """
     source = "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
     rows = [b.asked & np.isin(b.why.astype(str), ("tied", "not finite", "no mass")) for b in blocks]
     odd = sum(int(row.sum()) for row in rows)
-    asked = sum(int(b.asked.sum()) for b in blocks)
-    share = odd / max(asked, 1)
+    total = sum(int(b.asked.sum()) for b in blocks)
+    share = odd / max(total, 1)
     passed, number, limit = share <= 1 - t.parse_share_min, share, 1 - t.parse_share_min
-    said, advice = "", "Options tied in likelihood: run with higher precision, dtype=float32."
+    mass_text, advice = "", "Options tied in likelihood: run with higher precision, dtype=float32."
     mass = low = None
     if cell.mass.size:
         mass, low = float(cell.mass.mean()), float(np.quantile(cell.mass, 0.05))
         passed, number, limit = passed and mass >= t.label_mass_min, mass, t.label_mass_min
-        said = f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
+        mass_text = f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
         advice = "Ask for every spelling of a label by its token ids, at any rank."
     return Rule("F3c_label_values", limit, source).checked(
         passed,
         number,
-        f"{odd} of {asked} answers are tied or not finite; none of them was given to the first option.{said}",
+        f"{odd} of {total} answers are tied or not finite; none of them was given to the first option.{mass_text}",
         advice,
         items=ids(cell, np.any([row.any(axis=0) for row in rows], axis=0)),
         numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
@@ -197,42 +295,65 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F3c: every surface change exactly 0 while attribute edits move answers, or a change of exactly 1. An alarm."""
-    found = []
+    """Check F3c: exact values that suggest unread data. An alarm.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Fails if every surface change is exactly 0 while attribute edits move answers, or a change
+        is exactly 1.
+    """
+    exact = []
     reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM}
     surface = [reads[f].response_change.estimate for f in SURFACE if f in reads]
     responses = np.concatenate([cell.before, *(b.response[b.tests] for b in cell.families.values())])
     known = responses[responses != UNREAD]
     if known.size >= EXACT_FROM and np.unique(known).size == 1:
-        found.append("one and the same response to everything")
+        exact.append("one and the same response to everything")
     if surface and max(surface) == 0 and Family.ATTRIBUTE in reads:
-        found.append("no answer differs under any edit of layout or wording")
+        exact.append("no answer differs under any edit of layout or wording")
     attribute = reads.get(Family.ATTRIBUTE)
     if attribute is not None and attribute.score_change == 1.0:
-        found.append("the score changes under every edit of the content")
+        exact.append("the score changes under every edit of the content")
     source = "li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio"
     return Rule("F3c_exact_values", 0.0, source).checked(
-        not found,
-        len(found),
-        (f"Found: {'; '.join(found)}." if found else "No change is exactly 0 or 1 where answers were many.")
+        not exact,
+        len(exact),
+        (f"Found: {'; '.join(exact)}." if exact else "No change is exactly 0 or 1 where answers were many.")
         + " No items stand behind this gate: it reads totals.",
         "Look at the raw values: such figures usually come from values that were not read.",
-        withholds=found[:1] == ["one and the same response to everything"],
+        withholds=exact[:1] == ["one and the same response to everything"],
     )
 
 
 def _each_edit(cell: Cell, part: Literal["asked", "tests"]) -> Iterator[tuple[str, Block, BoolArray]]:
-    """Every edit but stand-ins for a few items."""
+    """Yield every edit except those that replace another one in a few items."""
     for family, block in cell.families.items():
-        there = getattr(block, part)
-        for name in sorted({str(x) for x in block.name[there]}):
-            here = there & (block.name == name)
+        present = getattr(block, part)
+        for name in sorted({str(x) for x in block.name[present]}):
+            here = present & (block.name == name)
             if here.sum() >= max(1, cell.n // 20):
                 yield f"{family} {name}", block, here
 
 
 def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G1, first half: edits whose request has the hash of the original's tested nothing. number: the worst edit."""
+    """Check G1, first half: edits whose request has the hash of the original's tested nothing.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the share of the worst edit.
+    """
     source = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
     rule = Rule("G1_edits_reach_scorer", t.noop_share_max, source)
     shares: dict[str, float] = {}
@@ -257,14 +378,26 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Edits that tested something, of those wanted, by family; of the attribute family items with at least one."""
+    """Check that enough edits tested something, by family.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the share of the edits wanted; of the attribute family, items with at least
+        one.
+    """
     shares = {}
     short = np.zeros(cell.n, dtype=bool)
     for family in (*SURFACE, Family.ATTRIBUTE):
-        there = cell.used(family).tests.sum(axis=0)
+        tested = cell.used(family).tests.sum(axis=0)
         wanted = 1 if family == Family.ATTRIBUTE else cell.wanted
-        shares[family.value] = float(np.minimum(there, wanted).mean() / wanted)
-        short |= there < wanted
+        shares[family.value] = float(np.minimum(tested, wanted).mean() / wanted)
+        short |= tested < wanted
     worst = min(shares, key=lambda name: shares[name])
     source = "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in"
     return Rule("G1_enough_edits", t.applicable_share_min, source).checked(
@@ -280,15 +413,27 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G1, second half (F2): share of readable answers under each edit, and whether an edit changes what can be read."""
+    """Check G1, second half (F2): the share of readable answers under each edit, and whether an
+    edit changes it.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the smallest share.
+    """
     read_before = cell.before != UNREAD
-    shares, asked = {"original": float(read_before.mean())}, {"original": read_before.size}
+    shares, sizes = {"original": float(read_before.mean())}, {"original": read_before.size}
     pvalues: dict[str, float] = {}
     unread = ~read_before
     for name, block, here in _each_edit(cell, "tests"):
         read = block.response != UNREAD
         before, after = np.broadcast_to(read_before, here.shape)[here], read[here]
-        shares[name], asked[name] = float(after.mean()), after.size
+        shares[name], sizes[name] = float(after.mean()), after.size
         pvalues[name] = float(mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), two_sided=True))
         unread = unread | (here & ~read).any(axis=0)
     worst = min(shares, key=lambda name: shares[name])
@@ -301,13 +446,13 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
-        f"{percent(shares[worst])} of the {asked[worst]:,} answers to {worst} can be read, the fewest of {len(shares)}."
+        f"{percent(shares[worst])} of the {sizes[worst]:,} answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
         + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
         + f" The score of originals is {percent(least)}"
         + (f" to {percent(best)}, by what unparsed answers would have been." if best > least else "."),
         "Look at some unparsed replies: until they can be read, this says nothing about the model."
-        + (" Some options are tied in likelihood: run with higher precision, dtype=float32." * ("tied" in why)),
+        + (" Some options are tied in likelihood: run with higher precision, dtype=float32." if "tied" in why else ""),
         items=ids(cell, unread),
         numbers={
             **shares,
@@ -320,20 +465,32 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 def _why_unread(cell: Cell) -> dict[str, int]:
     blocks = (cell.original, *cell.families.values())
-    found = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
-    names, counts = np.unique(found, return_counts=True)
+    reasons = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
+    names, counts = np.unique(reasons, return_counts=True)
     return {str(name) or "no reason told": int(n) for name, n in zip(names, counts, strict=True)}
 
 
 def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G5: what attribute edits should do in this context, from contracts that were declared before the run."""
+    """Check G5: what attribute edits should do in this context, from contracts declared before the
+    run.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Fails if edits of both contracts occur.
+    """
     rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
     if e.archetype is None:
         return rule.absent("No edit of the content was asked: what it should do cannot be named.")
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
-    few = tests.tests & (tests.directional == (2 * directional < total))  # of the contract that fewer have
+    few = tests.tests & (tests.directional == (2 * directional < total))  # edits of the rarer contract
     why = {
         Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
         Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
@@ -350,7 +507,19 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F6: where the key moves, edits of the content move more answers than as many neutral words. An alarm."""
+    """Check F6: if the key moves, edits of the content move more answers than as many neutral
+    words. An alarm.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the lower limit of the difference.
+    """
     rule = Rule("F6_isolation", 0.0, "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0")
     if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
         return rule.absent("No placebo, or the content should not move answers.")
@@ -365,9 +534,22 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """F5: where nearly every wrong answer turns right under an edit and answers stay, the key moved and they did not.
+    """Check F5: whether keys moved onto answers that stayed.
 
-    Of two options, a wrong answer that stays is right after every edit: so most of all answers must have stayed too.
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Fails if nearly every wrong answer turns right under an edit and answers stay.
+
+    Notes
+    -----
+    With two options, a wrong answer that stays is right after every edit: so most of all answers
+    must have stayed too.
     """
     source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
     rule = Rule("F5_direction", t.wrong_to_right_max, source)
@@ -395,12 +577,24 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G2: the original score beats the best rule that does not read the question (not only guessing)."""
+    """Check G2: the original score beats the best rule that does not read the question (not only
+    guessing).
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the distance in standard errors.
+    """
     rule, baseline = e.baseline
     s = e.score.estimate
     n = max(e.score.n, 1)
     se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
-    se = float(np.fmax(se, e.score.se))  # larger where items come in clusters
+    se = float(np.fmax(se, e.score.se))  # the clustered error is larger if items come in clusters
     z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
     passed = bool(z >= t.baseline_standard_errors)
     source = "li2026, G2, against the best answer-only rule of the notes in place of guessing alone"
@@ -417,11 +611,23 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a difference."""
-    found = [e.families[f].response_change for f in SURFACE if e.families[f].read]
-    number = max((m.estimate for m in found), default=float("nan"))
+    """Check G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a
+    difference.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the lower limit of the surface change.
+    """
+    changed = [e.families[f].response_change for f in SURFACE if e.families[f].read]
+    number = max((m.estimate for m in changed), default=float("nan"))
     moved = np.any([(changes(cell, cell.used(f)) == 1).any(axis=0) for f in SURFACE], axis=0)
-    low = max((m.low for m in found), default=float("nan"))
+    low = max((m.low for m in changed), default=float("nan"))
     source = "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min"
     return Rule("G3_denominator", t.denominator_min, source).checked(
         bool(low >= t.denominator_min),
@@ -435,7 +641,18 @@ def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """The noise floor: the very request of the original again."""
+    """Check the noise floor: the same request of the original, sent again.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    Gate
+        Its number is the share of answers that change.
+    """
     rule = Rule("noise_floor", t.replay_change_max, "ours: identity replays; conf/verdict: replay_change_max")
     if e.replay is None or not e.replay.n:
         return rule.absent("The original was asked once: there is no noise floor.")
@@ -456,5 +673,5 @@ CHECKS: tuple[Check, ...] = (
 
 
 def all_gates(cell: Cell, e: Evidence, t: Limits) -> tuple[Gate, ...]:
-    """Every gate but G6, in the paper's order."""
+    """Return every gate but G6, in the paper's order."""
     return tuple(check(cell, e, t) for check in CHECKS)

@@ -1,7 +1,9 @@
-"""judge=<model>: a model's votes on the replies of a finished run, through the pipeline; kept beside its shards.
+"""Ask a judge model (judge=<model>) to vote on the replies of a finished run; keep the votes beside
+its shards.
 
-The judge is asked as the judge of a library of variants is (`audit.variants.ask`), below RUN_DIR/judge. What the report
-reads is RUN_DIR/judgements.arrow: the votes by question and reply, and what was found on labelled replies.
+The judge is asked as the judge of a library of variants is (`audit.variants.ask`), below
+RUN_DIR/judge. The report reads RUN_DIR/judgements.arrow: the votes by question and reply, and the
+agreement on labelled replies.
 """
 
 import json
@@ -30,13 +32,22 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judgements:
-    """votes: by `judge_key`. about: the judge's name and revision, votes, prompt_sha256, agreement (or None)."""
+    """Hold the votes of a judge.
+
+    Attributes
+    ----------
+    votes : mapping of str to tuple of str
+        Votes by `judge_key`.
+    about : mapping
+        The judge's name and revision, votes, prompt_sha256, agreement (or None).
+    """
 
     votes: Mapping[str, tuple[str, ...]]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
-        """Puts the votes' answer in the place of the row's own reading. A row without a reply stays as it is."""
+        """Replace a row's own reading by the votes' answer. A row without a reply stays as it
+        is."""
         if not row["asked"] or row["error"] is not None:
             return
         response, why = decided(self.votes.get(judge_key(row["edited"], row["response"]), ()))
@@ -46,9 +57,22 @@ class Judgements:
 
 
 def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
-    """Ask the judge about every reply of a run (and every labelled one), and write the file of votes.
+    """Ask the judge about every reply of a run (and every labelled one), and write the file of
+    votes.
 
-    judge: its name. Raises EngineError where the judge cannot be run.
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+    config : ValidityConfig
+        Configuration of the run.
+    judge : str
+        Name of the judge.
+
+    Raises
+    ------
+    EngineError
+        If the judge cannot be run.
     """
     from audit.resolve import revision_of
     from audit.variants.ask import JUDGE, ask_model
@@ -69,27 +93,44 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
 
 
 def replies_in(run_dir: Path) -> list[tuple[str, str]]:
-    """(question as asked, reply) of every answered row, each once, in order."""
-    found: dict[tuple[str, str], None] = {}
+    """Return (question as asked, reply) of every answered row, each once, sorted."""
+    pairs: dict[tuple[str, str], None] = {}
     for rows in iter_rows(run_dir, SCHEMA, ("edited", "response", "asked", "error")):
         for row in rows:
             if row["asked"] and row["error"] is None and row["response"].strip():
-                found[row["edited"], row["response"]] = None
-    return sorted(found)
+                pairs[row["edited"], row["response"]] = None
+    return sorted(pairs)
 
 
 def judgements(
     replies: Sequence[tuple[str, str]], labelled: Sequence[Labelled], generate: Generate, *, votes: int
 ) -> Judgements:
-    """k votes on each; one call of `generate` for all. labelled: replies that people labelled, for the agreement."""
-    both = list(dict.fromkeys([*replies, *((one.prompt, one.completion) for one in labelled)]))
-    found = votes_on(generate, {judge_key(*one): judge_prompt(*one) for one in both}, votes, read_vote)
+    """Return k votes on each reply, by one call of `generate` for all.
+
+    Parameters
+    ----------
+    replies : sequence of (str, str)
+        Question and reply.
+    labelled : sequence of Labelled
+        Replies that people labelled, for the agreement.
+    generate : Generate
+        Function that generates replies.
+    votes : int
+        Number of votes.
+
+    Returns
+    -------
+    Judgements
+        Votes and agreement.
+    """
+    both = list(dict.fromkeys([*replies, *((pair.prompt, pair.completion) for pair in labelled)]))
+    voted = votes_on(generate, {judge_key(*pair): judge_prompt(*pair) for pair in both}, votes, read_vote)
     about: dict[str, Any] = {"votes": votes, "prompt_sha256": prompt_sha256(), "agreement": None}
     if labelled:
-        responses = [decided(found[judge_key(one.prompt, one.completion)])[0] for one in labelled]
+        responses = [decided(voted[judge_key(pair.prompt, pair.completion)])[0] for pair in labelled]
         result = agreed(responses, labelled)
         about["agreement"] = {**asdict(result), "validated": result.validated, "sentence": sentence(result)}
-    return Judgements(found, about)
+    return Judgements(voted, about)
 
 
 def write_judgements(found: Judgements, run_dir: Path) -> None:
@@ -100,7 +141,23 @@ def write_judgements(found: Judgements, run_dir: Path) -> None:
 
 
 def read_judgements(run_dir: Path) -> Judgements | None:
-    """None where the run has none. ShardError where the file is not one of these."""
+    """Return the votes of a run; None if it has none.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    Judgements or None
+        Votes.
+
+    Raises
+    ------
+    ShardError
+        If the file is of another kind.
+    """
     path = run_dir / FILE
     if not path.is_file():
         return None
@@ -115,17 +172,18 @@ def read_judgements(run_dir: Path) -> Judgements | None:
 
 
 def judged_scorer(scorer: Mapping[str, Any], found: Judgements) -> dict[str, Any]:
-    """What the manifest says of the scorer, with the judge's name and what labels say of it."""
+    """Return the manifest's facts of the scorer, with the judge's name and its agreement with
+    labels."""
     about = found.about
     result: Callable[[str], Any] = (about.get("agreement") or {}).get
-    said = result("sentence") or (
+    evidence = result("sentence") or (
         "Valid for no family of models until labelled replies of that family say so (labels=FILE)."
     )
     who = f"{about['judge']} ({about['votes']} votes, revision {about['revision']})"
     return {
         **scorer,
         "reference_of": f"XSTest's three classes by a judge model: {who}",
-        "evidence": [said, *scorer["evidence"]],
+        "evidence": [evidence, *scorer["evidence"]],
         "validated": bool(result("validated")),
         "judge": {k: about[k] for k in ("judge", "revision", "votes", "prompt_sha256", "agreement")},
     }

@@ -1,7 +1,8 @@
-"""The page of a construct-validity audit, its figures and tables; item by item too, original and edits side by side.
+"""Make the page of a construct-validity audit, its figures and tables; and items with original and
+edits side by side.
 
-Every text of a benchmark or a model goes through jinja2's escaping. Texts of benchmarks that hold slurs or unsafe
-requests are blurred until they are clicked.
+Every text of a benchmark or a model goes through jinja2's escaping. Texts of benchmarks that hold
+slurs or unsafe requests are blurred until they are clicked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,8 +37,21 @@ _LONG = 1200  # characters of a prompt or reply on the page
 
 @dataclass(frozen=True)
 class Shown:
-    """One row as the page shows it. state: follows, breaks, none (no answer), absent, original. segments: what differs
-    is marked."""
+    """Hold one row as the page shows it.
+
+    Attributes
+    ----------
+    arm, label, contract : str
+        The edit, its label and its contract.
+    segments : Segments
+        Text with differences marked.
+    prompt, key, said, reply : str
+        What was sent, expected, read and replied.
+    state : str
+        follows, breaks, none (no answer), absent, original.
+    right : bool or None
+        True if the answer is right.
+    """
 
     arm: str
     label: str
@@ -53,7 +67,19 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """One item of one cell. marks: what a filter of the page can ask for."""
+    """Hold one item of one cell.
+
+    Attributes
+    ----------
+    cell, question_id, title : str
+        Names.
+    marks : tuple of str
+        What a filter of the page can select.
+    rows : tuple of Shown
+        Original and edits.
+    options : tuple of str
+        Options in published order.
+    """
 
     cell: str
     question_id: str
@@ -64,7 +90,8 @@ class PageItem:
 
     @property
     def example(self) -> list[Shown]:
-        """The original, an edit of its surface and one of its content; of each the first with an unexpected answer."""
+        """Return the original, an edit of its surface and one of its content; of each the first
+        with an unexpected answer."""
         content = [row for row in self.rows if row.arm == Family.ATTRIBUTE]
         surface = [row for row in self.rows if row.arm in SURFACE]
         first = (next((x for x in some if x.state == "breaks"), some[0]) for some in (surface, content) if some)
@@ -72,20 +99,53 @@ class PageItem:
 
 
 def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[PageItem]:
-    """Items whose contracts are broken first, as many of each cell as fit into `limit`."""
+    """Return the items whose contracts are broken most, as many of each cell as fit into a limit.
+
+    Parameters
+    ----------
+    rows : ItemRows
+        Rows of the runs.
+    results : sequence of ValidityResult
+        Results.
+    limit : int
+        Largest number over all cells.
+
+    Returns
+    -------
+    list of PageItem
+        Items.
+    """
     share = max(1, limit // max(1, len(results)))
     first: dict[tuple[str, ...], list[Key]] = {}
-    for cell, items in groupby(rows.by_item(*_STATE), lambda one: one[0][:3]):
-        states = ((key, [state_of(row, row["canonical"], own[0]["canonical"]) for row in own]) for key, own in items)
-        counted = ((-found.count("breaks"), key) for key, found in states)
+    for cell, items in groupby(rows.by_item(*_STATE), lambda keyed: keyed[0][:3]):
+        counted = ((-_broken(item_values), key) for key, item_values in items)
         first[cell] = [key for _, key in nsmallest(share, counted)]
     chosen = [(key, r) for r in results for key in first.get((r.model, r.benchmark, r.context), ())]
     whole = rows.whole([key for key, _ in chosen])
     return [_item(key, whole[key], r) for key, r in chosen]
 
 
+def _broken(rows: Sequence[Row]) -> int:
+    """Return how many contracts of one item are broken."""
+    before = rows[0]["canonical"]
+    return [state_of(row, row["canonical"], before) for row in rows].count("breaks")
+
+
 def state_of(row: Row, response: int | None, before: int | None) -> str:
-    """What became of a row's contract. response, before: canonical, of this row and of the original."""
+    """Return what became of a row's contract.
+
+    Parameters
+    ----------
+    row : dict
+        The row.
+    response, before : int or None
+        Canonical responses of this row and of the original.
+
+    Returns
+    -------
+    str
+        As `Shown.state`.
+    """
     if not row["asked"]:
         return "absent"
     if row["arm"] == ORIGINAL:
@@ -101,7 +161,7 @@ def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
     first = rows[0]
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
-    marks = sorted({f"{one.arm}-{one.state}" for one in shown})
+    marks = sorted({f"{shown_row.arm}-{shown_row.state}" for shown_row in shown})
     marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
     return PageItem(charts.label(result), key[3], first["edited"], tuple(marks), shown, _published(first))
 
@@ -116,11 +176,11 @@ def _shown(row: Row, first: Row, before: int | None) -> Shown:
         segments = word_diff(first["edited"], row["edited"])
     response = response_of(row)
     if row["error"] is not None:
-        said = f"failed: {row['error']}"
+        answer = f"failed: {row['error']}"
     elif response is None:
-        said = f"not read ({row['unread_why'] or 'no answer'})"
+        answer = f"not read ({row['unread_why'] or 'no answer'})"
     else:
-        said = _name(texts, response)
+        answer = _name(texts, response)
     return Shown(
         arm=row["arm"],
         label=label,
@@ -128,7 +188,7 @@ def _shown(row: Row, first: Row, before: int | None) -> Shown:
         segments=segments,
         prompt=row["prompt"][:_LONG],
         key=_name(texts, row["key_after"]),
-        said=said,
+        said=answer,
         state=state_of(row, response, before),
         right=row["correct"],
         reply=row["response"][:_LONG],
@@ -146,16 +206,16 @@ def _name(texts: Sequence[str], key: int) -> str:
 
 
 def items_csv(rows: ItemRows) -> Iterator[str]:
-    """Every row, in pieces."""
+    """Yield the csv of every row, in pieces."""
     header = (
         "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
         "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
     )  # fmt: skip
 
     def lines() -> Iterator[tuple[Any, ...]]:
-        for key, found in rows.by_item(*_OF_CSV):
-            before = found[0]["canonical"] if found[0]["arm"] == ORIGINAL else None
-            for row in found:
+        for key, item_values in rows.by_item(*_OF_CSV):
+            before = item_values[0]["canonical"] if item_values[0]["arm"] == ORIGINAL else None
+            for row in item_values:
                 yield (
                     *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"],
                     row["key_before"], row["key_after"], before, row["canonical"],
@@ -189,7 +249,20 @@ STYLE = """
 
 
 def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
-    """Figures, tables and the page of runs. behind: the runs, and their rows."""
+    """Return figures, tables and the page of runs.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        Results.
+    behind : tuple
+        The runs, and their rows.
+
+    Returns
+    -------
+    Page
+        The page.
+    """
     run_dirs, rows = behind
     drawn: dict[str, Figure] = {}
     if any(r.evidence.primary is not None for r in verdict.results):
@@ -203,22 +276,22 @@ def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
         **_tables(verdict),
-        **{f"paper_table{one.number}.csv": csv_text(one.columns, one.rows) for one in paper},
+        **{f"paper_table{table.number}.csv": csv_text(table.columns, table.rows) for table in paper},
     }
-    facts = [run_facts(one) for one in run_dirs]
+    facts = [run_facts(table) for table in run_dirs]
     return Page(tables, drawn, lambda figures: render(verdict, facts, figures, rows, paper))
 
 
 def render(
     verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: ItemRows, paper: Sequence[PaperTable]
 ) -> str:
-    """The page as text."""
+    """Return the page as text."""
     cells: list[dict[str, Any]] = [
         {"cell": c, "result": r, "mark": verdict.mark(c, r), "label": charts.label(r), "word": charts.shown_as(r)}
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
-    asked = {(c.benchmark, c.context): c.n for c in verdict.cells}  # of several models the same
+    sizes = {(c.benchmark, c.context): c.n for c in verdict.cells}  # of several models the same
     words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
     both = zip(verdict.cells, verdict.results, strict=True)
     return render_page(
@@ -231,7 +304,7 @@ def render(
             ("original-none", "original unparsed"),
         ],
         title=verdict.title("Do answers move when they should?"),
-        subtitle=f"Construct-validity audit: {sum(asked.values()):,} items, each edited in layout, wording "
+        subtitle=f"Construct-validity audit: {sum(sizes.values()):,} items, each edited in layout, wording "
         f"and content; {len(rows):,} answers.",
         words=words, should=SHOULD, cells=cells,
         decisions=[
@@ -246,26 +319,33 @@ def render(
 
 
 def _sure(r: ValidityResult) -> str:
-    """Beside a decision: the checks that withhold it, or its difference, and how often one like it is wrong."""
+    """Return the text beside a decision.
+
+    It states the checks that withhold it, or its difference, and how often such a decision is
+    wrong.
+    """
     d, stops = r.evidence.primary, failed(r.gates)
     if stops or d is None:
         return f"nothing is concluded; failed: {', '.join(GATES[g.name].title for g in stops) or 'no comparison'}"
     below = "within_margin" if r.evidence.archetype == Archetype.INVARIANCE else "non_selective"
     wrong = {ValidityStatus.SELECTIVE: "selective", ValidityStatus.NON_SELECTIVE: below}
-    rate = (r.calibration or {}).get(wrong.get(r.verdict))
+    rate = r.calibration.rates.get(wrong.get(r.verdict, "")) if r.calibration else None
     more = "more" if d.difference >= 0 else "less"
-    said = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
+    text = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
     if r.verdict == ValidityStatus.INDETERMINATE:
-        return f"{said}. {r.reasons[-1]}"
-    return said if rate is None else f"{said}; said wrongly in {percent(rate)} of simulations"
+        return f"{text}. {r.reasons[-1]}"
+    return text if rate is None else f"{text}; said wrongly in {percent(rate)} of simulations"
 
 
 _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 
 
 def _tables(verdict: RunVerdict) -> dict[str, str]:
-    """File name -> csv. cells.csv: the paper's Table 6, with ours beside it. edits.csv: how often an edit was the very
-    request of the original (Table 7), and what it did. reference.csv: the benchmark's own metric."""
+    """Return csv texts by file name.
+
+    cells.csv: the paper's Table 6, with ours beside it. edits.csv: how often an edit was the very
+    request of the original (Table 7), and what it did. reference.csv: the benchmark's own metric.
+    """
     both = zip(verdict.cells, verdict.results, strict=True)
     cells = columns(
         ({"c": c, "r": r, "e": r.evidence} for c, r in both),
@@ -280,7 +360,7 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
     )  # fmt: skip
     edits = _of_cells(
         verdict,
-        lambda e: ({"family": f, "e": x, "asked": x.asked + x.same} for f, found in e.edits.items() for x in found),
+        lambda e: ({"family": f, "e": x, "asked": x.asked + x.same} for f, edits in e.edits.items() for x in edits),
         "family", "edit=e.name", "asked", "same_request=e.same", "read=e.read", "score=e.score",
         "score_change=e.score_change", "response_change=e.response_change.estimate",
         "contract_followed=e.followed.estimate",
@@ -306,13 +386,14 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
 
 
 def _of_cells(verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
-    """A csv of what the evidence of each cell holds, behind the cell."""
+    """Return a csv of what the evidence of each cell holds, after the cell's names."""
     both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
     return columns(both, *_WHO, *names)
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
-    """Each group against the rest at equal total score; without numbers where the strata are too thin."""
+    """Return each group against the rest at equal total score; without numbers if the strata are
+    too thin."""
 
     def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
         for g in evidence.group_dif:
@@ -326,7 +407,8 @@ def group_dif_csv(verdict: RunVerdict) -> str:
 
 
 def placebo_csv(verdict: RunVerdict) -> str:
-    """One line an item: how far its placebo and its attribute edits are from the original."""
+    """Return one line an item: how far its placebo and its attribute edits are from the
+    original."""
     return csv_text(
         ("model", "benchmark", "context", "question_id", "unit", *(c.replace(" ", "_") for c in COLUMNS)),
         (

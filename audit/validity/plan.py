@@ -1,5 +1,7 @@
-"""A configuration -> a resolved run with the edits of every sampled item; the smallest difference that it detects, and
-thresholds from the error rates that a reader tolerates (li2026, App. E). Starts nothing.
+"""Resolve a configuration into a run with the edits of every sampled item. Starts nothing.
+
+The module also computes the smallest difference that the run detects, and thresholds from the error
+rates that a reader tolerates (li2026, App. E).
 """
 
 from __future__ import annotations
@@ -48,8 +50,18 @@ DEFAULT_ITEMS = 200  # as li2026 has of each benchmark; of one with fewer, every
 
 @dataclass(frozen=True)
 class ValidityRun:
-    """A resolved run, the edits of its items, and for the manifest what a report is to say of the scorer, also where
-    the benchmark is no longer there: such as how it did on scripted models of known truth."""
+    """Hold a resolved run.
+
+    Attributes
+    ----------
+    resolved : ResolvedRun
+        The run.
+    plan : Plan
+        Edits of its items.
+    facts : dict
+        What a report states of the scorer, also if the benchmark is no longer available: such as
+        its results on scripted models of known truth. It goes into the manifest.
+    """
 
     resolved: ResolvedRun
     plan: Plan
@@ -57,9 +69,24 @@ class ValidityRun:
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
-    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+    """Resolve a configuration, with every check that is possible before an engine loads. Writes
+    nothing.
 
-    The configuration names the edits by their hash from here on, so that the fingerprint has what will be asked.
+    Parameters
+    ----------
+    config : ValidityConfig
+        Validated configuration.
+
+    Returns
+    -------
+    ValidityRun
+        The run. Its configuration names the edits by their hash, so that the fingerprint has what
+        will be asked.
+
+    Raises
+    ------
+    AuditError
+        If the run cannot be resolved.
     """
     scorer = scorer_of(config)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
@@ -80,7 +107,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
         per_family=config.edits_per_family,
         spares=config.spare_edits,
     )
-    if not any(one.edits[Family.ATTRIBUTE] for one in plan.items):
+    if not any(planned_item.edits[Family.ATTRIBUTE] for planned_item in plan.items):
         raise BenchmarkError(
             f"No sampled item of {benchmark.name} has a partner to be edited into. Expected the whole file (of BBQ all "
             "rows of a category, of XSTest both halves of each pair), or a larger n."
@@ -96,32 +123,33 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
-    """labels: replies of the model's family, against which a rule is held."""
+    """Return the facts of the scorer; labels: file of replies of the model's family, with which a
+    rule is compared."""
     test, faults = self_test(scorer, items), scorer_faults(scorer, items)
     facts = {
         **attributes(scorer, "name", "benchmark", "reference_of", "validated", "lettered"),
         "evidence": list(scorer.evidence),
         "self_test": {**asdict(test), "passed": test.passed},
-        "injected": [asdict(one) for one in faults],
+        "injected": [asdict(injected) for injected in faults],
     }
     if labels is None:
         return facts
-    found = rule_agreement(scorer, read_labels(Path(labels)))
-    return {**facts, "evidence": [sentence(found), *scorer.evidence], "validated": found.validated}
+    labelled = rule_agreement(scorer, read_labels(Path(labels)))
+    return {**facts, "evidence": [sentence(labelled), *scorer.evidence], "validated": labelled.validated}
 
 
 def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
     if name is None:
         return None
-    found = find_library(name)
-    check_library(found, benchmark.name, list(benchmark.iter_questions()))
-    if not found.accepted:
+    library = find_library(name)
+    check_library(library, benchmark.name, list(benchmark.iter_questions()))
+    if not library.accepted:
         raise LibraryError(f"Library {name} has no accepted variant. Expected at least one an item.")
-    return found.by_question()
+    return library.by_question()
 
 
 def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
-    """Beside the shards: the edits, from which every node asks and a report is rebuilt, and the chronology."""
+    """Write the edits beside the shards, which every node reads, and the chronology."""
     write_edits(table, run_dir)
     if chronology is not None:
         source = Path(chronology)
@@ -150,24 +178,26 @@ def planned(config: ValidityConfig) -> Planned:
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """The smallest cell of the design, as each context is one: items of one cluster count as one."""
+    """Return the smallest cell of the design, as each context is one; items of one cluster count as
+    one."""
 
     def independent(items: Sequence[ItemPlan]) -> int:
-        return len({cluster_of(one.item) for one in items})
+        return len({cluster_of(planned_item.item) for planned_item in items})
 
     cells: dict[str, list[ItemPlan]] = {}
-    for one in run.plan.items:
-        if one.edits[Family.ATTRIBUTE]:
-            cells.setdefault(context_of(one.item, run.plan.benchmark), []).append(one)
+    for planned_item in run.plan.items:
+        if planned_item.edits[Family.ATTRIBUTE]:
+            cells.setdefault(context_of(planned_item.item, run.plan.benchmark), []).append(planned_item)
     items = min(cells.values(), key=independent)
+    attribute = [edit for planned_item in items for edit in planned_item.edits[Family.ATTRIBUTE]]
     return Tolerated(
         items=independent(items),
-        attribute=sum(len(one.edits[Family.ATTRIBUTE]) for one in items) / len(items),
+        attribute=len(attribute) / len(items),
         surface=config.edits_per_family,
         false_alarms=config.false_alarms,
         misses=config.misses,
         cells=len(config.model) * len(cells),
-        placebo=all(edit.contract == Contract.INVARIANT for one in items for edit in one.edits[Family.ATTRIBUTE]),
+        placebo=all(edit.contract == Contract.INVARIANT for edit in attribute),
     )
 
 
@@ -177,10 +207,24 @@ _ADDED = 2  # clusters that `statistics.selectivity` adds to each test
 
 @dataclass(frozen=True)
 class Tolerated:
-    """items: independent ones. attribute, surface: edits of an item. false_alarms, misses: tolerated shares, 0-1, the
-    first of each direction over all cells together. cells: of the panel. placebo: the difference is tested against one
-    placebo too, of the same change, as nothing should move.
+    """Hold a design and the error rates that a reader tolerates.
 
+    Attributes
+    ----------
+    items : int
+        Independent items.
+    attribute, surface : float
+        Edits of an item.
+    false_alarms, misses : float
+        Tolerated shares, 0-1; the first of each direction over all cells together.
+    cells : int
+        Cells of the panel.
+    placebo : bool
+        True if the difference is tested against one placebo too, of the same change, as nothing
+        should move.
+
+    Examples
+    --------
     >>> round(Tolerated(200, 1, 3, 0.025, 0.2).detectable(), 3)
     0.103
     """
@@ -199,8 +243,15 @@ class Tolerated:
                 raise ConfigError(f"Invalid {name}: {getattr(self, name)}. Expected a share below .5, such as 0.025.")
 
     def detectable(self) -> float:
-        """The smallest difference attr - max(fmt, sem), 0-1, that is found but for the misses at most; NaN where none
-        is. Two tests have to find it, and each may miss half; a placebo's is by far the weakest and stands for both."""
+        """Return the smallest difference attr - max(fmt, sem), 0-1, that is found except for the
+        tolerated misses.
+
+        Returns
+        -------
+        float
+            The difference; NaN if none is found. Two tests have to find it, and each may miss half;
+            a placebo's is by far the weakest and stands for both.
+        """
         low, high = 0.0, 1 - PLANNED_CHANGE
         level, edits = self.false_alarms / self.cells, 1 if self.placebo else self.surface
         if self._needed(high, level, self.misses / 2, edits) > high:
@@ -212,12 +263,14 @@ class Tolerated:
         return high
 
     def margin(self) -> float:
-        """The least margin within which attribute edits that move as many as surface edits are shown to stay."""
+        """Return the smallest margin within which attribute edits that move as many as surface
+        edits are shown to stay."""
         level = self.false_alarms / self.cells / 2  # below one of two: Bonferroni
         return self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
 
     def needed(self, margin: float) -> int:
-        """Independent items that find a difference of the margin, and show that there is none."""
+        """Return how many independent items find a difference of the margin, and show that there is
+        none."""
         many = 4
         while not replace(self, items=many).tells(margin):
             many *= 2
@@ -235,11 +288,13 @@ class Tolerated:
         return reach * math.sqrt(variance / self.items + _ADDED / self.items**2)
 
     def baseline_standard_errors(self) -> float:
-        """G2: a model that only knows the answer-only rule passes in the tolerated share."""
+        """Return the distance of G2 that a model with only the answer-only rule passes in the
+        tolerated share."""
         return _z(1 - self.false_alarms)
 
     def above_baseline(self) -> float:
-        """The score above the baseline, 0-1 and near .5, that passes G2 but for the misses."""
+        """Return the score above the baseline, 0-1 and near .5, that passes G2 except for the
+        misses."""
         return (self.baseline_standard_errors() + _z(1 - self.misses)) * math.sqrt(0.25 / self.items)
 
 
@@ -248,19 +303,20 @@ def _z(share: float) -> float:
 
 
 def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
-    """What the plan prints. table: of the shipped calibration."""
-    found = plan.detectable()
-    shown = "none" if math.isnan(found) else f"{100 * found:.1f} points"
+    """Return the lines that the plan prints; table: of the shipped calibration."""
+    smallest = plan.detectable()
+    shown = "none" if math.isnan(smallest) else f"{100 * smallest:.1f} points"
     rates = f"false alarms {plan.false_alarms:.1%}, misses {plan.misses:.0%}"
     measured = "  measured at .05: selective {selective:.1%}, non-selective {non_selective:.1%}"
     near = nearest(table, clusters=plan.items, change=PLANNED_CHANGE)
-    said = "" if near is None else measured.format_map(near)
+    measured_text = "" if near is None else measured.format_map(near.rates)
+    placebo = " against one placebo" if plan.placebo else ""
     return [
         f"  detectable difference  {shown} of attribute over surface edits ({rates};",
         f"    smallest of {plan.cells} cells: {plan.items:,} independent items, {plan.attribute:.1f} attribute edits"
-        f" each{' against one placebo' * plan.placebo}; surface edits change {PLANNED_CHANGE:.0%} of the answers)",
+        f" each{placebo}; surface edits change {PLANNED_CHANGE:.0%} of the answers)",
         "  thresholds for these rates (others: false_alarms=0.01 misses=0.1):",
-        f"    verdict.alpha={2 * plan.false_alarms:g}{said}",
+        f"    verdict.alpha={2 * plan.false_alarms:g}{measured_text}",
         f"    verdict.baseline_standard_errors={plan.baseline_standard_errors():.2f}  G2 passes a score "
         f"{100 * plan.above_baseline():.1f} points above the baseline in {1 - plan.misses:.0%}",
         f"    verdict.margin={plan.margin():.3f}  the least within which answers that stay are shown to stay",

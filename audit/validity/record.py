@@ -1,4 +1,5 @@
-"""What the analysis of one cell starts from: one model on one benchmark in one context, as arrays of answers."""
+"""Hold the answers of one model on one benchmark in one context, as arrays, for the analysis of a
+cell."""
 
 from __future__ import annotations
 
@@ -18,11 +19,22 @@ from audit.validity.edits.record import Family
 
 @dataclass(frozen=True)
 class Block:
-    """Answers to n items under L settings (replays of the original, or the edits of a family); arrays are (L, n).
+    """Hold answers to n items under L settings (replays of the original, or the edits of a family);
+    arrays are (L, n).
 
-    name: of the edit. same: its request has the hash of the original's, so it tested nothing. directional: its
-    contract. response: canonical, UNREAD where none was read. key: canonical, under the edit. why: of an
-    unparsed answer.
+    Attributes
+    ----------
+    name : array of str
+        Name of the edit.
+    asked, same : bool array
+        True if the edit was asked; and if its request has the hash of the original's, so that it
+        tested nothing.
+    directional : bool array
+        Contract of the edit.
+    response, key : int array
+        Canonical response, UNREAD if not read, and key under the edit.
+    why : array of str
+        Reason of an unparsed answer.
     """
 
     name: NDArray[Any]
@@ -35,16 +47,17 @@ class Block:
 
     @property
     def tests(self) -> BoolArray:
-        """Where something was asked that is not the original again."""
+        """Return where something was asked that is not the original again."""
         return self.asked & ~self.same
 
     @property
     def scores(self) -> FloatArray:
-        """1, 0, or NaN where not asked or unread."""
+        """Return 1, 0, or NaN if not asked or unread."""
         return np.where(self.asked, scores(self.response, self.key), np.nan)
 
     def take(self, count: int) -> Block:
-        """The first `count` edits of each item that test something; rows beyond what it has are not asked."""
+        """Return the first `count` edits of each item that test something; rows beyond these are
+        not asked."""
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
         picked = {name: np.take_along_axis(getattr(self, name), order, axis=0) for name in self.__dataclass_fields__}
         picked["asked"] = picked["asked"] & ~picked["same"]
@@ -53,17 +66,45 @@ class Block:
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one benchmark in one context (BBQ: ambig, disambig; "" where a benchmark has one).
+    """Hold one model on one benchmark in one context (BBQ: ambig, disambig; "" for a benchmark with
+    one context).
 
-    cluster: (n,) 0..G-1, what resampling keeps whole. chance: (n,) score of guessing. key_position: (n,) where the
-    original shows its key. original: its replays, (K, n).
-    families: all edits as asked, spares included; `wanted` of each family are analysed. applicable: share of the edits
-    wanted that items have. shortcuts: (n,) score of rules that do not read the question. mixed_up: items whose rows
-    disagree on the item's text or key. other_context: items whose original, sent again, was another request. mass:
-    (rows,) probability on the scored labels, empty where the scorer tells none; mass_before: (n,) the same of the
-    originals, NaN where none. scorer: what the manifest says of it. items: the originals. distances: (4, n) of
-    `edits.file.COLUMNS`, in distance_unit (words, or tokens of this model); NaN for an item without one of the two
-    edits, (4, 0) where nothing was measured.
+    Attributes
+    ----------
+    model, benchmark, context : str
+        Names.
+    question_ids : tuple of str
+        n ids.
+    cluster : (n,) array
+        0..G-1, clusters that resampling keeps whole.
+    chance : (n,) array
+        Score of guessing.
+    key_position : (n,) array
+        Position of the key in the original as shown.
+    original : Block
+        Replays of the originals, (K, n).
+    families : mapping of Family to Block
+        All edits as asked, spares included.
+    wanted : int
+        Edits of each family that are analysed.
+    scorer : mapping
+        The manifest's facts of the scorer.
+    applicable : mapping of Family to float
+        Share of the edits wanted that items have.
+    shortcuts : mapping of str to (n,) array
+        Score of rules that do not read the question.
+    mixed_up : tuple of str
+        Items whose rows disagree on the item's text or key.
+    other_context : tuple of str
+        Items whose original, sent again, was another request.
+    mass, mass_before : array
+        Probability on the scored labels, (rows,), empty if the scorer does not report it; and (n,)
+        of the originals, NaN if missing.
+    items : tuple of Item
+        Originals.
+    distances, distance_unit : (4, n) array, str
+        Numbers of `edits.file.COLUMNS` in words, or tokens of this model; NaN for an item without
+        one of the two edits, (4, 0) if nothing was measured.
     """
 
     model: str
@@ -105,12 +146,13 @@ class Cell:
         return f"{self.model} on {self.benchmark}" + (f" ({self.context})" if self.context else "")
 
     def used(self, family: Family) -> Block:
-        """The edits of a family that are analysed: the first `wanted` of each item that test something."""
+        """Return the edits of a family that are analysed: the first `wanted` of each item that test
+        something."""
         return self.families[family].take(self.wanted)
 
     @property
     def before(self) -> IntArray:
-        """(n,) canonical response to the original, first run."""
+        """Return the canonical response to the original, first run, (n,)."""
         return self.original.response[0]
 
     @property

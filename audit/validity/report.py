@@ -1,4 +1,4 @@
-"""The shards and edits of runs -> their report."""
+"""Build the report of runs from their shards and edits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,32 +23,53 @@ from audit.verdict.shipped import shipped_table
 def judge(
     run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
 ) -> tuple[RunVerdict, tuple[Sequence[Path], ItemRows]]:
-    """The verdict of one run, or of several as one panel, and what is behind it. seed: by default the runs' own.
+    """Return the verdict of one run, or of several as one panel, and the data behind it.
 
-    DataError where two runs hold the same cell, ConfigError where they were judged by different thresholds.
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        Run directories.
+    seed : int or None
+        Seed of the analysis; None takes the runs' own.
+    n_resamples : int
+        Number of resamples.
+
+    Returns
+    -------
+    verdict : RunVerdict
+        Results.
+    behind : tuple
+        The runs, and their rows.
+
+    Raises
+    ------
+    DataError
+        If two runs hold the same cell.
+    ConfigError
+        If they were judged by different thresholds or seeds.
     """
-    analyses = [read_analysis(one) for one in run_dirs]
-    asked = [(a["thresholds"], a["seed"] if seed is None else seed) for a in analyses]
-    if any(one != asked[0] for one in asked):
+    analyses = [read_analysis(run_dir) for run_dir in run_dirs]
+    settings_of = [(a["thresholds"], a["seed"] if seed is None else seed) for a in analyses]
+    if any(run_dir != settings_of[0] for run_dir in settings_of):
         raise ConfigError(
             "The runs were judged with different thresholds or seeds. Expected the same verdict.* and seed of all; "
             "start them again with the same (nothing is computed twice)."
         )
-    thresholds = ValidityThresholds.from_mapping(asked[0][0])
-    settings = Settings(thresholds, int(asked[0][1]), n_resamples, shipped_table(JUDGE.shipped))
-    seen = [count_rows(one, SCHEMA) for one in run_dirs]
+    thresholds = ValidityThresholds.from_mapping(settings_of[0][0])
+    settings = Settings(thresholds, int(settings_of[0][1]), n_resamples, shipped_table(JUDGE.shipped))
+    seen = [count_rows(run_dir, SCHEMA) for run_dir in run_dirs]
     rows = list(chain.from_iterable(map(cell_rows, run_dirs, seen)))
-    tables = [read_table(one) for one in run_dirs]
+    tables = [read_table(run_dir) for run_dir in run_dirs]
     cells = tuple(chain.from_iterable(map(load_validity, run_dirs, tables)))
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise DataError(f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run.")
-    replaced = sum((Counter(read_about(one / FILE)["replaced"]) for one in run_dirs), Counter[str]())
+    replaced = sum((Counter(read_about(run_dir / FILE)["replaced"]) for run_dir in run_dirs), Counter[str]())
     verdict = RunVerdict(
         **head_of(settings, seen, rows),
         edits={"replaced": dict(sorted(replaced.items()))},
         cells=cells,
-        chronology=merged(chronology_of(one) for one in run_dirs),
+        chronology=merged(chronology_of(run_dir) for run_dir in run_dirs),
         results=analyse(cells, settings),
     )
     return verdict, (run_dirs, item_rows(run_dirs, tables))

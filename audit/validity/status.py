@@ -1,7 +1,9 @@
-"""The status algorithm of li2026, section 3, exactly (pure). Ours stands in `audit.validity.decide`.
+"""Apply the status algorithm of li2026, section 3, exactly (pure). Ours is in
+`audit.validity.decide`.
 
-Conditions are looked at from the top and the first that fires decides. The paper's list is not total: a cell that
-passes every gate and whose interval of CSR holds 1 has no status; here it is `indeterminate`.
+Conditions are tested from the top, and the first that holds decides. The paper's list is not total:
+a cell that passes every gate and whose interval of CSR holds 1 has no status; here it is
+`indeterminate`.
 """
 
 import math
@@ -13,7 +15,7 @@ from audit.statistics.selectivity import csr
 
 
 class Status(StrEnum):
-    """The paper's statuses, and the one that it leaves out."""
+    """Name the paper's statuses, and the one that it leaves out."""
 
     INELIGIBLE_F1 = "ineligible-F1"
     FAILED = "failed-G2-G4"
@@ -39,13 +41,13 @@ APPENDIX_G: dict[Status, tuple[str, str, int]] = {
 
 
 def raw_words(status: Status) -> list[str]:
-    """The raw verdicts that Appendix G writes a status as."""
+    """Return the raw verdicts that Appendix G writes for a status."""
     return re.split(r" \(|:", APPENDIX_G[status][0])[0].split(" or ")
 
 
 @dataclass(frozen=True, slots=True)
 class PaperThresholds:
-    """Table 1 and section 3. All are engineering choices (Appendix E)."""
+    """Define the thresholds of Table 1 and section 3. All are engineering choices (Appendix E)."""
 
     g1_noop: float = 0.20  # share of edits that change nothing the scorer reads must stay below
     g2_standard_errors: float = 2.0
@@ -62,11 +64,26 @@ N_ITEMS_OK, SEED_CV = 200, 0.3
 
 @dataclass(frozen=True, slots=True)
 class PaperCell:
-    """What the algorithm reads of one cell. Scores and deltas in 0-1, over n items; the interval is that of CSR.
+    """Hold what the algorithm reads of one cell. Scores and deltas in 0-1, over n items.
 
-    baseline: the trivial score of G2. instrumented: G1 can be evaluated on what the scorer consumes; noop: the share of
-    format edits that change nothing there, None where it is not measured. paired: items were resampled with all their
-    edits (G4). scorer_validated, archetype_aligned (not F5), g5, g6: as disclosed.
+    Attributes
+    ----------
+    model, benchmark : str
+        Names.
+    score, n, baseline : float, int, float
+        Score of the originals, number of items, and the trivial score of G2.
+    delta_fmt, delta_sem, delta_attr : float
+        Changes of score by family.
+    ci_low, ci_high : float
+        Interval of CSR.
+    instrumented : bool
+        True if G1 can be evaluated on what the scorer consumes.
+    noop : float or None
+        Share of format edits that change nothing there, None if not measured.
+    paired : bool
+        True if items were resampled with all their edits (G4).
+    scorer_validated, archetype_aligned, g5, g6 : bool
+        As disclosed; archetype_aligned means not F5.
     """
 
     model: str
@@ -89,12 +106,13 @@ class PaperCell:
 
     @property
     def standard_error(self) -> float:
-        """sqrt(s (1 - s) / n), as the paper takes it (of the model, not of a guesser)."""
+        """Return sqrt(s (1 - s) / n), as the paper takes it (of the model, not of a guesser)."""
         return math.sqrt(self.score * (1 - self.score) / self.n)
 
     @property
     def z(self) -> float:
-        """(score - baseline) / standard error; of a score of 0 or 1, infinite with its sign."""
+        """Return (score - baseline) / standard error; for a score of 0 or 1, infinite with its
+        sign."""
         gap = self.score - self.baseline
         return gap / self.standard_error if self.standard_error else math.copysign(math.inf, gap)
 
@@ -114,8 +132,17 @@ class PaperCell:
 
 @dataclass(frozen=True, slots=True)
 class PaperStatus:
-    """status, and the step (1-6) that fired; 7 stands for the case that no step covers. flags: conditions of later
-    steps that hold as well, which the paper names in prose."""
+    """Hold a status of the paper.
+
+    Attributes
+    ----------
+    status : Status
+        The status.
+    step : int
+        Step (1-6) that decided; 7 stands for the case that no step covers.
+    flags : tuple of str
+        Conditions of later steps that hold as well, which the paper names in prose.
+    """
 
     status: Status
     step: int
@@ -123,7 +150,20 @@ class PaperStatus:
 
 
 def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
-    """The first condition that fires, top to bottom."""
+    """Return the status of the first condition that holds, top to bottom.
+
+    Parameters
+    ----------
+    cell : PaperCell
+        The cell.
+    thresholds : PaperThresholds
+        Thresholds.
+
+    Returns
+    -------
+    PaperStatus
+        Status, step and flags.
+    """
     g1 = cell.instrumented and (cell.noop is None or cell.noop < thresholds.g1_noop)
     steps = (
         (1, Status.INELIGIBLE_F1, not g1),
@@ -135,7 +175,7 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
         (6, Status.NON_SELECTIVE, cell.ci_high < 1),
         (7, Status.INDETERMINATE, True),
     )
-    step, status, _ = next(one for one in steps if one[2])
+    step, status, _ = next(condition for condition in steps if condition[2])
     flags = [
         *["scorer-unvalidated"] * (step < 3 and not cell.scorer_validated),
         *["F5"] * (step < 4 and not cell.archetype_aligned),
@@ -144,6 +184,21 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
 
 
 def gate_columns(cell: PaperCell, parseable: bool | None, seed_cv: float | None) -> tuple[bool | None, ...]:
-    """Whether each of GATE_COLUMNS passes; None where it is not known. seed_cv: of CSR over seeds, sd / mean."""
+    """Return whether each of GATE_COLUMNS passes.
+
+    Parameters
+    ----------
+    cell : PaperCell
+        The cell.
+    parseable : bool or None
+        Whether answers were readable.
+    seed_cv : float or None
+        sd / mean of CSR over seeds.
+
+    Returns
+    -------
+    tuple of bool or None
+        None if it is not known.
+    """
     stable = None if seed_cv is None else seed_cv < SEED_CV
     return parseable, cell.g2(), cell.g3(), cell.ci_low < cell.ci_high, cell.n >= N_ITEMS_OK, stable

@@ -1,4 +1,5 @@
-"""What the construct-validity audit says of a cell, by code: reasons, advice, headlines, what it cannot exclude."""
+"""Word what the construct-validity audit states of a cell, by code: reasons, advice, headlines,
+limits."""
 
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ from audit.verdict.result import DASH, Texts, interval, percent, points, pvalue,
 
 def _effect(difference: float, low: float, high: float, directional: bool) -> str:
     more = "more" if difference >= 0 else "less"
-    where = " to the new right one" * directional
+    where = " to the new right one" if directional else ""
     return (
         f"Edits of the content move answers{where} {points(abs(difference))} {more} often than edits of layout or "
         f"wording do ({interval(low, high)})."

@@ -1,20 +1,21 @@
-"""The statuses of the construct-validity audit, all that is said of one cell, and its words: one entry a status
-and one a gate, for page, gate and headline alike.
+"""Define the statuses of the construct-validity audit and their texts: one entry a status and one a
+gate.
 
-Last, `INSTRUMENT`: the audit as a row of the table of instruments. It sees nothing of memory, and clears none
-of it; what a cell can tell hangs on its archetype.
+Page, gate and headline share these entries. Last, `INSTRUMENT` is the audit's row of the table of
+instruments. It sees nothing of memory, and clears none of it; what a cell can show depends on its
+archetype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from audit.judging.ladder import Grade
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
+from audit.verdict.document import Cell, Difference, Interval, Section
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
@@ -26,7 +27,10 @@ if TYPE_CHECKING:  # the words are read by commands that have no statistics to l
 
 
 class ValidityStatus(StrEnum):
-    """In the order in which they are tried: scorer validation comes before the numerical gates (finding B)."""
+    """Name the statuses, in the order in which they are tried.
+
+    Scorer validation comes before the numerical gates (finding B).
+    """
 
     INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
     SCORER_UNVALIDATED = "scorer_unvalidated"
@@ -43,7 +47,19 @@ Decision = Decided[ValidityStatus]
 
 @dataclass(frozen=True)
 class Injected:
-    """One known fault put into a copy of the run's data. state: caught, missed, already_failing or not_showable."""
+    """Report one known fault put into a copy of the run's data.
+
+    Attributes
+    ----------
+    fault, named : str
+        Class of the fault, and what is wrong.
+    check : str
+        Gate that must fail on it.
+    state : str
+        caught, missed, already_failing or not_showable.
+    detail : str
+        What the check reported.
+    """
 
     fault: str
     named: str
@@ -54,7 +70,23 @@ class Injected:
 
 @dataclass(frozen=True, kw_only=True)
 class ValidityResult(CellResult):
-    """The status of one cell with its evidence. above_p, below_p: after Holm over the panel; None where not tested."""
+    """Hold the status of one cell with its evidence.
+
+    Attributes
+    ----------
+    context : str
+        Context of the cell.
+    decision : Decision
+        Status, grade and reasons.
+    paper : PaperStatus or None
+        Status by the paper's own algorithm.
+    faults : tuple of Injected
+        Injected faults.
+    evidence : Evidence
+        Statistics.
+    above_p, below_p : float or None
+        p after Holm over the panel; None if not tested.
+    """
 
     texts: ClassVar[Texts] = TEXTS
 
@@ -205,35 +237,72 @@ LABELS = {
 FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 
 
-def sees(cell: Mapping[str, Any]) -> frozenset[str]:
-    """What this cell can speak of."""
-    return ATTRIBUTE if _archetype(cell) == Archetype.INVARIANCE else FORMAT
+class ValidityEvidence(Section):
+    """Hold the part of `Evidence` that other programs read.
+
+    Attributes
+    ----------
+    archetype : str or None
+        What attribute edits should do.
+    score : Interval
+        Score of the originals.
+    primary : Difference or None
+        D.
+    csr : dict of str to Interval
+        The paper's ratio, by key convention.
+    """
+
+    archetype: str | None
+    score: Interval
+    primary: Difference | None
+    csr: dict[str, Interval]
 
 
-def measured(cell: Mapping[str, Any]) -> Measured:
-    """D with its interval; false positives: of what would be a finding here, at a true ratio of 1."""
-    d = (cell["evidence"] or {}).get("primary") or {}
-    accused = "selective" if _archetype(cell) == Archetype.INVARIANCE else "non_selective"
-    alarms = (cell["calibration"] or {}).get(accused)
-    return Measured(
-        "answers moved by content beyond form (D)", d.get("difference"), d.get("low"), d.get("high"), alarms
-    )
+class ValidityCell(Cell):
+    """Hold a cell of the construct-validity audit's verdict.json.
+
+    Attributes
+    ----------
+    evidence : ValidityEvidence or None
+        Statistics of the cell.
+    """
+
+    evidence: ValidityEvidence | None
+
+    @property
+    def archetype(self) -> str | None:
+        return self.evidence.archetype if self.evidence else None
 
 
-def _archetype(cell: Mapping[str, Any]) -> str | None:
-    return (cell["evidence"] or {}).get("archetype")
+def sees(cell: ValidityCell) -> frozenset[str]:
+    """Return what a cell can show."""
+    return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 
 
-def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    """Of a cell of verdict.json. selectivity: how much more attribute edits move answers than surface edits do."""
-    evidence = cell["evidence"]
-    if not evidence:
+def measured(cell: ValidityCell) -> Measured:
+    """Return D with its interval, and the false positive rate at a true ratio of 1."""
+    accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
+    what, alarms = "answers moved by content beyond form (D)", cell.rates.get(accused)
+    d = cell.evidence.primary if cell.evidence else None
+    if d is None:
+        return Measured(what, None, None, None, alarms)
+    return Measured(what, d.difference, d.low, d.high, alarms)
+
+
+def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
+    """Return the tracked metrics of a cell: the score and the selectivity.
+
+    selectivity: how much more attribute edits move answers than surface edits do.
+    """
+    if cell.evidence is None:
         return ()
-    score, primary = evidence["score"], evidence["primary"] or {}
-    return (
-        Indicator("score", score["estimate"], score["low"], score["high"]),
-        Indicator("selectivity", primary.get("difference"), primary.get("low"), primary.get("high")),
-    )
+    score, primary = cell.evidence.score, cell.evidence.primary
+    selectivity = Indicator("selectivity", None)
+    if primary is not None:
+        selectivity = Indicator("selectivity", primary.difference, primary.low, primary.high)
+    return (Indicator("score", score.estimate, score.low, score.high), selectivity)
 
 
-INSTRUMENT = Instrument("validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees)
+INSTRUMENT = Instrument(
+    "validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees, cell=ValidityCell
+)

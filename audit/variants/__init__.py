@@ -1,4 +1,5 @@
-"""The library of rewordings: candidates -> gates -> a content-addressed artefact that every run can name and reuse.
+"""Build the library of rewordings: candidates, gates, and an artefact that every run can name by
+its hash and reuse.
 
     question --strategy (template, file, paraphrase_llm)--> Candidate
              --gates (novelty, distance, rules, NLI, judge)--> Variant, accepted or not, every gate's value kept

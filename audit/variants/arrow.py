@@ -1,4 +1,8 @@
-"""The library's file: Arrow IPC, one row a candidate, the header in the schema's metadata. Verified when read."""
+"""Read and write the library's file: Arrow IPC, one row a candidate, the header in the schema's
+metadata.
+
+A file is verified when it is read.
+"""
 
 import json
 import re
@@ -50,7 +54,18 @@ SCHEMA = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, 
 
 
 def to_table(library: Library) -> pa.Table:
-    """The rows with `accepted` beside `state`, and the header with the library's hash in the metadata."""
+    """Return a library as a table.
+
+    Parameters
+    ----------
+    library : Library
+        The library.
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows with `accepted` beside `state`, and the header with the library's hash in the metadata.
+    """
     columns = {name: [getattr(v, name) for v in library.variants] for name in SCHEMA.names}
     columns["state"] = [v.state.value for v in library.variants]
     columns["judgement"] = [v.judgement.value for v in library.variants]
@@ -59,33 +74,83 @@ def to_table(library: Library) -> pa.Table:
 
 
 def write_library(library: Library, path: Path) -> Path:
-    """Write the file whole or not at all. ShardError when the disk refuses."""
+    """Write a library's file whole or not at all.
+
+    Parameters
+    ----------
+    library : Library
+        The library.
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ShardError
+        If the disk refuses.
+    """
     make_folder(path.parent)
     return write_table(path, to_table(library))
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What the file says of itself, without its rows: {"sha256", "counts", "header"}. LibraryError when it is none."""
+    """Return what a library's file states of itself, without its rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    dict
+        {"sha256", "counts", "header"}.
+
+    Raises
+    ------
+    LibraryError
+        If the file is not a library.
+    """
     with _opened(path) as reader:
         return _about(path, reader.schema)
 
 
 def read_library(path: Path) -> Library:
-    """The library, its hash computed anew from what was read; LibraryError when it is not the one the file names."""
+    """Read a library, and compute its hash anew from the rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Library
+        The library.
+
+    Raises
+    ------
+    LibraryError
+        If the file is damaged, or its content has another hash than it states.
+    """
     with _opened(path) as reader:
         about = _about(path, reader.schema)
         if not reader.schema.equals(SCHEMA, check_metadata=False):
             raise _damaged(path, f"its columns are {reader.schema.names}")
         try:
             table = reader.read_all()
-            table.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
+            table.validate(full=True)  # damaged offsets would crash the process that uses them
             rows = table.to_pylist()
             library = Library(header_from(about["header"]), tuple(_variant(row) for row in rows))
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
     if library.sha256 != about["sha256"]:
-        found = f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}"
-        raise LibraryError(f"{found}: it was changed. Take the file from where it was built, or build it again.")
+        mismatch = f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}"
+        raise LibraryError(f"{mismatch}: it was changed. Take the file from where it was built, or build it again.")
     return library
 
 
@@ -125,9 +190,24 @@ SUFFIXES = (".jsonl", ".parquet")
 
 
 def export_library(library: Library, path: Path) -> int:
-    """Write the accepted variants with their findings; returns how many.
+    """Write the accepted variants with their findings, as jsonl or Parquet.
 
-    Parquet keeps the header in its metadata; each jsonl row names the library. ConfigError for another suffix.
+    Parameters
+    ----------
+    library : Library
+        The library.
+    path : Path
+        The file. Parquet keeps the header in its metadata; each jsonl row names the library.
+
+    Returns
+    -------
+    int
+        Number of variants.
+
+    Raises
+    ------
+    ConfigError
+        If the suffix is another.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"Cannot export to {path}: expected a name ending in {' or '.join(SUFFIXES)}.")
@@ -149,7 +229,17 @@ _HASH = re.compile(rf"[0-9a-f]{{{MIN_PREFIX_CHARS},64}}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A library on disk, by what its file says of itself (its rows are not read)."""
+    """Describe a library on disk by its file's header; its rows are not read.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    name, sha256, benchmark : str
+        Name, hash and benchmark.
+    counts : dict of str to int
+        Candidates by state.
+    """
 
     path: Path
     name: str
@@ -163,7 +253,23 @@ def shipped_folder() -> Path:
 
 
 def list_libraries(folder: Path = DEFAULT_FOLDER) -> list[Entry]:
-    """The libraries in `folder` and the shipped ones, by name. LibraryError for a file there that is no library."""
+    """Return the libraries in a folder and the shipped ones, by name.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Returns
+    -------
+    list of Entry
+        Libraries.
+
+    Raises
+    ------
+    LibraryError
+        If a file there is not a library.
+    """
     paths = [path for root in (folder, shipped_folder()) for path in sorted(root.glob(f"*/{FILE}"))]
     entries = []
     for path in paths:
@@ -179,9 +285,24 @@ def save_library(library: Library, folder: Path = DEFAULT_FOLDER) -> Path:
 
 
 def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
-    """The library that `reference` means: a path (file or its folder), a hash or its first 6 digits or more, a name.
+    """Return the library that a reference names.
 
-    Raises LibraryError when nothing or more than one fits, and when a file is damaged or not what its hash says.
+    Parameters
+    ----------
+    reference : str
+        A path (file or its folder), a hash or its first 6 digits or more, or a name.
+    folder : Path
+        Folder of libraries.
+
+    Returns
+    -------
+    Library
+        The library.
+
+    Raises
+    ------
+    LibraryError
+        If no library or several match, or the file is damaged or has another hash.
     """
     path = Path(reference).expanduser()
     if path.is_file() or (path / FILE).is_file():

@@ -1,7 +1,8 @@
-"""Models for a build: its requests go through the pipeline of the audits, each batch a run directory of its own.
+"""Ask the models of a build: requests go through the pipeline of the audits, each batch in a run
+directory of its own.
 
-A batch is named by the hash of what it asks and of whom, so that the same build finds its replies again: what is in the
-shards is not asked twice, and a build that was killed goes on where it stopped.
+A batch is named by the hash of its requests and its model, so that the same build finds its replies
+again. What is in the shards is not asked twice, and a build that was killed resumes.
 """
 
 import hashlib
@@ -38,12 +39,12 @@ class AskConfig(RunConfig):
 
 
 def design(config: AskConfig) -> Design:
-    """One call for each request; its arm says what it is for."""
+    """Return a design of one call for each request; its arm states what it is for."""
     return Design((Part(config.role, (0,)),))
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """The request as it was made."""
+    """Return the request as it was made."""
     return [Presentation(item.text, (), NO_OPTION)]
 
 
@@ -58,9 +59,17 @@ ASK = Audit(
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """Requests in the place of a benchmark's questions. Its revision is the hash of what is asked, and how.
+    """Hold requests in the place of a benchmark's questions. Its revision is the hash of what is
+    asked, and how.
 
-    name: of the benchmark whose questions they are about.
+    Attributes
+    ----------
+    name : str
+        Benchmark whose questions the requests are about.
+    requests : tuple of ModelRequest
+        Requests.
+    warnings : tuple of str
+        None here; a benchmark may have some.
     """
 
     name: str
@@ -69,8 +78,8 @@ class RequestBatch:
 
     @property
     def revision(self) -> str:
-        asked = json.dumps([asdict(request) for request in self.requests], sort_keys=True, separators=(",", ":"))
-        return "sha256:" + hashlib.sha256(asked.encode()).hexdigest()
+        content = json.dumps([asdict(request) for request in self.requests], sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
     @property
     def census(self) -> Census:
@@ -81,12 +90,30 @@ class RequestBatch:
             yield request.key, Item(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
 
 
-RUNS = "runs"  # beside the libraries
+RUNS = "runs"  # the folder of the runs, beside the libraries
 _READ = ("question_id", "response", "finish_reason", "engine_id", "error")
 
 
 def models_of(config: VariantsConfig) -> Models:
-    """The paraphraser and the judge that a configuration names. ConfigError or EngineError before anything loads."""
+    """Return the paraphraser and the judge that a configuration names.
+
+    Parameters
+    ----------
+    config : VariantsConfig
+        The configuration.
+
+    Returns
+    -------
+    Models
+        The models, not loaded yet.
+
+    Raises
+    ------
+    ConfigError
+        If not exactly one paraphraser is named, or a model's configuration is invalid.
+    EngineError
+        If a model's weights cannot be resolved.
+    """
     judge = None
     if config.judge is not None:
         model = config.model.get(config.judge) or load_model_config(config.judge)
@@ -113,12 +140,32 @@ def _reference(model: ModelConfig) -> ModelRef:
 def ask_model(
     config: VariantsConfig, model: ModelConfig, role: str, requests: Sequence[ModelRequest]
 ) -> list[Generation]:
-    """The replies to a batch, in order: from its run directory where they are there, else asked and stored.
+    """Return the replies to a batch, in order.
 
-    A call that failed is a `Generation(error=...)`. Raises EngineError when the model cannot be run.
+    Parameters
+    ----------
+    config : VariantsConfig
+        Configuration of the build.
+    model : ModelConfig
+        The model.
+    role : str
+        paraphrase or judge.
+    requests : sequence of ModelRequest
+        Requests of one role, which have equal limits.
+
+    Returns
+    -------
+    list of Generation
+        Replies, read from the batch's run directory if they are there. A call that failed is a
+        `Generation(error=...)`.
+
+    Raises
+    ------
+    EngineError
+        If the model cannot be run.
     """
-    one = requests[0]  # all of a role have the same limits
-    limits = SamplingConfig(one.max_tokens, one.temperature, one.top_p)
+    first = requests[0]  # all requests of a role have the same limits
+    limits = SamplingConfig(first.max_tokens, first.temperature, first.top_p)
     run_config = AskConfig(
         model={model.name: replace(model, worker=limits, protocol=None)},
         benchmark=config.benchmark,
@@ -131,7 +178,7 @@ def ask_model(
         role=role,
     )
     n, keys = len(requests), tuple(request.key for request in requests)
-    # Every request. Equal ones are not dropped: k votes are one prompt, asked k times.
+    # The sample holds every request, equal ones too: k votes are one prompt, asked k times.
     sample = Sample(keys, tuple(range(n)), n, n, (), chance=0.0, seed=0)
     batch = RequestBatch(config.benchmark.name, tuple(requests))
     resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, sample)])

@@ -1,9 +1,13 @@
-"""Questions -> candidates -> gates -> library. Pure: embedder, NLI and models come in as ports and functions, and k
-votes of a model that sees the item, its key and the rewording: is the keyed answer still the right one?
+"""Build variants: questions -> candidates -> gates. Pure: embedder, NLI and models are passed as
+functions.
 
-Every gate's value is computed for every candidate, accepted or not, so that the funnel can be looked at from any side.
-The one exception is the judge, whose votes cost money: it is asked about candidates that every gate before it let
-through and that a rule routed to it (`judge_scope=all`: about all that were let through).
+A judge sees the item, its key and the rewording, and votes k times on whether the keyed answer is
+still the right one.
+
+Every gate's value is computed for every candidate, accepted or not, so that the funnel can be read
+from any side. The one exception is the judge, whose votes cost money. It votes on candidates that
+every gate before it accepted and that a rule routed to it (`judge_scope=all`: on all that were
+accepted so far).
 """
 
 import re
@@ -50,7 +54,18 @@ def judge_prompt(templates: Mapping[str, str], variant: Variant) -> str:
 
 
 def read_vote(reply: Generation) -> str:
-    """kept, broken, unsure, unreadable (no verdict, or two that disagree) or failed (no reply at all)."""
+    """Return a judge's vote: kept, broken, unsure, unreadable or failed.
+
+    Parameters
+    ----------
+    reply : Generation
+        The judge's reply.
+
+    Returns
+    -------
+    str
+        unreadable without a verdict, or with two that disagree; failed without a reply.
+    """
     if reply.failed:
         return FAILED
     words = {word.lower() for word in _VERDICT.findall(strip_thinking(reply.text).text)}
@@ -58,20 +73,45 @@ def read_vote(reply: Generation) -> str:
 
 
 def tally(votes: Sequence[str]) -> Judgement:
-    """KEPT or BROKEN when more than half of all votes say so; FAILED when so many calls failed, UNREADABLE when so many
-    say nothing; else TIE."""
+    """Return the judgement that some votes give.
+
+    Parameters
+    ----------
+    votes : sequence of str
+        Votes of `read_vote`.
+
+    Returns
+    -------
+    Judgement
+        KEPT or BROKEN if more than half of all votes agree; FAILED if as many calls failed;
+        UNREADABLE if as many votes were unreadable or failed; else TIE.
+    """
     if not votes:
         return Judgement.NOT_ASKED
     counts = Counter(votes)
     counts[UNREADABLE] += counts[FAILED]
     sides = (Judgement.KEPT, Judgement.BROKEN, Judgement.FAILED, Judgement.UNREADABLE)
-    return next((one for one in sides if 2 * counts[one] > len(votes)), Judgement.TIE)
+    return next((side for side in sides if 2 * counts[side] > len(votes)), Judgement.TIE)
 
 
 def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
-    """votes: on controls, each a question in another one's words. LibraryError where too many of them are kept: such a
-    judge would keep what no longer asks the same. None: nothing is checked."""
-    kept = sum(tally(one) == Judgement.KEPT for one in votes)
+    """Raise if a judge keeps exchanged questions.
+
+    Parameters
+    ----------
+    name : str
+        Name of the judge.
+    votes : sequence of sequence of str
+        Votes on controls, each a question in another one's words; without controls nothing is
+        checked.
+
+    Raises
+    ------
+    LibraryError
+        If too many controls are kept: such a judge would keep rewordings that no longer ask the
+        same.
+    """
+    kept = sum(tally(vote) == Judgement.KEPT for vote in votes)
     if kept > CONTROLS_KEPT_MAX * len(votes):
         raise LibraryError(
             f"Judge {name} kept {kept} of {len(votes)} questions that were exchanged for another one. Expected at most "
@@ -81,7 +121,17 @@ def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who votes: a function, the prompts' templates, and which model it is."""
+    """Hold the voting model.
+
+    Attributes
+    ----------
+    generate : Generate
+        Function that generates replies.
+    templates : mapping of str to str
+        Templates of the prompts.
+    model : ModelRef
+        The model.
+    """
 
     generate: Generate
     templates: Mapping[str, str]
@@ -89,7 +139,7 @@ class Judge:
 
 
 def ask_judge(judge: Judge, variants: Sequence[Variant], votes: int) -> list[tuple[str, ...]]:
-    """The votes on each variant, k each, in order."""
+    """Return the votes on each variant, k each, in order."""
     prompts = {f"{v.id}/judge": judge_prompt(judge.templates, v) for v in variants}
     return list(votes_on(judge.generate, prompts, votes, read_vote).values())
 
@@ -106,7 +156,19 @@ Propose = Callable[[Needed, int], list[Candidate]]
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What a build judges candidates by. nli, judge: None where none is configured."""
+    """Hold the gates by which a build judges candidates.
+
+    Attributes
+    ----------
+    policy : Policy
+        Thresholds.
+    embedder : Embedder
+        Gives distances.
+    nli, judge : Entailment or None, Judge or None
+        None if not configured.
+    seed : int
+        Seed of shuffled options.
+    """
 
     policy: Policy
     embedder: Embedder
@@ -116,7 +178,7 @@ class Gates:
 
 
 def once(candidates: Sequence[Candidate]) -> Propose:
-    """The strategy of candidates that exist already: all at the first attempt, none later."""
+    """Return the strategy of existing candidates: all at the first attempt, none later."""
 
     def propose(needed: Needed, attempt: int) -> list[Candidate]:
         return list(candidates) if attempt == 0 else []
@@ -127,17 +189,36 @@ def once(candidates: Sequence[Candidate]) -> Propose:
 def build_variants(
     questions: Sequence[Item], propose: Propose, gates: Gates, *, num_variants: int, max_attempts: int
 ) -> list[Variant]:
-    """Every candidate with its findings.
+    """Return every candidate with its findings.
 
-    An attempt asks `propose` for as many candidates as each question still lacks (of num_variants accepted), under
-    numbers that were not used before; it ends after max_attempts, or when nothing is lacking or proposed. A strategy
-    may offer more than it was asked for; all of it is judged.
+    Parameters
+    ----------
+    questions : sequence of Item
+        Questions.
+    propose : Propose
+        Strategy that makes candidates. It may offer more than needed; all are judged.
+    gates : Gates
+        Gates.
+    num_variants : int
+        Accepted variants that each question should have.
+    max_attempts : int
+        Number of attempts.
+
+    Returns
+    -------
+    list of Variant
+        Candidates in the order proposed.
+
+    Notes
+    -----
+    An attempt asks `propose` for as many candidates as each question still lacks, under unused
+    numbers. The build ends after max_attempts, or when nothing is lacking or proposed.
     """
     by_id = {question.id: question for question in questions}
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for attempt in range(max_attempts):
-        accepted = Counter(v.question_id for v in found if v.accepted)
-        used = Counter(v.question_id for v in found)
+        accepted = Counter(v.question_id for v in variants if v.accepted)
+        used = Counter(v.question_id for v in variants)
         needed = [
             (question, range(used[id_] + 1, used[id_] + 1 + num_variants - accepted[id_]))
             for id_, question in by_id.items()
@@ -146,14 +227,31 @@ def build_variants(
         candidates = propose(needed, attempt) if needed else []
         if not candidates:
             break
-        found += judge_candidates(by_id, candidates, gates, earlier=found)
-    return found
+        variants += judge_candidates(by_id, candidates, gates, earlier=variants)
+    return variants
 
 
 def judge_candidates(
     questions: Mapping[str, Item], candidates: Sequence[Candidate], gates: Gates, earlier: Iterable[Variant] = ()
 ) -> list[Variant]:
-    """The gates' values and the state of each candidate, in order. earlier: variants that they must not repeat."""
+    """Return the gates' values and the state of each candidate, in order.
+
+    Parameters
+    ----------
+    questions : mapping of str to Item
+        Questions by id.
+    candidates : sequence of Candidate
+        Candidates.
+    gates : Gates
+        Gates.
+    earlier : iterable of Variant
+        Variants that the candidates must not repeat.
+
+    Returns
+    -------
+    list of Variant
+        Candidates with findings.
+    """
     policy = gates.policy
     nli, judge = gates.nli is not None, gates.judge is not None
     variants = [_undecided(questions[c.question_id], c, policy, gates.seed) for c in candidates]
@@ -188,20 +286,20 @@ def _with_repeats(variants: list[Variant], earlier: Iterable[Variant]) -> list[V
     words: dict[str, dict[str, str]] = defaultdict(dict)
     for variant in earlier:
         words[variant.question_id].setdefault(same_words(variant.text), variant.id)
-    found = []
+    checked = []
     for variant in variants:
         mine = words[variant.question_id]
         if variant.text:
             variant = replace(variant, same_as=repeats(variant.text, variant.original, mine))
             mine.setdefault(same_words(variant.text), variant.id)
-        found.append(variant)
-    return found
+        checked.append(variant)
+    return checked
 
 
 def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant]:
     texts = list(dict.fromkeys(text for v in variants if v.text for text in (v.original, v.text)))
     embeddings = dict(zip(texts, embedder.embed(texts), strict=True))
-    found = []
+    measured = []
     for variant in variants:
         if variant.text:
             original, text = embeddings[variant.original], embeddings[variant.text]
@@ -212,35 +310,40 @@ def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant
                 if distance is None
                 else replace(variant, distance=max(round(distance, DISTANCE_DIGITS), 0.0))
             )
-        found.append(variant)
-    return found
+        measured.append(variant)
+    return measured
 
 
 def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
-    """Both directions, of every candidate with a text."""
-    asked = [i for i, v in enumerate(variants) if v.text]
-    pairs = [(variants[i].original, variants[i].text) for i in asked]
+    """Return the variants with the entailment in both directions, for every candidate with a
+    text."""
+    with_text = [i for i, v in enumerate(variants) if v.text]
+    pairs = [(variants[i].original, variants[i].text) for i in with_text]
     shares = nli.entails([*pairs, *((text, original) for original, text in pairs)])
-    found = list(variants)
-    for k, i in enumerate(asked):
-        forward, backward = (None if s is None else round(s, DISTANCE_DIGITS) for s in shares[k :: len(asked)])
-        found[i] = replace(variants[i], nli_forward=forward, nli_backward=backward)
-    return found
+    measured = list(variants)
+    for k, i in enumerate(with_text):
+        forward, backward = (None if s is None else round(s, DISTANCE_DIGITS) for s in shares[k :: len(with_text)])
+        measured[i] = replace(variants[i], nli_forward=forward, nli_backward=backward)
+    return measured
 
 
 def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Item]) -> list[Variant]:
     policy = gates.policy
     routed = [v for v in variants if v.rules or policy.judge_scope == "all"]
-    asked = [v for v in routed if before_judge(v, policy, nli=gates.nli is not None) is None]
-    controls = _exchanged(questions[: policy.judge_controls], gates) if asked else []
-    votes = ask_judge(judge, [*asked, *controls], policy.judge_votes)
-    check_judge(judge.model.name, votes[len(asked) :])
-    voted = {v.id: replace(v, judge_votes=w, judgement=tally(w)) for v, w in zip(asked, votes, strict=False)}
+    to_judge = [v for v in routed if before_judge(v, policy, nli=gates.nli is not None) is None]
+    controls = _exchanged(questions[: policy.judge_controls], gates) if to_judge else []
+    votes = ask_judge(judge, [*to_judge, *controls], policy.judge_votes)
+    check_judge(judge.model.name, votes[len(to_judge) :])
+    voted = {v.id: replace(v, judge_votes=w, judgement=tally(w)) for v, w in zip(to_judge, votes, strict=False)}
     return [voted.get(v.id, v) for v in variants]
 
 
 def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:
-    """Each question in the words of the next one, with its own key: what no judge can keep. None of a single one."""
+    """Return each question in the words of the next one, with its own key; empty for a single
+    question.
+
+    No sound judge keeps these.
+    """
     pairs = zip(questions, [*questions[1:], *questions[:1]], strict=True)
     texts = {q.id: Candidate(q.id, 0, split_text(other.text, gates.policy).stem, "control") for q, other in pairs}
     return [_undecided(q, texts[q.id], gates.policy, gates.seed) for q in questions] if len(questions) > 1 else []

@@ -1,7 +1,7 @@
-"""Two libraries of one benchmark: what differs, and both as one; a library and what a finished run says of it.
+"""Compare and merge two libraries of one benchmark, and judge a library by a finished run.
 
-A variant that every reference model of a run fails, though all have its original right, is suspect: the models do not
-share a memory of one wording, so more likely the variant asks something else.
+A variant that every reference model of a run fails, though all have its original right, is suspect:
+the models do not share a memory of one wording, so more likely the variant asks something else.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from audit.shards.read import iter_columns
 from audit.variants.record import Library, ModelRef, State, Variant
 from audit.variants.rules import ORIGINAL, same_words
 
-# What must agree for the variants of two libraries to have passed the same gates.
+# If these fields agree, the variants of two libraries passed the same gates.
 _SAME = (
     "benchmark", "questions_sha256", "window", "changes", "context", "options", "embedder", "nli", "nli_cut",
     "unjudged",
@@ -25,8 +25,17 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """only_first, only_second: accepted variants that the other has not accepted, by question and words. changed:
-    (first, second) candidates of the same words in another state. header: fields with both values."""
+    """Hold the differences of two libraries.
+
+    Attributes
+    ----------
+    only_first, only_second : tuple of Variant
+        Accepted variants that the other has not accepted, by question and words.
+    changed : tuple of (Variant, Variant)
+        Candidates of equal words in another state.
+    header : dict
+        Fields with both values.
+    """
 
     only_first: tuple[Variant, ...]
     only_second: tuple[Variant, ...]
@@ -35,31 +44,57 @@ class Difference:
 
 
 def diff(first: Library, second: Library) -> Difference:
-    """Compare by question and words; the numbers of candidates do not matter."""
-    one, two = _by_words(first), _by_words(second)
-    both = [(one[key], two[key]) for key in one if key in two]
+    """Compare two libraries by question and words; the numbers of candidates do not matter.
+
+    Parameters
+    ----------
+    first, second : Library
+        Libraries.
+
+    Returns
+    -------
+    Difference
+        Differences.
+    """
+    first_words, second_words = _by_words(first), _by_words(second)
+    both = [(first_words[key], second_words[key]) for key in first_words if key in second_words]
     left, right = asdict(first.header), asdict(second.header)
     return Difference(
-        only_first=tuple(v for key, v in one.items() if v.accepted and key not in two),
-        only_second=tuple(v for key, v in two.items() if v.accepted and key not in one),
+        only_first=tuple(v for key, v in first_words.items() if v.accepted and key not in second_words),
+        only_second=tuple(v for key, v in second_words.items() if v.accepted and key not in first_words),
         changed=tuple((a, b) for a, b in both if a.state != b.state),
         header={key: (left[key], right[key]) for key in left if left[key] != right[key]},
     )
 
 
 def merge(first: Library, second: Library, name: str) -> Library:
-    """The candidates of both, the second's numbered after the first's; words that the first has are duplicates.
+    """Return the candidates of both libraries, the second's numbered after the first's.
 
-    Only libraries that judged alike are merged: LibraryError when the questions, the window, what may change, embedder
-    or NLI differ. A review holds for the library that was read, so the merged one has none.
+    Parameters
+    ----------
+    first, second : Library
+        Libraries of one benchmark; words that the first has are duplicates in the second.
+    name : str
+        Name of the result.
+
+    Returns
+    -------
+    Library
+        The merged library. A review holds for the library that was read, so the merged one has
+        none.
+
+    Raises
+    ------
+    LibraryError
+        If the questions, the window, what may change, embedder or NLI differ.
     """
     left, right = asdict(first.header), asdict(second.header)
     odd = [key for key in _SAME if left[key] != right[key]]
     if odd:
-        found = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
-        raise LibraryError(f"The libraries were not judged alike ({found}). Build one of them again.")
+        differences = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
+        raise LibraryError(f"The libraries were not judged alike ({differences}). Build one of them again.")
     words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    last = {v.question_id: v.number for v in first.variants}  # in order of their numbers
+    last = {v.question_id: v.number for v in first.variants}  # the last number of each question, as variants are sorted
     added = []
     for variant in second.variants:
         id_ = variant.question_id
@@ -69,7 +104,7 @@ def merge(first: Library, second: Library, name: str) -> Library:
         if repeated := words.get((id_, same_words(variant.text))):
             state, same_as = State.DUPLICATE if variant.accepted else state, repeated
         added.append(replace(variant, number=variant.number + shift, same_as=same_as, state=state))
-    both = {key: [getattr(one.header, key) for one in (first, second)] for key in left}
+    both = {key: [getattr(library.header, key) for library in (first, second)] for key in left}
     joined: dict[str, Any] = {key: _joined(both[key]) for key in ("strategy", "licence", "prompts_sha256")}
     joined |= {key: _both(both[key]) for key in ("paraphraser", "judge")}
     sources = tuple(sorted({*first.header.sources, *second.header.sources}))
@@ -84,18 +119,19 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
     known = dict.fromkeys(filter(None, models))
-    names, revisions = (m.name for m in known), (m.revision for m in known)
-    return ModelRef("; ".join(names), "; ".join(revisions)) if known else None
+    if not known:
+        return None
+    return ModelRef("; ".join(m.name for m in known), "; ".join(m.revision for m in known))
 
 
 def _by_words(library: Library) -> dict[tuple[str, str], Variant]:
-    """One candidate for each question and words: an accepted one where there is one."""
-    found: dict[tuple[str, str], Variant] = {}
+    """Return one candidate for each question and words, an accepted one if there is one."""
+    chosen: dict[tuple[str, str], Variant] = {}
     for variant in library.variants:
-        known = found.setdefault((variant.question_id, same_words(variant.text)), variant)
+        known = chosen.setdefault((variant.question_id, same_words(variant.text)), variant)
         if variant.accepted and not known.accepted:
-            found[variant.question_id, same_words(variant.text)] = variant
-    return found
+            chosen[variant.question_id, same_words(variant.text)] = variant
+    return chosen
 
 
 MIN_MODELS = 3  # with accuracy .8 on a harder wording, three sound models miss a sound variant together once in 125
@@ -104,11 +140,32 @@ _COLUMNS = ("model", "benchmark", "question_id", "variant", "asked", "variant_id
 
 
 def judge_by_run(library: Library, run_dir: Path) -> Library:
-    """The library with the panel's findings: its models are those of the run that were not judged.
+    """Return the library with the findings of a run's reference models.
 
-    A suspect variant is no longer accepted: MIN_MODELS models or more have a readable answer to it and to its original,
-    all of these have the original right (each time that it was asked), and none the variant. LibraryError for a run of
-    another library, ConfigError for one that is not finished or has fewer than MIN_MODELS references.
+    Parameters
+    ----------
+    library : Library
+        The library.
+    run_dir : Path
+        Finished run of the perturbation audit.
+
+    Returns
+    -------
+    Library
+        The library; suspect variants are no longer accepted.
+
+    Raises
+    ------
+    LibraryError
+        If the run used another library.
+    ConfigError
+        If the run is not finished or has fewer than MIN_MODELS references.
+
+    Notes
+    -----
+    A variant is suspect if MIN_MODELS models or more have a readable answer to it and to its
+    original, all of these have the original right (each time that it was asked), and none the
+    variant.
     """
     models = _references(library, run_dir)
     right = _right(library, run_dir, models)
@@ -125,30 +182,31 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
 
 
 def _right(library: Library, run_dir: Path, models: Sequence[str]) -> dict[tuple[str, str], bool | None]:
-    """By model, and id of a variant or of its question, whether the answers are right; None: one is unreadable."""
+    """Return whether answers are right, by model and id of a variant or question; None if one is
+    unreadable."""
     right: dict[tuple[str, str], bool | None] = {}
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
         for row in batch.to_pylist():
             if row["model"] not in models or row["benchmark"] != library.header.benchmark or not row["asked"]:
                 continue
-            asked = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
+            key = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
             now = row["correct"] if row["parsed"] and row["error"] is None else None
-            before = right.get(asked, True)
-            right[asked] = None if None in (before, now) else before and now
+            before = right.get(key, True)
+            right[key] = None if None in (before, now) else before and now
     return right
 
 
 def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
-    """The models of the run that were not judged."""
+    """Return the models of the run that were not judged."""
     manifest = Manifest.load(run_dir)
     if manifest.audit != "perturb" or manifest.status != "finished":
         whose = manifest.audit or "unknown"
         raise ConfigError(f"{run_dir} is {manifest.status}, of audit {whose}. Expected a finished run of perturb.")
     if manifest.config.get("variants") != library.sha256:
-        asked = str(manifest.config.get("variants"))[:12]
-        raise LibraryError(f"{run_dir} asked library {asked}, not {library.sha256[:12]}.")
+        used = str(manifest.config.get("variants"))[:12]
+        raise LibraryError(f"{run_dir} asked library {used}, not {library.sha256[:12]}.")
     models = tuple(sorted(set(manifest.models) - set(manifest.analysis["judged"])))
     if len(models) < MIN_MODELS:
-        found = f"{run_dir} has {len(models)} reference models"
-        raise ConfigError(f"{found}. Expected {MIN_MODELS} or more, such as 'references=[a,b,c]'.")
+        problem = f"{run_dir} has {len(models)} reference models"
+        raise ConfigError(f"{problem}. Expected {MIN_MODELS} or more, such as 'references=[a,b,c]'.")
     return models

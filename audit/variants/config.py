@@ -1,6 +1,7 @@
-"""What `audit variants build` is asked for: the schema of conf/variants.yaml, composed and checked without a model.
+"""Define the configuration of `audit variants build` (conf/variants.yaml), composed and checked
+without a model.
 
-conf/rewording/policy.yaml says what may change in a question, and how candidates are judged.
+conf/rewording/policy.yaml defines what may change in a question, and how candidates are judged.
 """
 
 import re
@@ -21,7 +22,7 @@ from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
 from audit.plain_words import plainly_said, quoted
 
-_WORDS = {  # that a policy may say
+_WORDS = {  # the allowed values of a policy
     "changes": ("stem", "stem_and_context"),
     "context": ("none", "last_line", "last_sentence"),
     "options": ("keep", "permute"),
@@ -33,14 +34,34 @@ _SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s+(?=\S)")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How the candidates of one benchmark are made and judged.
+    """Define how the candidates of one benchmark are made and judged.
 
-    low, high: the window of cosine distances, both ends within. changes: stem (the context stays as it is), or
-    stem_and_context. context: how the text is cut: "none" (all is stem), "last_line" (what stands before it is
-    context), "last_sentence". options: "keep", or "permute" (another order for each variant, the key following).
-    nli_cut: least probability of entailment in either direction. judge_scope: who is shown to the judge: "routed"
-    (candidates with a rule finding), or "all". judge_controls: exchanged questions shown beside them, which it must not
-    keep. unjudged: what becomes of a routed candidate without a judge: "accept" (with its findings), or "hold".
+    Attributes
+    ----------
+    low, high : float
+        Window of cosine distances, both ends within.
+    changes : str
+        stem (the context stays as it is), or stem_and_context.
+    context : str
+        How the text is cut: "none" (all is stem), "last_line" (everything before it is context),
+        "last_sentence".
+    options : str
+        "keep", or "permute" (another order for each variant, the key following).
+    nli_cut : float
+        Smallest probability of entailment in either direction.
+    judge_votes : int
+        Votes on each candidate.
+    judge_scope : str
+        Candidates that the judge sees: "routed" (with a rule finding), or "all".
+    judge_controls : int
+        Exchanged questions shown beside them, which the judge must not keep.
+    unjudged : str
+        A routed candidate without a judge: "accept" (with its findings), or "hold".
+
+    Raises
+    ------
+    ConfigError
+        If a value is invalid.
     """
 
     low: float = 0.15
@@ -56,8 +77,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high <= 2:
-            found = f"The distance window {self.low:g}..{self.high:g} is empty or outside 0..2"
-            raise ConfigError(f"{found}; expected such as 0.15..0.45.")
+            problem = f"The distance window {self.low:g}..{self.high:g} is empty or outside 0..2"
+            raise ConfigError(f"{problem}; expected such as 0.15..0.45.")
         if not 0 <= self.nli_cut <= 1:
             raise ConfigError(f"nli_cut={self.nli_cut:g}; expected a probability, such as 0.9.")
         check_counts(judge_votes=self.judge_votes)
@@ -67,15 +88,35 @@ class Policy:
 
 
 class Parts(NamedTuple):
-    """A question's text cut in two; joined they are the text. `context` keeps the space after it."""
+    """Hold a question's text cut in two; joined they are the text. `context` keeps the space after
+    it."""
 
     context: str
     stem: str
 
 
 def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Policy:
-    """The policy of a benchmark: its own entry of conf/rewording/policy.yaml, else the default; then `overrides` that
-    are not None. Its window is that of its domain; the override `window` names another one of `windows`."""
+    """Return the policy of a benchmark.
+
+    Parameters
+    ----------
+    benchmark : str
+        Name.
+    conf : mapping
+        Content of conf/rewording/policy.yaml: the benchmark's own entry, else the default.
+    overrides : mapping or None
+        Values that are not None replace the entry's; `window` names another one of `windows`.
+
+    Returns
+    -------
+    Policy
+        The policy; its window is that of the benchmark's domain.
+
+    Raises
+    ------
+    ConfigError
+        If a window or key is unknown.
+    """
     windows: Mapping[str, Any] = conf["windows"]
     entry = dict(conf["benchmarks"].get(benchmark, {}))
     entry.update({key: value for key, value in (overrides or {}).items() if value is not None})
@@ -89,10 +130,24 @@ def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, 
 
 
 def split_text(text: str, policy: Policy) -> Parts:
-    """Cut a question's text into what stays and what may be reworded.
+    r"""Cut a question's text into what stays and what may be reworded.
 
-    >>> split_text("Ann met Bob.\\nWho was met?", Policy(context="last_line"))
-    Parts(context='Ann met Bob.\\n', stem='Who was met?')
+    Parameters
+    ----------
+    text : str
+        The text.
+    policy : Policy
+        Defines the cut.
+
+    Returns
+    -------
+    Parts
+        Context and stem.
+
+    Examples
+    --------
+    >>> split_text("Ann met Bob.\nWho was met?", Policy(context="last_line"))
+    Parts(context='Ann met Bob.\n', stem='Who was met?')
     """
     cut = 0
     if policy.changes == "stem" and policy.context == "last_line":
@@ -111,11 +166,19 @@ ALIGNMENTS = ("id", "row")
 
 @dataclass
 class FileConfig:
-    """How the rows of a variants file are read.
+    """Define how the rows of a variants file are read.
 
-    align: "id" (`id_column` names the question; several rows are several variants) or "row" (row i rewords question i,
-    so there must be as many). extract: a regular expression whose group `text` is the variant, where a field holds
-    more.
+    Attributes
+    ----------
+    path : list of str
+        Files.
+    align : str
+        "id" (`id_column` names the question; several rows are several variants) or "row" (row i
+        rewords question i, so there must be as many).
+    text_column, id_column : str
+        Columns.
+    extract : str or None
+        Regular expression whose group `text` is the variant, if a field holds more.
     """
 
     path: list[str] = field(default_factory=list)
@@ -127,7 +190,7 @@ class FileConfig:
 
 @dataclass
 class PolicyConfig:
-    """Overrides of conf/rewording/policy.yaml; null: as declared there."""
+    """Override conf/rewording/policy.yaml; null keeps the declared value."""
 
     window: str | None = None
     changes: str | None = None
@@ -142,7 +205,7 @@ class PolicyConfig:
 
 @dataclass
 class EncoderConfig:
-    """An embedder, or an NLI classifier. adapter: transformers (CPU) or vllm."""
+    """Define an embedder, or an NLI classifier. adapter: transformers (CPU) or vllm."""
 
     adapter: str = "transformers"
     model: str | None = None
@@ -163,7 +226,7 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
-    model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser
+    model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser, and the judge if it is changed
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
@@ -175,7 +238,23 @@ class VariantsConfig:
 
 
 def compose_config(overrides: Sequence[str]) -> VariantsConfig:
-    """conf/variants.yaml with `key=value` overrides, checked; ConfigError for what cannot be built."""
+    """Compose conf/variants.yaml with `key=value` overrides, and check it.
+
+    Parameters
+    ----------
+    overrides : sequence of str
+        Overrides.
+
+    Returns
+    -------
+    VariantsConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be built.
+    """
     ConfigStore.instance().store(name="variants_schema", node=VariantsConfig)
     try:
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -189,7 +268,18 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
 
 
 def validate(config: VariantsConfig) -> None:
-    """Everything that can be refused without a benchmark or a model."""
+    """Check what can be checked without a benchmark or a model.
+
+    Parameters
+    ----------
+    config : VariantsConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a value is invalid.
+    """
     check_known("strategy", config.strategy, STRATEGIES)
     if config.strategy == "file" and not config.file.path:
         raise ConfigError("strategy=file needs the file: such as 'file.path=[my_variants.jsonl]'.")
@@ -200,7 +290,7 @@ def validate(config: VariantsConfig) -> None:
     if config.strategy == BY_MODEL and config.judge is None:
         raise ConfigError(
             f"strategy={BY_MODEL} needs a judge: the distance window and the rules alone accept rewordings that no "
-            f"longer ask the same (docs/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
+            f"longer ask the same (docs/do/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
     if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
         raise unknown_name("judge model", config.judge, known_models())
@@ -217,5 +307,5 @@ def validate(config: VariantsConfig) -> None:
 
 
 def policy_of(config: VariantsConfig) -> Policy:
-    """The benchmark's policy with the overrides asked for."""
+    """Return the benchmark's policy with the configured overrides."""
     return policy_for(config.benchmark.name, load_group("rewording", "policy"), asdict(config.policy))

@@ -1,4 +1,4 @@
-"""The acceptance funnel: how many candidates are left after each gate. Pure."""
+"""Print the acceptance funnel: how many candidates are left after each gate. Pure."""
 
 from collections import Counter
 
@@ -11,7 +11,8 @@ _JUDGED = (State.AWAITING_JUDGE, State.JUDGED_BROKEN, State.JUDGE_TIE, State.JUD
 
 
 def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
-    """(what passes, the states of what does not, whether the gate was configured) in the order of the gates."""
+    """Return (label, states of rejected candidates, whether the gate was configured) in the order
+    of the gates."""
     low, high = header.window
     return [
         ("have a text", (State.FAILED, State.EMPTY), True),
@@ -27,7 +28,7 @@ def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
 
 
 def funnel_text(library: Library) -> str:
-    """The funnel as lines of text, with what the window does not see."""
+    """Return the funnel as lines of text, with a note on what the window does not see."""
     header, states = library.header, Counter(v.state for v in library.variants)
     left = total = len(library.variants)
     lines = [f"{'candidates':<26}{total:>7}"]
@@ -48,11 +49,11 @@ def funnel_text(library: Library) -> str:
     none = header.n_questions - len(per_question)
     lines.append(f"{header.n_questions} questions: {full} with {wanted}{fewer}, {none} with none.")
 
-    found = [v for v in library.variants if v.rules]
-    accepted = [v for v in found if v.accepted]
+    flagged = [v for v in library.variants if v.rules]
+    accepted = [v for v in flagged if v.accepted]
     unseen = sum(v.judgement == Judgement.NOT_ASKED for v in accepted)
     unjudged = f", {unseen} of which no judge has seen" if unseen else ""
-    lines.append(f"Rules: findings on {len(found)} candidates, on {len(accepted)} accepted ones{unjudged}.")
+    lines.append(f"Rules: findings on {len(flagged)} candidates, on {len(accepted)} accepted ones{unjudged}.")
 
     broken = "unknown; no person has read a sample (audit variants review)"
     if (read := header.review) is not None:

@@ -1,7 +1,8 @@
-"""The records of a variant library, its hash, and what is asked of a model to build it. Pure.
+"""Define the records of a variant library, its hash, and the requests that build it. Pure.
 
-A library's hash covers its rows and its header in a canonical form: it depends neither on the order of the rows nor on
-how Arrow wrote them. A reviewed or merged library is another one, and names those it came from in `parents`.
+A library's hash covers its rows and its header in a canonical form: it depends neither on the order
+of the rows nor on how Arrow wrote them. A reviewed or merged library is another one, and names
+those it came from in `parents`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DISTANCE_DIGITS = 4  # distances are rounded before they are judged: machines di
 
 
 class State(StrEnum):
-    """Whether a candidate is a variant, and if not, the first gate that stopped it."""
+    """Name whether a candidate is a variant, and if not, the first gate that stopped it."""
 
     ACCEPTED = "accepted"
     FAILED = "failed"  # the paraphraser gave no text: an error, or cut off at its token limit
@@ -33,8 +34,8 @@ class State(StrEnum):
     NOT_EMBEDDED = "not_embedded"  # longer than the embedder holds
     TOO_CLOSE = "too_close"
     TOO_FAR = "too_far"
-    FACTS_LOST = "facts_lost"  # not one of the original's numbers is left
-    NOT_ENTAILED = "not_entailed"  # NLI: one direction at least is below the cut, or could not be had
+    FACTS_LOST = "facts_lost"  # the text keeps none of the original's numbers
+    NOT_ENTAILED = "not_entailed"  # NLI: a direction is below the cut, or could not be computed
     AWAITING_JUDGE = "awaiting_judge"  # a rule found something, no judge was configured, and the policy is to hold
     JUDGED_BROKEN = "judged_broken"
     JUDGE_TIE = "judge_tie"
@@ -45,7 +46,10 @@ class State(StrEnum):
 
 
 class Judgement(StrEnum):
-    """What k votes of a judge come to. TIE: no side has more than half of the votes. FAILED: so many calls failed."""
+    """Name the result of k votes of a judge.
+
+    TIE: no side has more than half of the votes. FAILED: more than half of the calls failed.
+    """
 
     NOT_ASKED = "not_asked"
     KEPT = "kept"
@@ -57,10 +61,22 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A proposed rewording of the part of a question that may change, which alone is `text`.
+    """Hold a proposed rewording of the part of a question that may change.
 
-    number counts from 1 within the question, in the order proposed, and is never reused. source: which row, rule or
-    prompt it came from. error: why there is no text.
+    Attributes
+    ----------
+    question_id : str
+        The question.
+    number : int
+        Counts from 1 within the question, in the order proposed, and is never reused.
+    text : str
+        Rewording of that part alone.
+    source : str
+        Row, rule or prompt that it came from.
+    attempt : int
+        Attempt of the strategy, from 0.
+    error : str or None
+        Why there is no text.
     """
 
     question_id: str
@@ -73,8 +89,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One row of a library: a candidate, what every gate found (None: it could not be had), and its state. What each
-    field holds is said where the columns are: `arrow.SCHEMA`."""
+    """Hold one row of a library: a candidate, every gate's finding (None: not available), and its
+    state.
+
+    `arrow.SCHEMA` documents each field.
+    """
 
     question_id: str
     number: int
@@ -109,14 +128,21 @@ class Variant:
         return self.state == State.ACCEPTED
 
     def reword(self, item: Item) -> Item:
-        """The question in this variant's words, under its own id; the gold option is found by what it says."""
+        """Return the question in this variant's words, under its own id; the gold option is found
+        by its text."""
         reworded = item.reworded(self.context + self.text)
         return replace(reworded, options=self.options, gold=self.gold, order=self.order)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """A model that had a part in a library, at a fixed revision."""
+    """Name a model that had a part in a library, at a fixed revision.
+
+    Attributes
+    ----------
+    name, revision : str
+        Name and revision.
+    """
 
     name: str
     revision: str
@@ -124,10 +150,18 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a person found in a random sample of the accepted variants.
+    """Report what a person found in a random sample of the accepted variants.
 
-    broken: of n, those whose gold answer is no longer right (doubt counts as broken). upper_95: exact one-sided 95 %
-    bound on the share of broken variants (Clopper and Pearson 1934).
+    Attributes
+    ----------
+    n, broken : int
+        Variants read, and those whose gold answer is no longer right (doubt counts as broken).
+    upper_95 : float
+        Exact one-sided 95 % bound on the share of broken variants (Clopper and Pearson 1934).
+    seed : int
+        Seed of the sample.
+    reviewer : str
+        Who read it.
     """
 
     n: int
@@ -139,7 +173,25 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Where a library comes from: everything that decides its rows, and what is known of them."""
+    """Describe where a library comes from: what decides its rows, and what is known of them.
+
+    Attributes
+    ----------
+    name, benchmark, benchmark_revision, questions_sha256, n_questions : str or int
+        The library and its questions.
+    strategy, num_variants, max_attempts, seed, sources : object
+        How candidates were made; sources: sha256 of variants files.
+    window, changes, context, options : object
+        What may change, and the window of distances (`Policy`).
+    embedder, nli, nli_cut, judge, judge_votes, judge_scope, unjudged : object
+        Gates.
+    paraphraser, prompts_sha256 : object
+        Model that rewords, and its prompts.
+    review, panel, parents : object
+        Findings of a person, reference models of the panel, and libraries it came from.
+    licence, schema_version : str, int
+        Licence of the rewordings, and version of the file.
+    """
 
     name: str
     benchmark: str
@@ -171,18 +223,29 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
     def made_unlike(self, other: Header) -> tuple[str, ...]:
-        """The fields in which two libraries were made differently: by what, from what part, through which gates."""
+        """Return the fields in which two libraries were made differently: strategy, part that may
+        change, gates."""
         return tuple(name for name in _MAKING if getattr(self, name) != getattr(other, name))
 
 
-# What decides how hard and how sound rewordings are, whatever the questions.
+# These fields decide how hard and how sound rewordings are, whatever the questions.
 _MAKING = ("strategy", "window", "changes", "options", "embedder", "nli", "nli_cut", "judge", "judge_votes",
            "judge_scope", "unjudged", "paraphraser", "prompts_sha256")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Library:
-    """Every candidate with its findings, by question and number; `sha256` names it."""
+    """Hold every candidate with its findings, by question and number; `sha256` names it.
+
+    Attributes
+    ----------
+    header : Header
+        Where it comes from.
+    variants : tuple of Variant
+        Candidates.
+    sha256 : str
+        Hash of header and rows.
+    """
 
     header: Header
     variants: tuple[Variant, ...]
@@ -199,27 +262,37 @@ class Library:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Candidates by state; states that no candidate has are left out."""
+        """Return candidates by state; states that no candidate has are left out."""
         return dict(sorted(Counter(v.state.value for v in self.variants).items()))
 
     @property
     def asked_sha256(self) -> str:
-        """The hash without what a person found: the same for a library and for its reviewed successor."""
+        """Return the hash without a person's findings: equal for a library and for its reviewed
+        successor."""
         header = replace(self.header, review=None, parents=())
         reviewed = (State.REVIEWED_BROKEN, State.ACCEPTED)
         plain = (replace(v, review="", state=State.ACCEPTED if v.state in reviewed else v.state) for v in self.variants)
         return _library_sha256(header, plain)
 
     def by_question(self) -> dict[str, tuple[Variant, ...]]:
-        """The accepted variants of each question, by number."""
+        """Return the accepted variants of each question, by number."""
         groups = groupby(self.accepted, key=lambda v: v.question_id)
         return {id_: tuple(variants) for id_, variants in groups}
 
 
 def question_sha256(item: Item) -> str:
-    """sha256 (16 hex digits) of what a variant must fit: text, options in published order, the gold one, the target.
+    """Return the sha256 (16 hex digits) of what a variant must fit.
 
-    The file's format, the order in which options are shown, and the id are not part of it.
+    Parameters
+    ----------
+    item : Item
+        The question.
+
+    Returns
+    -------
+    str
+        Hash of the text, the options in published order, the gold one and the target. The file's
+        format, the order in which options are shown, and the id are not part of it.
     """
     key = item.key if item.options else None
     content = [item.text, list(item.published), key, item.target]
@@ -228,13 +301,30 @@ def question_sha256(item: Item) -> str:
 
 
 def questions_sha256(questions: Iterable[Item]) -> str:
-    """sha256 of a benchmark's content: ids with `question_sha256`, whatever file or order they came in."""
+    """Return the sha256 of a benchmark's content: ids with `question_sha256`, in whatever file or
+    order."""
     lines = sorted(f"{q.id}\0{question_sha256(q)}\n" for q in questions)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def header_from(data: Mapping[str, Any]) -> Header:
-    """The header from plain data, as the Arrow metadata holds it; TypeError or KeyError when it is not one."""
+    """Return the header from plain data, as the Arrow metadata holds it.
+
+    Parameters
+    ----------
+    data : mapping
+        JSON content.
+
+    Returns
+    -------
+    Header
+        The header.
+
+    Raises
+    ------
+    TypeError, KeyError
+        If the data is not a header.
+    """
     plain = dict(data)
     for name in ("embedder", "nli", "judge", "paraphraser"):
         plain[name] = ModelRef(**plain[name]) if plain.get(name) else None
@@ -257,9 +347,17 @@ def _canonical(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One user message. `key` is unique within a build and the same in every build of the same configuration.
+    """Hold one user message.
 
-    Who generates derives the call's seed from the key.
+    Attributes
+    ----------
+    key : str
+        Unique within a build and equal in every build of the same configuration; the call's seed is
+        derived from it.
+    prompt : str
+        The message.
+    max_tokens, temperature, top_p : int or float
+        Limits of the reply.
     """
 
     key: str
@@ -270,14 +368,32 @@ class ModelRequest:
 
 
 JUDGE_TOKENS = 512  # a judge may think first
-JUDGE_TEMPERATURE = 0.7  # votes are to differ where the judge is in doubt; at 0 they would be one vote
+JUDGE_TEMPERATURE = 0.7  # votes should differ if the judge is in doubt; at 0 they would be one vote
 
-# Without an engine: requests out, replies back, in order.
+# A function that takes requests and returns their replies in order, without an engine.
 Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
 
 
 def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Generation]:
-    """The replies, one a request; nothing is generated for no requests. DataError when their number is another."""
+    """Return the replies, one a request; nothing is generated for no requests.
+
+    Parameters
+    ----------
+    generate : Generate
+        Function that generates replies.
+    requests : sequence of ModelRequest
+        Requests.
+
+    Returns
+    -------
+    list of Generation
+        Replies.
+
+    Raises
+    ------
+    DataError
+        If their number is another.
+    """
     replies = list(generate(requests)) if requests else []
     if len(replies) != len(requests):
         raise DataError(f"{len(replies)} replies for {len(requests)} requests; expected one each, in order.")
@@ -287,7 +403,24 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
 def votes_on(
     generate: Generate, prompts: Mapping[str, str], k: int, read: Callable[[Generation], str]
 ) -> dict[str, tuple[str, ...]]:
-    """A judge's k votes on each prompt, by the prompt's key; one call of `generate` for all. read: a reply's vote."""
+    """Return a judge's k votes on each prompt; one call of `generate` for all.
+
+    Parameters
+    ----------
+    generate : Generate
+        Function that generates replies.
+    prompts : mapping of str to str
+        Prompts by key.
+    k : int
+        Votes on each.
+    read : callable
+        Returns a reply's vote.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        Votes by the prompt's key.
+    """
     requests = [
         ModelRequest(f"{key}/{n}", prompt, JUDGE_TOKENS, JUDGE_TEMPERATURE)
         for key, prompt in prompts.items()

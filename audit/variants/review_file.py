@@ -1,7 +1,9 @@
-"""The form of a review: jsonl (a line about the sample, then a variant a line with an empty `finding`), or a page.
+"""Write and read the form of a review: jsonl (a line about the sample, then a variant a line), or a
+page.
 
-A drop under rewording counts only above what broken variants could make, so every library needs this bound: 0 broken of
-150 read means at most 2 %, and a library that nobody has read has no bound at all.
+A drop under rewording counts only above what broken variants could make, so every library needs
+this bound. 0 broken of 150 read means at most 2 %, and a library that nobody has read has no bound
+at all.
 """
 
 import json
@@ -29,7 +31,27 @@ input[type=radio] { appearance: auto; display: inline; width: auto; min-height: 
 
 
 def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Variant, ...]:
-    """n accepted variants by simple random sampling without replacement, in the library's order."""
+    """Draw accepted variants by simple random sampling without replacement.
+
+    Parameters
+    ----------
+    library : Library
+        The library.
+    n : int
+        Size of the sample.
+    rng : numpy.random.Generator
+        Source of the sample.
+
+    Returns
+    -------
+    tuple of Variant
+        Sample, in the library's order.
+
+    Raises
+    ------
+    ConfigError
+        If n is not between 1 and the number of accepted variants.
+    """
     accepted = library.accepted
     if not 1 <= n <= len(accepted):
         raise ConfigError(f"n={n}; expected 1 to {len(accepted)}, the number of accepted variants.")
@@ -39,18 +61,43 @@ def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Var
 def apply_review(
     library: Library, drawn: Sequence[str], findings: Mapping[str, str], *, seed: int, reviewer: str, by: str = "person"
 ) -> Library:
-    """The library with a reader's findings: broken variants are no longer accepted, and the bound is in the header.
+    """Return the library with a reader's findings: broken variants are no longer accepted.
 
-    by: where a model read, there is no bound: no verdict rests on it. drawn: ids of the sample; findings: {id: "ok" |
-    "broken" | "unsure"}, one for each of them and no other, because a sample that is read in part is no longer random.
-    "unsure" counts as broken in the bound; the variant stays out.
+    Parameters
+    ----------
+    library : Library
+        The library.
+    drawn : sequence of str
+        Ids of the sample.
+    findings : mapping of str to str
+        {id: "ok" | "broken" | "unsure"}, one for each of them and no other, because a sample that
+        is read in part is no longer random. "unsure" counts as broken in the bound; the variant
+        stays out.
+    seed : int
+        Seed of the sample.
+    reviewer : str
+        Who read it.
+    by : str
+        "person", or "model": then there is no bound in the header, as no verdict rests on it.
+
+    Returns
+    -------
+    Library
+        The reviewed library.
+
+    Raises
+    ------
+    DataError
+        If a finding is missing, unknown, or on another variant.
     """
     missing, foreign = sorted(set(drawn) - set(findings)), sorted(set(findings) - set(drawn))
     if missing or foreign:
-        found = f"There is no finding on {len(missing)} of {len(drawn)} sampled variants, and {len(foreign)} on others"
+        lacking = f"There is no finding on {len(missing)} of {len(drawn)} sampled variants"
+        problem = f"{lacking}, and {len(foreign)} on others"
         first = [*missing, *foreign][0]
-        raise DataError(f"{found} (first: {first}). Expected one finding for each: {', '.join(FINDINGS)}.")
-    if odd := sorted(set(findings.values()) - set(FINDINGS)):
+        raise DataError(f"{problem} (first: {first}). Expected one finding for each: {', '.join(FINDINGS)}.")
+    odd = sorted(set(findings.values()) - set(FINDINGS))
+    if odd:
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
     broken = sum(word != "ok" for word in findings.values())
     review = Review(len(drawn), broken, round(upper_limit(broken, len(drawn)), 6), seed, reviewer)
@@ -73,7 +120,17 @@ ASK = (
 
 
 def write_review(library: Library, path: Path, *, n: int, seed: int) -> None:
-    """Draw n accepted variants and write them to be read: as jsonl, or as a page where the path ends in .html."""
+    """Draw accepted variants and write them to be read.
+
+    Parameters
+    ----------
+    library : Library
+        The library.
+    path : Path
+        The file: a page if it ends in .html, else jsonl.
+    n, seed : int
+        Size and seed of the sample.
+    """
     drawn = draw_review(library, n, np.random.default_rng(seed))
     head = {"library": library.sha256, "n": n, "seed": seed, "read_by": "", "ask": ASK}
     rows = [_line(variant) for variant in drawn]
@@ -99,17 +156,41 @@ def _line(variant: Variant) -> dict[str, Any]:
         "original": variant.original,
         "variant": variant.text,
         "options": options,
-        "key": options[variant.gold] if options and variant.gold >= 0 else variant.target,  # of a log maybe not known
+        # An imported log may lack the key.
+        "key": options[variant.gold] if options and variant.gold >= 0 else variant.target,
         "rules": list(variant.rules),
         "finding": "",
     }
 
 
 def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
-    """The library with the findings of a review file.
+    """Return the library with the findings of a review file.
 
-    The sample is drawn again from the library and the seed that the file names, so that a file with other variants, or
-    with fewer, is refused. Raises LibraryError for a review of another library, DataError for missing findings.
+    Parameters
+    ----------
+    library : Library
+        The library.
+    path : Path
+        The file.
+    reviewer : str
+        Who read it.
+
+    Returns
+    -------
+    Library
+        The reviewed library.
+
+    Raises
+    ------
+    LibraryError
+        If the review is of another library.
+    DataError
+        If findings are missing, or the file is invalid.
+
+    Notes
+    -----
+    The sample is drawn again from the library and the seed in the file, so a file with other or
+    fewer variants is refused.
     """
     try:
         head, *lines = [json.loads(line) for line in read_text(path, follow=True).splitlines() if line.strip()]
@@ -121,12 +202,12 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
     if made_for != library.sha256:
         raise LibraryError(f"{path} is a review of library {made_for[:12]}, not of {library.sha256[:12]}.")
     if by not in READERS or not reviewer.strip():
-        found = f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}"
-        raise DataError(f"{found}. Expected {' or '.join(READERS)} in the first line, and --reviewer NAME.")
+        problem = f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}"
+        raise DataError(f"{problem}. Expected {' or '.join(READERS)} in the first line, and --reviewer NAME.")
     drawn = draw_review(library, n, np.random.default_rng(seed))
-    asked = {v.id: _line(v) for v in drawn}
+    shown = {v.id: _line(v) for v in drawn}
     for line in lines:
-        if any(line.get(k, v) != v for k, v in asked.get(str(line["id"]), {}).items() if k not in ("id", "finding")):
+        if any(line.get(k, v) != v for k, v in shown.get(str(line["id"]), {}).items() if k not in ("id", "finding")):
             raise DataError(f"{path} shows another text of {line['id']} than the library holds. Write the form again.")
     findings = {id_: word for id_, word in words.items() if word}
-    return apply_review(library, [*asked], findings, seed=seed, reviewer=reviewer, by=by)
+    return apply_review(library, [*shown], findings, seed=seed, reviewer=reviewer, by=by)

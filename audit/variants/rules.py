@@ -1,9 +1,10 @@
-"""What a rewording must not touch, by rule: numbers, units, negations, quantifiers, quotations, named options.
+"""Detect what a rewording must not touch: numbers, units, negations, quantifiers, quotations, named
+options.
 
-A finding does not reject, but for a text that has lost every number of an original with two or more. Of 51 GSM8K
-rewordings with a "new number", 17 were read and nearly all were legitimate ("minute and a half" -> "90 seconds"); and
-of hand-written changes of meaning the rules see about half. A finding routes the candidate to the judge, and is kept
-with it.
+A finding does not reject, except a text that has lost every number of an original with two or more.
+Of 51 GSM8K rewordings with a "new number", 17 were read and nearly all were legitimate ("minute and
+a half" -> "90 seconds"); and of hand-written changes of meaning the rules see about half. A finding
+routes the candidate to the judge, and is kept with it.
 """
 
 import re
@@ -16,7 +17,7 @@ from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
 from audit.verdict.shipped import shipped_table
 
-# A reader of numbers of our own: text2num and quantulum3 turn text into numbers or quantities, but neither reads
+# This module reads numbers itself: text2num and quantulum3 turn text into numbers or quantities, but neither reads
 # fractions, "twice" and "a dozen" together with digits, and a question needs no more than that. What is missed shows as
 # a finding too many or too few.
 _TABLE = shipped_table("rewording_rules.json")
@@ -44,35 +45,50 @@ _TOKEN = re.compile(
 
 
 def numbers_in(text: str) -> Counter[Fraction]:
-    """Every number with how often it is stated. "50 %" is 1/2, "two thirds" 2/3, "twenty-three" 23, "twice" 2.
+    """Return every number with how often it is stated.
 
-    "one" in words is left out, being a pronoun as often as a number ("which one"); so are ordinals of rank
-    ("the third day"): they are parts only after a number or "a ... of" ("two thirds", "a third of").
+    Parameters
+    ----------
+    text : str
+        The text. "50 %" is 1/2, "two thirds" 2/3, "twenty-three" 23, "twice" 2.
 
+    Returns
+    -------
+    Counter of Fraction
+        Numbers.
+
+    Notes
+    -----
+    "one" in words is left out, being a pronoun as often as a number ("which one"). Ordinals of rank
+    ("the third day") are left out too: they are parts only after a number or "a ... of" ("two
+    thirds", "a third of").
+
+    Examples
+    --------
     >>> sorted(numbers_in("Two hundred and five eggs, 1/4 of a dozen, 1,000.5"))
     [Fraction(1, 4), Fraction(12, 1), Fraction(205, 1), Fraction(2001, 2)]
     """
-    found: Counter[Fraction] = Counter()
+    numbers: Counter[Fraction] = Counter()
     for token in _TOKEN.finditer(text):
-        told = {name: said.casefold() for name, said in token.groupdict().items() if said}
-        if "top" in told:
-            value = Fraction(int(told["top"]), int(told["bottom"]))
-        elif "digits" in told:
-            scale = Fraction(1, 100) if "percent" in told else _SCALES.get(told.get("scale", ""), 1)  # "3 million"
-            value = Fraction(told["digits"].replace(",", "")) * scale
-        elif "spelt" in told and told["spelt"] == "one" and "part" not in told:
+        groups = {name: matched.casefold() for name, matched in token.groupdict().items() if matched}
+        if "top" in groups:
+            value = Fraction(int(groups["top"]), int(groups["bottom"]))
+        elif "digits" in groups:
+            scale = Fraction(1, 100) if "percent" in groups else _SCALES.get(groups.get("scale", ""), 1)  # "3 million"
+            value = Fraction(groups["digits"].replace(",", "")) * scale
+        elif "spelt" in groups and groups["spelt"] == "one" and "part" not in groups:
             continue
-        elif "spelt" in told:
-            value = Fraction(_value(re.split(_BETWEEN, told["spelt"])), 100 if "cent" in told else 1)
-            value /= _PARTS.get(told.get("part", ""), 1)
+        elif "spelt" in groups:
+            value = Fraction(_value(re.split(_BETWEEN, groups["spelt"])), 100 if "cent" in groups else 1)
+            value /= _PARTS.get(groups.get("part", ""), 1)
         else:
-            value = _WORDS[told["word"]] if "word" in told else Fraction(1, _PARTS[told["of"]])
-        found[value] += 1
-    return found
+            value = _WORDS[groups["word"]] if "word" in groups else Fraction(1, _PARTS[groups["of"]])
+        numbers[value] += 1
+    return numbers
 
 
 def _value(words: list[str]) -> int:
-    """The value of number words in order: two hundred and five -> 205."""
+    """Return the value of number words in order: two hundred and five -> 205."""
     total = group = 0
     for word in words:
         if word in _SMALL:
@@ -85,28 +101,54 @@ def _value(words: list[str]) -> int:
 
 
 ORIGINAL = "original"
-_EDGES = ".,;:?\"'“”‘’"  # marks that end or dress a word; "!" is a factorial in some questions, so it stays
+_EDGES = ".,;:?\"'“”‘’"  # marks around a word; "!" is a factorial in some questions, so it stays
 
 WINDOW_NOTE = (
     "The distance window is a novelty filter (is it reworded enough?). It does not see whether the meaning is kept: it "
-    "accepts rewordings whose meaning was changed as readily as true ones (docs/variants.md)."
+    "accepts rewordings whose meaning was changed as readily as true ones (docs/do/variants.md)."
 )
 
 
 def same_words(text: str) -> str:
-    """What two texts share when they differ in case, spacing and the marks at the ends of words only.
+    """Return the normal form of texts that differ in case, spacing and the marks at the ends of
+    words only.
 
+    Parameters
+    ----------
+    text : str
+        The text.
+
+    Returns
+    -------
+    str
+        Normal form.
+
+    Examples
+    --------
     >>> same_words("Which animal  barks?") == same_words("which animal barks")
     True
     >>> same_words("f(x) = x - 1") == same_words("f(x) = x + 1")
     False
     """
     words = unicodedata.normalize("NFKC", text).casefold().split()
-    return " ".join(stripped for word in words if (stripped := word.strip(_EDGES)))
+    return " ".join(filter(None, (word.strip(_EDGES) for word in words)))
 
 
 def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
-    """What the text repeats: "original", the id of an earlier variant (`earlier`: same_words -> id), or None."""
+    """Return what the text repeats: "original", the id of an earlier variant, or None.
+
+    Parameters
+    ----------
+    text, original : str
+        The rewording, and the original.
+    earlier : mapping of str to str
+        Ids of earlier variants by `same_words`.
+
+    Returns
+    -------
+    str or None
+        The repeated text.
+    """
     words = same_words(text)
     return ORIGINAL if words == same_words(original) else earlier.get(words)
 
@@ -136,34 +178,48 @@ _UNIT_WORDS, _QUANTIFIER_WORDS = (
 
 
 def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tuple[str, ...]:
-    """What the rewording changed that a rule watches, such as "numbers: 3 -> 4"; () when nothing.
+    """Return the changes of a rewording that a rule watches.
 
-    original, text: the parts that may change. options: of the item, none for a free-form answer. What is compared is
-    which numbers, units, quantifiers, quotations and named options occur, not how often; for negations, how many.
+    Parameters
+    ----------
+    original, text : str
+        The parts that may change.
+    options : sequence of str
+        Options of the item, none for a free-form answer.
+
+    Returns
+    -------
+    tuple of str
+        Findings, such as "numbers: 3 -> 4"; empty without any.
+
+    Notes
+    -----
+    The rules compare which numbers, units, quantifiers, quotations and named options occur, not how
+    often; for negations, how many.
     """
     both = (original, text)
     watched = {
-        "numbers": [set(map(_shown, _stated(one))) for one in both],
-        "units": [_present(_UNIT_WORDS, one) for one in both],
-        "quantifiers": [_present(_QUANTIFIER_WORDS, one) for one in both],
+        "numbers": [set(map(_shown, _stated(part))) for part in both],
+        "units": [_present(_UNIT_WORDS, part) for part in both],
+        "quantifiers": [_present(_QUANTIFIER_WORDS, part) for part in both],
         "quoted": [_quotations(original, text), _quotations(text, original)],
-        "options named": [_named(one, options) for one in both],
+        "options named": [_named(part, options) for part in both],
     }
-    found = []
-    for what, (before, after) in watched.items():
+    findings = []
+    for watched_kind, (before, after) in watched.items():
         if before != after:
             lost, new = (", ".join(sorted(side)) or "nothing" for side in (before - after, after - before))
-            found.append(f"{what}: {lost} -> {new}")
-    negations = [len(_NEGATION.findall(one)) for one in both]
+            findings.append(f"{watched_kind}: {lost} -> {new}")
+    negations = [len(_NEGATION.findall(part)) for part in both]
     if negations[0] != negations[1]:
-        found.append(f"negations: {negations[0]} -> {negations[1]}")
+        findings.append(f"negations: {negations[0]} -> {negations[1]}")
     if _ANSWERS.search(text) and not _ANSWERS.search(original):
-        found.append("states an answer")
-    return tuple(found)
+        findings.append("states an answer")
+    return tuple(findings)
 
 
 def _stated(text: str) -> set[Fraction]:
-    """The numbers but 1, which is in words a pronoun as often as a number."""
+    """Return the numbers except 1, which is in words a pronoun as often as a number."""
     return {number for number in numbers_in(text) if number != 1}
 
 
@@ -175,16 +231,27 @@ def _present(words: Mapping[str, re.Pattern[str]], text: str) -> set[str]:
     return {name for name, pattern in words.items() if pattern.search(text)}
 
 
+def _matched(groups: Sequence[str]) -> str:
+    """Return the group of a match that is not empty."""
+    return next(filter(None, groups))
+
+
 def _quotations(text: str, other: str) -> set[str]:
-    """What the text quotes and the other does not even say: marks put around a word, or taken off, change nothing."""
-    said = f" {same_words(other)} "
-    quoted = {same_words(next(part for part in match if part)) for match in _QUOTED.findall(text)}
-    return {words for words in quoted if words and f" {words} " not in said}
+    """Return what the text quotes and the other text does not contain.
+
+    Adding or removing quotation marks around a word changes nothing.
+    """
+    other_words = f" {same_words(other)} "
+    quoted = {same_words(_matched(groups)) for groups in _QUOTED.findall(text)}
+    return {words for words in quoted if words and f" {words} " not in other_words}
 
 
 def _named(text: str, options: Sequence[str]) -> set[str]:
-    """Options that the text names: by letter or number ("option B", "(B)", "all of the above"), or by their words."""
-    by_letter = {next(part for part in match if part) for match in _LETTERED.findall(text)}
+    """Return the options that the text names.
+
+    An option is named by letter or number ("option B", "(B)", "all of the above"), or by its words.
+    """
+    by_letter = set(map(_matched, _LETTERED.findall(text)))
     words = f" {same_words(text)} "
     by_words = {option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words}
     return by_letter | by_words
@@ -199,8 +266,22 @@ _BY_JUDGEMENT = {
 
 
 def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State:
-    """The state that a candidate's values give it, before a panel or a reader saw it. nli, judge: whether one was
-    configured for the build."""
+    """Return the state that a candidate's values give it, before a panel or a reader saw it.
+
+    Parameters
+    ----------
+    variant : Variant
+        The candidate.
+    policy : Policy
+        Thresholds.
+    nli, judge : bool
+        True if the gate was configured for the build.
+
+    Returns
+    -------
+    State
+        The state.
+    """
     if (stopped := before_judge(variant, policy, nli=nli)) is not None:
         return stopped
     if variant.judgement in _BY_JUDGEMENT:
@@ -210,7 +291,22 @@ def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State
 
 
 def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None:
-    """The gate before the judge that stops a candidate; None when none does: only these are worth a judge's votes."""
+    """Return the gate before the judge that stops a candidate.
+
+    Parameters
+    ----------
+    variant : Variant
+        The candidate.
+    policy : Policy
+        Thresholds.
+    nli : bool
+        True if NLI was configured.
+
+    Returns
+    -------
+    State or None
+        None if no gate does; only such candidates get a judge's votes.
+    """
     if not variant.text.strip():  # no text: the paraphraser failed, or it returned nothing
         return State.FAILED if variant.error else State.EMPTY
     if variant.same_as is not None:
@@ -230,9 +326,21 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
 
 
 def facts_lost(original: str, text: str) -> bool:
-    """Whether the original states two numbers or more and the text none of them: what is asked is there, what is given
-    is gone. Of 1,315 rewordings of GSM8K by LLM-decontaminator 2 are such, both broken.
+    """Return whether the original states two numbers or more and the text none of them.
 
+    Parameters
+    ----------
+    original, text : str
+        The original, and the rewording.
+
+    Returns
+    -------
+    bool
+        True if the question is left and its facts are gone. Of 1,315 rewordings of GSM8K by
+        LLM-decontaminator 2 are such, both broken.
+
+    Examples
+    --------
     >>> facts_lost("Ann has 3 eggs and buys 4. How many has she?", "How many eggs has Ann?")
     True
     """

@@ -1,4 +1,5 @@
-"""`audit variants build` as a function: opens the benchmark, loads the embedder, builds the library. Thin."""
+"""Run `audit variants build` as a function: open the benchmark, load the embedder, build the
+library. Thin."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,15 @@ from audit.variants.record import Candidate, Generate, Header, Library, ModelRef
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a build, not loaded yet. generate, paraphraser: who writes the texts. judge: it votes."""
+    """Hold the models of a build, not loaded yet.
+
+    Attributes
+    ----------
+    generate, paraphraser : Generate or None, ModelRef or None
+        Model that writes the texts.
+    judge : Judge or None
+        Model that votes.
+    """
 
     generate: Generate | None = None
     paraphraser: ModelRef | None = None
@@ -29,8 +38,24 @@ class Models:
 def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     """Build the library that a configuration describes.
 
-    Raises ConfigError, BenchmarkError or EngineLoadError before any candidate is judged, and EngineError when a model
-    cannot be run.
+    Parameters
+    ----------
+    config : VariantsConfig
+        The configuration.
+    models : Models
+        Models of the build.
+
+    Returns
+    -------
+    Library
+        The library.
+
+    Raises
+    ------
+    ConfigError, BenchmarkError, EngineLoadError
+        Before any candidate is judged.
+    EngineError
+        If a model cannot be run.
     """
     judge = models.judge
     policy = policy_of(config)
@@ -73,14 +98,14 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
 
 
 def shipped_prompts() -> Protocol:
-    """The checked prompts, the judge's among them."""
+    """Return the checked prompts, the judge's among them."""
     return strategies.load_prompts(load_group("rewording", "prompts"))
 
 
 def _strategy(
     config: VariantsConfig, policy: Policy, questions: list[Item], sources: list[DataFile], generate: Generate | None
 ) -> tuple[Propose, str]:
-    """(how candidates are proposed, the hash of the prompts or rules; "" for a file)."""
+    """Return how candidates are proposed, and the hash of the prompts or rules ("" for a file)."""
     if config.strategy == "file":
         rows = (row for source in sources for row in labelled_rows(source))
         return once(strategies.file_candidates(rows, questions, config.file)), ""
@@ -98,7 +123,7 @@ def _strategy(
 
 
 def _source(path: str) -> DataFile:
-    found = Path(path).expanduser()
-    if not found.is_file():
+    file = Path(path).expanduser()
+    if not file.is_file():
         raise ConfigError(f"file.path={path}: no such file (looked from {Path.cwd()}).")
-    return DataFile(found, found.name)
+    return DataFile(file, file.name)

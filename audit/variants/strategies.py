@@ -1,6 +1,9 @@
-"""The ways of making candidates (pure): rows of a file of variants that exist already, aligned by id or by row; rules
-(conf/rewording/templates.yaml), under which few words change and most is too close; and a model that rewords, by
-versioned prompts, where who generates is a function (`requests`)."""
+"""Make candidates (pure): from a file of existing variants, by rules, or by a model that rewords.
+
+Rows of a file are aligned by id or by row. Under the rules (conf/rewording/templates.yaml) few
+words change and most candidates are too close. A model rewords by versioned prompts; the function
+that generates replies is a parameter.
+"""
 
 import hashlib
 import json
@@ -20,11 +23,27 @@ from audit.variants.record import Candidate, Generate, ModelRequest, replies_of
 def file_candidates(
     rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Item], format_: FileConfig
 ) -> list[Candidate]:
-    """The candidates of all rows, numbered from 1 within a question in the file's order.
+    """Return the candidates of all rows, numbered from 1 within a question in the file's order.
 
-    rows: (place, row), such as ("line 3", {...}). questions: those the file was made for, in the benchmark's order.
-    Raises ConfigError for a row without the columns, an id that the benchmark does not have, or, aligned by row,
-    another number of rows than of questions.
+    Parameters
+    ----------
+    rows : iterable of (str, row)
+        (place, row), such as ("line 3", {...}).
+    questions : sequence of Item
+        Questions that the file was made for, in the benchmark's order.
+    format_ : FileConfig
+        How rows are read.
+
+    Returns
+    -------
+    list of Candidate
+        Candidates.
+
+    Raises
+    ------
+    ConfigError
+        If a row lacks the columns, an id is unknown, or, aligned by row, the numbers of rows and
+        questions differ.
     """
     located = list(rows)
     if format_.align == "row" and len(located) != len(questions):
@@ -34,7 +53,7 @@ def file_candidates(
         )
     known = {question.id for question in questions}
     numbers: Counter[str] = Counter()
-    found = []
+    candidates = []
     for index, (place, row) in enumerate(located):
         id_ = questions[index].id if format_.align == "row" else str(_field(place, row, format_.id_column))
         if id_ not in known:
@@ -47,14 +66,14 @@ def file_candidates(
         elif value is not None:
             error = f"the field is {type(value).__name__}, not text"
         numbers[id_] += 1
-        found.append(Candidate(id_, numbers[id_], text, place, error=error))
-    return found
+        candidates.append(Candidate(id_, numbers[id_], text, place, error=error))
+    return candidates
 
 
 def _field(place: str, row: Mapping[str, Any] | Sequence[str], name: str) -> Any:
     if not isinstance(row, Mapping) or name not in row:
-        found = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
-        raise ConfigError(f"{place}: no field {name!r}; found: {found}. Set file.text_column and file.id_column.")
+        present = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
+        raise ConfigError(f"{place}: no field {name!r}; found: {present}. Set file.text_column and file.id_column.")
     return row[name]
 
 
@@ -63,7 +82,18 @@ _LAST_SENTENCE = Policy(context="last_sentence")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The last sentence of a stem, when `pattern` matches all of it, becomes `replacement`."""
+    """Define a rewording rule: the last sentence of a stem, if `pattern` matches all of it, becomes
+    `replacement`.
+
+    Attributes
+    ----------
+    name : str
+        Name.
+    pattern : re.Pattern
+        Pattern of the whole sentence.
+    replacement : str
+        New sentence.
+    """
 
     name: str
     pattern: re.Pattern[str]
@@ -71,24 +101,25 @@ class Rule:
 
 
 def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
-    """The rules of conf/rewording/templates.yaml, and the sha256 of every name, pattern and replacement."""
+    """Return the rules of conf/rewording/templates.yaml, and the sha256 of every name, pattern and
+    replacement."""
     rules = [Rule(row["name"], re.compile(row["pattern"]), row["replacement"]) for row in mapping["rules"]]
     canonical = json.dumps(list(mapping["rules"]), sort_keys=True, separators=(",", ":"))
     return rules, hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def template_candidates(item: Item, policy: Policy, rules: Sequence[Rule]) -> list[Candidate]:
-    """One candidate for every rule that fits, in the rules' order."""
+    """Return one candidate for every rule that fits, in the rules' order."""
     before, sentence = split_text(split_text(item.text, policy).stem, _LAST_SENTENCE)
-    said = sentence.strip()
-    fitting = [rule for rule in rules if rule.pattern.fullmatch(said)]
-    texts = [before + rule.pattern.sub(rule.replacement, said) for rule in fitting]
+    stripped = sentence.strip()
+    fitting = [rule for rule in rules if rule.pattern.fullmatch(stripped)]
+    texts = [before + rule.pattern.sub(rule.replacement, stripped) for rule in fitting]
     return [Candidate(item.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)]
 
 
 JUDGE = "judge"
 MAX_TOKENS = 1024
-TEMPERATURE = 0.8  # candidates of one prompt are to differ
+TEMPERATURE = 0.8  # makes candidates of one prompt differ
 TOP_P = 0.95
 
 _TAGGED = re.compile(r"<question>(.*?)</question>", re.DOTALL | re.IGNORECASE)
@@ -103,14 +134,17 @@ _QUOTES = {'"': '"', "“": "”", "'": "'", "`": "`"}
 
 
 def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
-    """Of conf/rewording/prompts.yaml: paraphrase styles in order, and the judge's. A test holds its placeholders to
-    what is filled in."""
+    """Return the prompts of conf/rewording/prompts.yaml: paraphrase styles in order, and the
+    judge's.
+
+    A test compares its placeholders with the values that are filled in.
+    """
     templates = dict(mapping["templates"])
     return Protocol(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
 
 
 def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: int) -> ModelRequest:
-    """The request for one candidate; from number to number the style goes round."""
+    """Return the request for one candidate; styles rotate with the number."""
     context, stem = split_text(item.text, policy)
     values = {
         "context": context.strip() or "(nothing)",
@@ -127,9 +161,21 @@ def style_of(prompts: Protocol, number: int) -> str:
 
 
 def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
-    """(the reworded question, why there is none). A cut-off reply without a closed tag is no text: half a question.
+    """Return the reworded question of a reply.
 
-    Thinking, a preface ("Here is ...:"), enclosing quotes and options that were repeated are taken off.
+    Parameters
+    ----------
+    reply : Generation
+        The model's reply.
+
+    Returns
+    -------
+    text : str
+        The question; thinking, a preface ("Here is ...:"), enclosing quotes and repeated options
+        are removed.
+    error : str or None
+        Why there is no text. A cut-off reply without a closed tag has none: it holds half a
+        question.
     """
     if reply.failed:
         return "", reply.error or "the engine gave no reply"
@@ -153,11 +199,30 @@ def _bare(text: str) -> str:
 def paraphrase_candidates(
     generate: Generate, prompts: Protocol, needed: Sequence[tuple[Item, Sequence[int]]], policy: Policy, *, attempt: int
 ) -> list[Candidate]:
-    """The candidates of one attempt. needed: questions with the candidate numbers to make; one call of `generate`."""
-    asked = [(question, number) for question, numbers in needed for number in numbers]
-    replies = replies_of(generate, [paraphrase_request(prompts, item, policy, number) for item, number in asked])
-    found = []
-    for (item, number), reply in zip(asked, replies, strict=True):
+    """Return the candidates of one attempt, by one call of `generate`.
+
+    Parameters
+    ----------
+    generate : Generate
+        Function that generates replies.
+    prompts : Protocol
+        Prompts.
+    needed : sequence of (Item, sequence of int)
+        Questions with the candidate numbers to make.
+    policy : Policy
+        What may change.
+    attempt : int
+        Number of the attempt.
+
+    Returns
+    -------
+    list of Candidate
+        Candidates.
+    """
+    numbered = [(question, number) for question, numbers in needed for number in numbers]
+    replies = replies_of(generate, [paraphrase_request(prompts, item, policy, number) for item, number in numbered])
+    candidates = []
+    for (item, number), reply in zip(numbered, replies, strict=True):
         text, error = read_paraphrase(reply)
-        found.append(Candidate(item.id, number, text, style_of(prompts, number), attempt, error))
-    return found
+        candidates.append(Candidate(item.id, number, text, style_of(prompts, number), attempt, error))
+    return candidates

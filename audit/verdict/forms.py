@@ -13,6 +13,7 @@ from typing import Any
 import scipy
 
 from audit.judging.ladder import FINDINGS, Grade
+from audit.verdict.document import Cell
 
 AUDITS = ("sweep", "perturb", "memory")  # in the order of a key's letters; validity makes no claim about memory
 FORMS = ("answers", "wording", "text")
@@ -33,6 +34,19 @@ _PLUS = {"references": 1}
 
 
 @dataclass(frozen=True)
+class Rate:
+    """A share of simulated models with its exact 95 % interval, 0-1, as verdict.json has it."""
+
+    share: float
+    low: float
+    high: float
+    models: int
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:.0f} % [{100 * self.low:.0f}, {100 * self.high:.0f}]"
+
+
+@dataclass(frozen=True)
 class Share:
     """count of total, with the exact 95 % interval of Clopper & Pearson (0-1)."""
 
@@ -50,23 +64,65 @@ class Share:
         return low, 1.0 if k == n else float(scipy.stats.beta.ppf(0.975, k + 1, n - k))
 
     def __str__(self) -> str:
-        return _said(self.to_dict())
+        return str(self.rate)
 
-    def to_dict(self) -> dict[str, float]:
-        low, high = self.limits
-        return {"share": self.value, "low": low, "high": high, "models": self.total}
+    @property
+    def rate(self) -> Rate:
+        return Rate(self.value, *self.limits, self.total)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A form that an audit excludes at a dose (a share of the published items).
+
+    found: simulated models of which the audit finds it. passes: of these, which all audits pass.
+    """
+
+    form: str
+    dose: float
+    audit: str
+    found: Rate
+    passes: Rate
+
+
+@dataclass(frozen=True)
+class SuiteError:
+    """How often all audits together are wrong, in the nearest design that was simulated.
+
+    any_finding: clean models of which something is found, by world. passes: contaminated models that pass, by form and
+    dose.
+    """
+
+    design: Mapping[str, Any]
+    audits: tuple[str, ...]
+    any_finding: Mapping[str, Rate]
+    clean_passes: Rate
+    passes: Mapping[str, Rate]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which forms of contamination a pass speaks of. error: None if no simulated design is near."""
+
+    passed: tuple[Passed, ...]
+    found: tuple[str, ...]
+    not_examined: tuple[str, ...]
+    error: SuiteError | None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One audit of a model and benchmark: its cell of verdict.json, grade, what it sees (of `instrument.KINDS`) and
-    the thresholds of its run."""
+    """One audit of a model and benchmark: its cell of the verdict, what it sees (of `instrument.KINDS`) and the
+    thresholds of its run."""
 
     audit: str
-    cell: Mapping[str, Any]
-    grade: Grade
+    cell: Cell
     sees: frozenset[str]
-    thresholds: Mapping[str, float]
+    thresholds: Mapping[str, Any]
+
+    @property
+    def grade(self) -> Grade:
+        return self.cell.grade
 
 
 def world_of(form: str, dose: float) -> str:
@@ -104,65 +160,62 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
     return min(near, key=lambda one: one[0])[1] if near else None
 
 
-def _laxer(own: Mapping[str, float], measured: Mapping[str, float]) -> bool:
+def _laxer(own: Mapping[str, Any], measured: Mapping[str, float]) -> bool:
     return own.get("alpha") != measured["alpha"] or own.get("effect_of_interest", 1.0) > measured["effect_of_interest"]
 
 
 def _sizes(judged: Sequence[Judged]) -> dict[str, int]:
-    sizes = {"n": min(int(one.cell.get("n_questions", 0)) for one in judged)}
-    if fresh := [int(one.cell.get("n_fresh", 0)) for one in judged if one.audit == "memory"]:
+    sizes = {"n": min(one.cell.n_questions for one in judged)}
+    if fresh := [one.cell.n_fresh for one in judged if one.audit == "memory"]:
         sizes["fresh"] = fresh[0]
-    if many := [len(one.cell.get("references", ())) for one in judged if one.audit != "sweep"]:
+    if many := [len(one.cell.references) for one in judged if one.audit != "sweep"]:
         sizes["references"] = 1 + min(many)
     return sizes
 
 
-def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What the audits of one model and benchmark say of each form, and the error of all of them together; None where no
-    audit makes a claim about memory."""
+def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | None:
+    """Return what the audits of one model and benchmark say of each form, and the error of all of them together; None
+    if no audit makes a claim about memory."""
     if not judged:
         return None
     audits = [audit for audit in AUDITS if any(one.audit == audit for one in judged)]
     entry = nearest(table, judged)
-    found = [form for form in FORMS if any(one.grade in FINDINGS and form in one.sees for one in judged)]
+    found = tuple(form for form in FORMS if any(one.grade in FINDINGS and form in one.sees for one in judged))
     passed = [] if entry is None else [one for form in FORMS for one in _passed(form, audits, judged, entry)[:1]]
-    settled = {*found, *(one["form"] for one in passed)}
-    return {
-        "passed": [one for one in passed if one["form"] not in found],
-        "found": found,
-        "not_examined": [form for form in FORMS if form not in settled],
-        "error": None if entry is None else _error(entry, audits),
-    }
+    settled = {*found, *(one.form for one in passed)}
+    return Scope(
+        passed=tuple(one for one in passed if one.form not in found),
+        found=found,
+        not_examined=tuple(form for form in FORMS if form not in settled),
+        error=None if entry is None else _error(entry, audits),
+    )
 
 
-def _passed(
-    form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """{form, dose, audit, found, passes} for each dose that a clearing audit finds often enough, the smallest first."""
+def _passed(form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]) -> list[Passed]:
+    """Return an entry for each dose that a clearing audit finds often enough, the smallest dose first."""
     passed = []
     for dose in DOSES:
         counts = entry["counts"][world_of(form, dose)]
         for one in judged:
             seen = any_found(counts, [one.audit])
             if one.grade == Grade.CLEARED and form in one.sees and seen.value >= LIKELY:
-                own = {"form": form, "dose": dose, "audit": one.audit}
-                passed.append({**own, "found": seen.to_dict(), "passes": all_cleared(counts, audits).to_dict()})
+                passed.append(Passed(form, dose, one.audit, seen.rate, all_cleared(counts, audits).rate))
     return passed
 
 
-def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> dict[str, Any]:
+def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> SuiteError:
     clean = {name: counts for name, counts in entry["counts"].items() if name.startswith("clean")}
     dosed = {name: counts for name, counts in entry["counts"].items() if name not in clean}
-    return {
-        "design": dict(entry["design"]),
-        "audits": list(audits),
-        "any_finding": {name: any_found(counts, audits).to_dict() for name, counts in clean.items()},
-        "clean_passes": all_cleared(clean["clean"], audits).to_dict(),
-        "passes": {name: all_cleared(counts, audits).to_dict() for name, counts in dosed.items()},
-    }
+    return SuiteError(
+        design=dict(entry["design"]),
+        audits=tuple(audits),
+        any_finding={name: any_found(counts, audits).rate for name, counts in clean.items()},
+        clean_passes=all_cleared(clean["clean"], audits).rate,
+        passes={name: all_cleared(counts, audits).rate for name, counts in dosed.items()},
+    )
 
 
-def words(scopes: Sequence[Mapping[str, Any]]) -> str:
+def words(scopes: Sequence[Scope]) -> str:
     """What a pass speaks of, in every scope: "wording (15 %); not examined: answers, text"."""
     held = {form: dose for form in FORMS if (dose := _dose(scopes, form)) is not None}
     passed = ", ".join(f"{form} ({100 * dose:.0f} %)" for form, dose in held.items()) or "no form of memory"
@@ -170,7 +223,7 @@ def words(scopes: Sequence[Mapping[str, Any]]) -> str:
     return f"{passed}; not examined: {', '.join(left)}" if left else passed
 
 
-def unmet(scopes: Sequence[Mapping[str, Any]], required: Mapping[str, float]) -> str:
+def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
     """Why a pass does not hold where a suite requires forms at doses; empty where it does."""
     missing = [
         f"{form} at {100 * dose:.0f} %"
@@ -183,36 +236,36 @@ def unmet(scopes: Sequence[Mapping[str, Any]], required: Mapping[str, float]) ->
     return f"{said} Add the audit that looks for it, more items or more references."
 
 
-def _dose(scopes: Sequence[Mapping[str, Any]], form: str) -> float | None:
+def _dose(scopes: Sequence[Scope], form: str) -> float | None:
     """The smallest dose at which a form is passed in every scope; None where it is not in one of them."""
-    doses = [min((p["dose"] for p in scope["passed"] if p["form"] == form), default=None) for scope in scopes]
+    doses = [min((p.dose for p in scope.passed if p.form == form), default=None) for scope in scopes]
     return None if not doses or None in doses else max(d for d in doses if d is not None)
 
 
-def sentences(scope: Mapping[str, Any]) -> tuple[str, ...]:
-    """For the page and the gate."""
+def sentences(scope: Scope) -> tuple[str, ...]:
+    """Return the scope in sentences, for the page and the gate."""
     lines = [
-        f"Passed: {one['form']}, {100 * one['dose']:.0f} % of the items; the {one['audit']} audit finds that in "
-        f"{_said(one['found'])} of simulated models, and {_said(one['passes'])} of them pass everything."
-        for one in scope["passed"]
+        f"Passed: {one.form}, {100 * one.dose:.0f} % of the items; the {one.audit} audit finds that in {one.found} of "
+        f"simulated models, and {one.passes} of them pass everything."
+        for one in scope.passed
     ]
-    if scope["not_examined"]:
+    if scope.not_examined:
         lines.append(
-            f"Not cleared: {', '.join(scope['not_examined'])}. No audit here excludes it with a measured sensitivity "
-            f"of {100 * LIKELY:.0f} %."
+            f"Not cleared: {', '.join(scope.not_examined)}. No audit here excludes it with a measured sensitivity of "
+            f"{100 * LIKELY:.0f} %."
         )
-    error = scope["error"]
+    error = scope.error
     if error is None:
         return (*lines, "The error of these audits together was not simulated for a design near this one.")
-    d = error["design"]
-    accused = "; ".join(f"{_WORLDS[name]} {_said(one)}" for name, one in error["any_finding"].items())
-    doses = {name: name.replace("all_", "all three forms_").replace("_", " ") for name in error["passes"]}
-    passes = ", ".join(f"{doses[name]} % {_said(one)}" for name, one in error["passes"].items())
+    d = error.design
+    accused = "; ".join(f"{_WORLDS[name]} {one}" for name, one in error.any_finding.items())
+    doses = {name: name.replace("all_", "all three forms_").replace("_", " ") for name in error.passes}
+    passes = ", ".join(f"{doses[name]} % {one}" for name, one in error.passes.items())
     lines.append(
-        f"All audits together ({', '.join(error['audits'])}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "
+        f"All audits together ({', '.join(error.audits)}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "
         f"items and {d['references']} references: something is found in this share of clean models: {accused}."
     )
-    lines.append(f"A clean model passes in {_said(error['clean_passes'])}; a contaminated one: {passes}.")
+    lines.append(f"A clean model passes in {error.clean_passes}; a contaminated one: {passes}.")
     return tuple(lines)
 
 
@@ -221,7 +274,3 @@ _WORLDS = {
     "clean_abler_references": "references that are abler",
     "clean_larger": "a larger model than its references",
 }
-
-
-def _said(share: Mapping[str, float]) -> str:
-    return f"{100 * share['share']:.0f} % [{100 * share['low']:.0f}, {100 * share['high']:.0f}]"

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from audit.judging.ladder import Grade
+from audit.verdict.document import Cell
 from audit.verdict.result import drop_points, with_interval
 from audit.verdict.vocabulary import VerdictWord
 
@@ -57,6 +58,7 @@ class Seen(StrEnum):
     NOT_SEEN = "not seen"
     COULD_NOT_TELL = "could not tell"
     BLIND = "blind"
+    NOT_RUN = "not run"  # of all together: no audit that looks for it was run
 
 
 _SEEN = {
@@ -93,7 +95,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Instrument:
-    """An audit as a row of the table. sees: of KINDS. measured: a cell of its verdict.json -> its figure.
+    """An audit as a row of the table. sees: of KINDS. cell: its cells of verdict.json. measured: a cell -> its figure.
 
     tracked: the figures of a cell that a registry follows over versions of a model. of_cell: what it sees, where that
     depends on the cell. by_kind: where a finding is not of all that it sees, (cell, alpha) -> the grade of each kind.
@@ -102,10 +104,11 @@ class Instrument:
     audit: str
     name: str
     sees: frozenset[str]
-    measured: Callable[[Mapping[str, Any]], Measured]
-    tracked: Callable[[Mapping[str, Any]], tuple[Indicator, ...]]
-    of_cell: Callable[[Mapping[str, Any]], frozenset[str]] | None = None
-    by_kind: Callable[[Mapping[str, Any], float], Mapping[str, Grade]] | None = None
+    measured: Callable[[Any], Measured]
+    tracked: Callable[[Any], tuple[Indicator, ...]]
+    of_cell: Callable[[Any], frozenset[str]] | None = None
+    by_kind: Callable[[Any, float], Mapping[str, Grade]] | None = None
+    cell: type[Cell] = Cell
 
 
 @dataclass(frozen=True)
@@ -127,35 +130,36 @@ class Finding:
     kinds: Mapping[str, Seen] = field(default_factory=dict)
 
 
-def finding(instrument: Instrument, cell: Mapping[str, Any], word: VerdictWord, alpha: float = 0.05) -> Finding:
-    """The row of an instrument, from a cell of its verdict.json. alpha: that of its run."""
+def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float = 0.05) -> Finding:
+    """Return the row of an instrument, from a cell of its verdict. alpha: that of its run."""
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     own = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
-    context = str(cell.get("context") or "")
-    grade = Grade(cell["grade"]) if "grade" in cell else word.grade
+    context = cell.context or ""
     return Finding(
         audit=instrument.audit,
         name=f"{instrument.name} ({context})" if context else instrument.name,
         sees=tuple(kind for kind in KINDS if kind in sees),
-        verdict=cell["verdict"],
+        verdict=cell.verdict,
         word=word.name,
         tone=word.tone,
         glyph=word.glyph,
-        grade=grade,
+        grade=cell.grade,
         measured=instrument.measured(cell),
-        sensitivity=cell.get("sensitivity") or "not measured",
+        sensitivity=cell.sensitivity or "not measured",
         context=context,
-        kinds={kind: _SEEN[own.get(kind, grade)] for kind in KINDS if kind in sees},
+        kinds={kind: _SEEN[own.get(kind, cell.grade)] for kind in KINDS if kind in sees},
     )
 
 
-def looked_for(findings: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Seen, ...]]:
-    """The matrix: for each kind what each instrument says of it, and last what holds of them all.
-
-    findings: as verdict.json has them. BLIND as the last: no instrument here looks for it.
-    """
-    rows = {kind: [Seen(one["kinds"].get(kind, Seen.BLIND)) for one in findings] for kind in KINDS}
-    return {kind: (*row, min(row, key=list(Seen).index, default=Seen.BLIND)) for kind, row in rows.items()}
+def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
+    """Return for each kind what each instrument says of it, and last what holds of them all: NOT_RUN if every one of
+    them is blind to it, as an audit that looks for it was not run."""
+    found = {}
+    for kind in KINDS:
+        row = [one.kinds.get(kind, Seen.BLIND) for one in findings]
+        spoken = [one for one in row if one != Seen.BLIND]
+        found[kind] = (*row, min(spoken, key=list(Seen).index, default=Seen.NOT_RUN))
+    return found
 
 
 _LINES = {
@@ -164,14 +168,14 @@ _LINES = {
     Seen.CAUSE_UNKNOWN: "Seen, cause unknown: {}.",
     Seen.NOT_SEEN: "Not seen, up to the limit that the audit states: {}.",
     Seen.COULD_NOT_TELL: "Could not tell: {}.",
-    Seen.BLIND: "Not looked for: {}. Nothing here clears the model of it.",
+    Seen.NOT_RUN: "Not looked for: {}. No audit that could see it was run, so nothing here clears the model of it.",
 }
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Of one model and benchmark a sentence a state, with the kinds in it and who says so."""
-    said: dict[Seen, list[str]] = {state: [] for state in Seen}
-    for kind, row in looked_for([{"kinds": one.kinds} for one in findings]).items():
+    said: dict[Seen, list[str]] = {state: [] for state in _LINES}
+    for kind, row in looked_for(findings).items():
         state = row[-1]
         names, not_so = (
             ", ".join(one.name for one in findings if one.kinds.get(kind) == what) for what in (state, Seen.NOT_SEEN)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from audit.json_types import attributes
 from audit.judging.ladder import Grade
 from audit.records import CellRows
-from audit.verdict.result import Gate, Reason, Texts, json_ready, sentences
+from audit.verdict.result import Calibration, Gate, Reason, Texts, json_ready, sentences
 from audit.verdict.vocabulary import COMPLETE_IT
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -42,7 +42,7 @@ class CellResult:
     headline: str
     cannot_exclude: tuple[str, ...]
     gates: tuple[Gate, ...]
-    calibration: Any
+    calibration: Calibration | None
     sensitivity: str | None = None
     watermark: str = ""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from audit.judging.ladder import Grade
+from audit.verdict.document import Cell
 from audit.verdict.result import Gate, Reason
 
 COMPLETE_IT = (
@@ -25,8 +26,6 @@ _SHOWN = {
     Grade.UNDECIDED: ("mute", "#626a73"),
     Grade.CLEARED: ("good", "#009e73"),
 }
-# Codes that an earlier version wrote, and what this one says of the same data.
-EARLIER = {"brittle": "no_excess_detected"}
 
 
 @dataclass(frozen=True)
@@ -55,34 +54,23 @@ class VerdictWord:
         return self.where.get(archetype or "", self)
 
 
-def word_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> VerdictWord:
-    """Return the word of a cell of verdict.json. Raises KeyError if the verdict is unknown."""
-    code = EARLIER.get(cell["verdict"], cell["verdict"])
-    return words[code].of((cell.get("evidence") or {}).get("archetype"))
+def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
+    """Return the word of a cell. Raises KeyError if the verdict is unknown."""
+    return words[cell.verdict].of(cell.archetype)
 
 
-def grade_of(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> Grade:
-    """Return the grade of a cell of verdict.json; one that an earlier version wrote has that of its word. Raises
-    KeyError or ValueError if it is unknown."""
-    return Grade(cell["grade"]) if "grade" in cell else word_of(words, cell).grade
-
-
-def sizes_of(cell: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Questions asked, and those that the plan of the design needs, of a cell of verdict.json; None where it says
-    neither."""
-    numbers: Mapping[str, Any] = next(
-        (g.get("numbers", {}) for g in cell.get("gates", ()) if g.get("name") == "enough_data"), {}
-    )
+def sizes_of(cell: Cell) -> tuple[float | None, float | None]:
+    """Return the questions asked, and those that the plan of the design needs; None if the cell states neither."""
+    numbers = next((gate.numbers for gate in cell.gates if gate.name == "enough_data"), {})
     return numbers.get("asked"), numbers.get("needed")
 
 
-def subtitle(words: Mapping[Any, VerdictWord], cell: Mapping[str, Any]) -> str:
-    """The verdict of a cell of verdict.json in plain words, with the numbers where there were too few questions."""
-    if cell["verdict"] != "underpowered":
+def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
+    """Return the verdict in plain words, with the numbers if there were too few questions."""
+    if cell.verdict != "underpowered":
         word = word_of(words, cell)
         return word.plain or word.name
-    indicators = cell.get("indicators")  # of the memory audit
-    if indicators and all(one["why"] for one in indicators):
+    if not cell.judged:
         return "None of its tests could be judged"
     asked, needed = sizes_of(cell)
     if asked is None or needed is None or needed <= asked:
@@ -98,6 +86,13 @@ class GateWord:
     title: str
     because: str
     reads: str = ""
+
+
+LOG_GATES: dict[str, GateWord] = {  # of every audit that an import can be
+    "log_finished": GateWord("Logs finished", "a log is not finished"),
+    "chance_known": GateWord("Number of options known", "the number of options is unknown, so chance is unknown"),
+    "counts_right": GateWord("Score counts right answers", "the score does not count right answers"),
+}
 
 
 def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[Reason, ...]:

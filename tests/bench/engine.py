@@ -19,7 +19,7 @@ from typing import Any
 from audit.records import GenerationRequest
 from bench.common import json_line, on_gpu, run_driver
 
-# One run of each arm, as the figures of docs/measured.md have it.
+# One run of each arm, as the figures of docs/findings/measured.md have it.
 SMALL = ("draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
 EMBEDDED = "smollm2_135m"
 TARGET_EFFICIENCY, TARGET_FEWER_TOKENS = 0.90, 3.0

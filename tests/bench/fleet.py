@@ -7,7 +7,7 @@ figures are of the routing alone and the same on any machine, busy or not; what 
 Utilisation is the ideal time, all of the work spread over whatever the living replicas can do, over the time it took.
 Single calls are not spread, so no routing reaches the ideal: `one_queue` is what a single queue would that gives the
 next call to whichever slot is free, with no stages, no affinity and nothing waiting at a replica. The same fleet as
-processes on Ray was measured once (docs/measured.md).
+processes on Ray was measured once (docs/findings/measured.md).
 """
 
 from __future__ import annotations

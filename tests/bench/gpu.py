@@ -121,9 +121,11 @@ def main() -> int:
     parser.add_argument("--n", type=int, default=100, help="questions")
     parser.add_argument("--large", default="", help="a model of conf/model to sweep too, such as qwen3_8b (network)")
     parser.add_argument("--options", nargs=argparse.REMAINDER, default=[], help="last: the words of bench.options")
-    parser.add_argument("--out", type=Path, help="default: docs/measured_gpu.md, without a GPU outputs/measured_cpu.md")
+    parser.add_argument(
+        "--out", type=Path, help="default: docs/findings/measured_gpu.md, without a GPU outputs/measured_cpu.md"
+    )
     asked = parser.parse_args()
-    out = asked.out or ROOT / ("docs/measured_gpu.md" if on_gpu() else "outputs/measured_cpu.md")
+    out = asked.out or ROOT / ("docs/findings/measured_gpu.md" if on_gpu() else "outputs/measured_cpu.md")
     page, well = f"# Measured by `make gpu`\n\n{time.strftime('%Y-%m-%d')}. {machine()}\n\n{HEAD}", True
     with tempfile.TemporaryDirectory() as folder:
         for part in parts(len(_gpus()), Path(folder), asked.n, asked.large, asked.options):

@@ -27,7 +27,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
-    driver.set_page_load_timeout(60)
-    driver.set_script_timeout(30)
+    driver.set_page_load_timeout(300)  # a busy machine: axe-core took 33 s of a page there
+    driver.set_script_timeout(300)
     yield driver
     driver.quit()

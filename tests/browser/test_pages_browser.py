@@ -27,7 +27,6 @@ from audit.registry.comparison import page as comparison_page
 from audit.registry.entry import Cell
 from audit.report.build import write_parts
 from audit.report.canvas import svg_text
-from audit.report.joint import content
 from audit.report.joint import page as joint_page
 from audit.report.page import RunFacts, render_page
 from audit.statistics.versions import PairedDifference
@@ -38,6 +37,7 @@ from audit.validity.figures import differences, family_changes
 from audit.validity.page import render as validity_page
 from audit.validity.record import Cell as ValidityCell
 from audit.variants.arrow import find_library
+from audit.verdict.document import Interval
 
 pytestmark = pytest.mark.browser
 SCREENS = {1280: (800, 4), 390: (844, 10)}  # width -> height of a screen, and how many a page may take
@@ -74,14 +74,18 @@ def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
 
 def _suite(folder: Path) -> str:
     rows = [("score, m", Limits(0.7, 0.6, 0.8), False), ("without memory, m", Limits(0.5, 0.4, 0.6), True)]
-    said = {"sentence": "Score 70 % (60.1 to 80.2). Without memory: 50 % (40.1 to 60.2), against 3 references."}
+    said = {
+        "sentence": "Score 70 % (60.1 to 80.2). Without memory: 50 % (40.1 to 60.2), against 3 references.",
+        "estimate": None,
+    }
     verdicts = {"sweep": joint.sweep("excess"), "memory": joint.memory("memory_of_text_seen", without_memory=said)}
-    return joint_page(content(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))})
+    return joint_page(joint.joined(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))})
 
 
 HOSTILE = "<img src=x onerror=alert(1)>" + "m" * 60
 SUITE: dict[str, Any] = {
-    "audit_suite_id": "demo", "gate": "ours", "domain": "general", "source": [], "sentences": ["rule " * 30] * 8,
+    "audit_suite_id": "demo", "suite_sha256": "0", "forms_required": {},
+    "gate": "ours", "domain": "general", "source": [], "sentences": ["rule " * 30] * 8,
     "model": {"name": HOSTILE, "stated": "sha256:" + "a" * 64, "found": "sha256:" + "a" * 64, "claimed": False},
 }  # fmt: skip
 LONG = (
@@ -100,14 +104,14 @@ def _long_suite(_: Path) -> str:
     verdicts = {
         "sweep": joint.sweep("underpowered", **own),
         "perturb": joint.perturb("no_drop_detected", **own),
-        "memory": joint.memory("underpowered", without_memory={"sentence": LONG}, **own),
+        "memory": joint.memory("underpowered", without_memory={"sentence": LONG, "estimate": None}, **own),
         "validity": {**validity, "cells": cells},
     }
-    return joint_page(content(verdicts, {**SUITE}))
+    return joint_page(joint.joined(verdicts, {**SUITE}))
 
 
 def _index(folder: Path) -> str:
-    memory = {"estimate": 0.5, "low": 0.4, "high": 0.6}
+    memory = Interval(estimate=0.5, low=0.4, high=0.6)
     lines = [
         Line(name, "sweep", "2026-01-02 03:04", "all 900", name, "exam", SHOWN[Decision.BLOCK], 0.7, memory, "r.html")
         for name in ("a", "b")
@@ -276,7 +280,7 @@ def test_every_table_sorts_and_every_table_and_figure_can_be_kept(browser: Any, 
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1280, False, marks=pytest.mark.long), (390, True)])
 def test_axe_finds_nothing_serious(browser: Any, every_page: Path, width: int, dark: bool) -> None:
     _open(browser, every_page, width, dark)
     assert shut_out(browser) == []

@@ -1,4 +1,6 @@
-"""`make external`: the program on evaluations that others made, as the tables of docs/external.md. Never a test.
+"""Print the tables of docs/findings/external.md: the program on evaluations that others made. Never a test.
+
+`make external` runs this.
 
 DATA=FOLDER names the folder of the published files; a case whose file is not there is skipped by name.
 """
@@ -8,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from external import answers, guessing, livecodebench, tables
+from external import answers, findings, guessing, livecodebench, tables
 
 CASES = {
     "livecodebench": ("LiveCodeBench", livecodebench.FILE, livecodebench.report),
@@ -23,7 +25,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m external", description=__doc__)
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="which to run; all by default")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--findings", type=Path, metavar="FOLDER", help="write the gallery's pages in place of tables")
+    parser.add_argument("--page", nargs="*", default=[], choices=[*findings.PAGES], help="which pages; all by default")
     asked = parser.parse_args()
+    if asked.findings is not None:
+        for line in findings.write(asked.data, asked.findings, asked.page):
+            print(line, flush=True)
+        return 0
     for name in asked.cases or CASES:
         title, needed, report = CASES[name]
         print(f"\n## {title}\n", flush=True)

@@ -72,13 +72,19 @@ def halves(data: Path, references: int, kind: str) -> tuple[int, int, Tally]:
 
 
 def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> str:
+    """Return `spread` in words."""
+    value, low, high = spread(scores, published, held_out)
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def spread(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> tuple[float, float, float]:
     """SD between models of their true differences, points, with a 95 % interval by chi-squared of the spread."""
     sets = [(row[published], row[held_out]) for row in scores]
     found = set_difference(sets[0], sets)
     df = len(sets) - 1
     limits = [df * found.spread / scipy.stats.chi2.ppf(q, df) for q in (0.975, 0.025)]
     low, high = (100 * float(np.sqrt(max(one - found.sampling, 0.0))) for one in limits)
-    return f"{100 * found.tau:.1f} [{low:.1f}, {high:.1f}]"
+    return 100 * float(found.tau), low, high
 
 
 def pro_pairs(data: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -1,19 +1,20 @@
 """Outcomes of many models as cells of the memory audit, judged as a panel; rates with exact intervals."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
 
 from audit.judge.record import Settings
 from audit.memory.analyse import JUDGE, analyse
-from audit.memory.design import Arm, MemoryThresholds
+from audit.memory.cells import Answers, score_cells
+from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name
 from audit.memory.gates import readable
-from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.vocabulary import MemoryResult
+from audit.records import Item
 from audit.verdict.shipped import shipped_table
 
 FOUND = "gap_to_fresh_items"
@@ -27,6 +28,7 @@ class Set:
     scores: Mapping[str, np.ndarray]
     options: np.ndarray
     stratum: np.ndarray | None = None
+    name: str = "held-out items"
 
 
 @dataclass
@@ -50,29 +52,30 @@ def panel(
     published: Set, held_out: Set, references: Mapping[str, Sequence[str]], seed: int = 0
 ) -> tuple[MemoryResult, ...]:
     """references: {judged model: its references}. Holm's correction is over all of them, as in a run."""
+    sets = {"published": published, "held_out": held_out}
     names = {*references, *(name for own in references.values() for name in own)}
-    sides = [[_model(name, one) for name in sorted(names)] for one in (published, held_out)]
-    made = {a.model: (a, b) for a, b in zip(*sides, strict=True)}
-    items = [_items(name, one) for name, one in (("published", published), ("held_out", held_out))]
-    cells = [MemoryCell(*items, made[model], tuple(made[name] for name in own)) for model, own in references.items()]
     settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))
-    return analyse([readable(one, settings.thresholds) for one in cells], settings)
+    cells = score_cells(items_of(sets), answers_of(sets, names), references, seed)
+    untexted = [replace(one, kind=None) for one in cells]  # the options are invented: their words tell nothing
+    return analyse([readable(one, settings.thresholds) for one in untexted], settings)
 
 
-def _items(name: str, one: Set) -> ItemSet:
-    n = len(one.options)
-    ids = tuple(f"{name}{k}" for k in range(n))
-    return ItemSet(name, ids, np.arange(n), one.options)
+def items_of(sets: Mapping[str, Set]) -> dict[str, list[Item]]:
+    """Return items without words, by set."""
+    return {name: [_item(name, k, int(of)) for k, of in enumerate(one.options)] for name, one in sets.items()}
 
 
-def _model(name: str, one: Set) -> ModelSet:
-    score = one.scores[name]
-    n, nothing = score.size, np.full(score.size, np.nan)
-    return ModelSet(
-        model=name, score=score, texts=dict.fromkeys(TEXT_SCORES, nothing), tokens=dict.fromkeys(TOKEN_SCORES, nothing),
-        ranks=nothing, options=nothing[:, None], order=np.full((0, 1), np.nan),
-        reads={Arm.SCORE: Reads(n, int((~np.isnan(score)).sum()), 0)}, asked=np.ones(n, dtype=bool),
-    )  # fmt: skip
+def answers_of(sets: Mapping[str, Set], models: Iterable[str]) -> Answers:
+    """Return the scores by model and set, an item each."""
+    return {(model, name): _answers(name, one.scores[model]) for model in models for name, one in sets.items()}
+
+
+def _item(name: str, k: int, options: int) -> Item:
+    return Item(f"{name}{k}", name, "", tuple(map(str, range(options))), 0 if options else -1, f"{name}{k}")
+
+
+def _answers(name: str, scores: np.ndarray) -> dict[str, list[float | None]]:
+    return {f"{name}{k}": [None if np.isnan(x) else float(x)] for k, x in enumerate(scores)}
 
 
 def rate(k: int, n: int) -> str:

@@ -25,11 +25,12 @@ def report(data: Path) -> Iterator[str]:
             if not path.is_file():
                 yield f"| {benchmark}, {kind} | not here | |"
                 continue
-            public, planted = _found(path, prior)
+            public, planted = found(path, prior)
             yield f"| {benchmark}, {kind} | {rate(*public)} | {rate(*planted)} |"
 
 
-def _found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
+def found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return (found, all) of the public models and of the planted ones."""
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     gaps = np.array([float(r["score_model"]) - float(r["score_model_ref"]) for r in rows])
@@ -39,7 +40,7 @@ def _found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
     real = np.array([float(r["score_model"]) > max(float(r["no_cont"] or 0), 0.3) for r in rows])
     public = np.flatnonzero(~made)
     rng = np.random.default_rng(0)
-    found = np.zeros(len(rows))
+    times = np.zeros(len(rows))
     for k in np.flatnonzero(~made | real):
         for _ in range(DRAWS):
             others = rng.permutation(public[public != k])[:REFERENCES]
@@ -47,6 +48,6 @@ def _found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
             items = float(np.hypot(errors[k], np.sqrt(sampling / REFERENCES)))
             beyond, spread = float(gaps[k] - gaps[others].mean()), float(gaps[others].var(ddof=1))
             told = predictive(beyond, items, _ITEMS_DF, spread, sampling, REFERENCES, PRIORS[prior])
-            found[k] += told.pvalue <= LEVEL
-    often = found > DRAWS / 2
+            times[k] += told.pvalue <= LEVEL
+    often = times > DRAWS / 2
     return (int(often[public].sum()), public.size), (int(often[made & real].sum()), int((made & real).sum()))

@@ -23,7 +23,7 @@ def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str
     )  # fmt: skip
 
 
-def until(true: Callable[[], object], process: subprocess.Popen[str] | None = None, timeout: float = 240) -> None:
+def until(true: Callable[[], object], process: subprocess.Popen[str] | None = None, timeout: float = 900) -> None:
     """Wait for it, as long as the process lives. A busy machine takes what it takes."""
     deadline = time.monotonic() + timeout
     while not true() and time.monotonic() < deadline and (process is None or process.poll() is None):

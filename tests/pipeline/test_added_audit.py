@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from added_audit import PACKAGES, installed, run_shouting
+from documents import suite_rules
 from paths import ROOT
 from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
 from rich.console import Console
@@ -21,6 +22,7 @@ from rich.console import Console
 from audit.audits import find_audit, part_of
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
+from audit.decision import verdict_of
 from audit.errors import ConfigError
 from audit.governance.ruling import rule_run
 from audit.judge.record import Settings, judge_cells
@@ -101,8 +103,8 @@ def test_its_report_gate_and_joint_page_are_those_of_every_audit(finished, tmp_p
         assert text in html
     assert html.count("<li data-marks=") == 25 and 'id="drill-form"' in html and "Run run" in html
     assert rule_run(finished).exit_code == 3
-    joint = content({"shouting": verdict}, suite={"audit_suite_id": "loud"})["joint"]
-    assert joint[0]["instruments"][0]["kinds"] == {"format": "seen"}
+    whole = content({"shouting": verdict_of(verdict)}, suite=suite_rules(audit_suite_id="loud"))
+    assert whole.joint[0].instruments[0].kinds == {"format": "seen"}
 
 
 def test_unparsed_answers_withhold_the_verdict(finished, shouting):

@@ -14,6 +14,7 @@ FAST = ("retry={base_delay_s: 0.02, max_delay_s: 0.2, jitter: 0.5, max_attempts:
         "circuit={failures: 5, cooldown_s: 0.2}")  # fmt: skip
 
 
+@pytest.mark.long
 def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(KEY_ENV, KEY)
     hostile = Hostile(seed=1)

@@ -23,11 +23,11 @@ def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp
         "--submission-id", "audit-test", "--no-wait",
         "--", "python", "-m", "audit.sweep", "model=scripted", f"run_dir={run_dir}", *SWEEP,
     ]  # fmt: skip
-    done = subprocess.run(submit, cwd=ROOT, env=cluster.env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(submit, cwd=ROOT, env=cluster.env, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
     jobs = JobSubmissionClient(cluster.dashboard)
-    metrics, status, deadline = "", JobStatus.PENDING, time.monotonic() + 240
+    metrics, status, deadline = "", JobStatus.PENDING, time.monotonic() + 900
     while time.monotonic() < deadline and not status.is_terminal():
         scraped = scrape(cluster.metrics)
         if "audit_questions_done_total" in scraped:

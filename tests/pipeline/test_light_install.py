@@ -72,6 +72,7 @@ def light(tmp_path: Path) -> Path:
     return python
 
 
+@pytest.mark.long
 def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path) -> None:
     env = {**os.environ, "OPENAI_API_KEY": "sk-local", "RAY_AUTH_MODE": "disabled"}
     for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "RAY_ADDRESS", "AUDIT_REGISTRY"):

@@ -22,6 +22,8 @@ from audit.runtime.run import run_audit
 from audit.shards.read import iter_columns
 from audit.sweep.audit import SCHEMA as SWEEP
 
+pytestmark = pytest.mark.long  # nine runs; tests/unit/plant has what is computed of them
+
 ASKED = ["n=40", "doses=[4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]
 
 

@@ -12,6 +12,7 @@ from storm.nights import SWEEP
 QUESTIONS = 40
 
 
+@pytest.mark.long
 def test_a_node_dies_and_the_job_ends_on_the_other_one(sweep, tmp_path):
     if own_network() is None:
         pytest.skip("three nodes: no network namespace can be made here (root or user namespaces, and `ip`)")

@@ -133,6 +133,7 @@ SCORERS = {
 ABSENT = [name for name, file in FILES.items() if not (DATA / file).is_file()]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(ABSENT), reason=f"../shared/data has no {', '.join(ABSENT)}")
 def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
     """Every reading the scorers know, from the authors' files to shards, statuses and one report of all."""

@@ -1,4 +1,4 @@
-"""`make storm`: kills at random moments of sweeps on the scripted engine, added to docs/storms.jsonl; the table of all.
+"""`make storm`: random kills of sweeps on the scripted engine, added to docs/findings/storms.jsonl; their table.
 
     PYTHONPATH=tests python -m storm --seconds 240        # as many nights as fit; later ones go on with the next seed
     PYTHONPATH=tests python -m storm --seed 7 --nights 1  # one night again, and nothing is added
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from storm.nights import CHUNK_S, KINDS, SWEEP, Disk, Nodes, night, undisturbed
 
-LEDGER = Path(__file__).resolve().parents[2] / "docs" / "storms.jsonl"
+LEDGER = Path(__file__).resolve().parents[2] / "docs/findings/storms.jsonl"
 _PORT = 46579
 _DISK_MB = 64
 _ALONE = "STORM_HAS_A_DISK"
@@ -99,7 +99,7 @@ def read_ledger() -> list[dict]:
 
 
 def table(ledger: list[dict]) -> str:
-    """The markdown table of docs/storms.md."""
+    """The markdown table of docs/findings/storms.md."""
     kills: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for one in ledger:

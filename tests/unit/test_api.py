@@ -9,6 +9,7 @@ import pytest
 
 import audit
 from audit import api
+from audit.commands import tree
 from audit.config import SHORT
 from audit.errors import ConfigError
 from audit.memory.config import MemoryConfig
@@ -46,3 +47,26 @@ def test_a_run_that_names_no_model_asks_for_one(tmp_path: Path) -> None:
     for call in (audit.run_sweep, audit.run_memory, audit.run_perturb):
         with pytest.raises(ConfigError, match="No model is named"):
             call(data=tmp_path / "exam.csv")
+
+
+def test_logs_are_imported_gated_and_compared(tmp_path: Path) -> None:
+    """One model without held-out items: no decision (5); against itself nothing changes."""
+    rows = "\n".join(f"a,q{k},{k % 2},exam" for k in range(40))
+    (tmp_path / "log.csv").write_text(f"model,item,right,benchmark\n{rows}\n")
+    run = audit.import_logs([tmp_path / "log.csv"], tmp_path / "run", map={"correct": "right"})
+    assert run.verdict().num_rows == 1
+    ruling = audit.gate(tmp_path / "run")
+    assert (ruling.exit_code, ruling.problem) == (5, "")
+    assert audit.gate(tmp_path / "nowhere").problem
+    (change,) = audit.compare(tmp_path / "run", tmp_path / "run")
+    assert change.changed == 0
+    with pytest.raises(audit.ConfigError, match="benchmrk"):
+        audit.import_logs(["log.csv"], tmp_path / "b", benchmrk="exam")  # type: ignore[call-arg]
+    with pytest.raises(audit.ConfigError, match="judge is empty"):
+        audit.import_logs(["log.csv"], tmp_path / "b", judge=[])
+
+
+def test_typed_options_of_an_import_are_those_of_the_command() -> None:
+    words = ["import", "log", "-o", "run"]
+    known = set(vars(tree(words).parse_args(words))) - {"logs", "out", "run", "typed"}
+    assert set(get_type_hints(api.ImportOptions)) == known

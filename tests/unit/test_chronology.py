@@ -134,8 +134,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["check", str(tmp_path)]) == 1
 
 
+def test_a_project_may_keep_its_chronology_in_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / NAME).write_text(line())
+    (tmp_path / "tests").mkdir()
+    assert main(["check", str(tmp_path)]) == 1  # T1's test is not below tests/, beside docs/
+    assert f"{tmp_path / 'tests'}" in capsys.readouterr().err
+    (tmp_path / NAME).write_text(line(id="T2") + line(id="T3"))
+    assert [entry.id for entry in read_chronology(tmp_path).entries] == ["T2", "T3"]  # nearer than docs/
+
+
 def test_this_projects_own_chronology() -> None:
     found = read_chronology(project_file())
-    assert all(SCHEMA.is_valid(json.loads(text)) for text in (ROOT / NAME).read_text().splitlines())
+    assert all(SCHEMA.is_valid(json.loads(text)) for text in project_file().read_text().splitlines())
     assert not missing_tests(found, ROOT / "tests")
     assert found.repair_introduced and found.unfixed

@@ -158,7 +158,7 @@ def _cpu_seconds(*words: str, cwd: Path) -> float:
 )
 def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_path: Path) -> None:
     """The least of three, as what else the machine does can only add to it. Importing Hydra takes 0.24 to 0.3 of it on
-    an idle machine (docs/measured.md); a busy one slows down both, and there a second is too little."""
+    an idle machine (docs/findings/measured.md); a busy one slows down both, and there a second is too little."""
     spent = [_cpu_seconds("-m", *words.split(), cwd=tmp_path)]
     while min(spent) >= 1 and len(spent) < 3:
         spent.append(_cpu_seconds("-m", *words.split(), cwd=tmp_path))

@@ -94,7 +94,7 @@ def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):
 @pytest.mark.parametrize(
     ("key", "instead"),
     [
-        ("pipeline_parallel_size=2", "model.smollm2_135m.tensor_parallel_size=<GPUs>"),
+        ("pipeline_parallel_size=2", "model.smollm2_135m.pipeline_parallel_size=<stages>"),
         ("data_parallel_size_local=2", "model.smollm2_135m.replicas=<engines>"),
         ("tokenizer=someone/else", "model.smollm2_135m.path=<hub id or local folder>"),
         ("tokenizer_revision=main", "model.smollm2_135m.revision=<commit>"),

@@ -9,6 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands_here import gate
+from documents import (
+    LIMITS,
+    cell_of,
+    gate_of,
+    joint_of,
+    typed,
+    typed_cell,
+    verdict_named,
+    verdict_of_cells,
+)  # fmt: skip
 from governed import Capsys
 from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
@@ -22,13 +32,8 @@ from audit.verdict.result import json_text
 from audit.verdict.vocabulary import word_of
 
 
-def verdict(*names: str) -> dict[str, object]:
-    cells = [{"verdict": n, "headline": "h", "reasons": ["why"], "controls_missing": []} for n in names]
-    return {"audit": "sweep", "cells": cells, "rows": [], "runs": []}
-
-
 def of_cells(*cells: dict[str, object], rows: Sequence[object] = ()) -> str:
-    return json.dumps({"audit": "sweep", "cells": cells, "rows": rows, "runs": []})
+    return json.dumps(verdict_of_cells(cells, rows=list(rows)))
 
 
 def main(arguments: list[str]) -> int:
@@ -67,7 +72,7 @@ def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: Caps
         synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
         n_resamples=199,
     )
-    assert main([written(tmp_path, json_text(run.to_dict()))]) == rule(run.to_dict()).exit_code == 5
+    assert main([written(tmp_path, json_text(run.to_dict()))]) == rule(typed(run.to_dict())).exit_code == 5
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "direct" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup
@@ -77,22 +82,18 @@ def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsy
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
     whole = {"model": "other", "benchmark": "b", "found": 1000, "expected": 1000}
     for name in ("no_excess_detected", "excess", "withheld"):
-        assert rule({**verdict(name), "rows": [short, whole]}).exit_code == 1
-    assert rule({**verdict("excess"), "rows": [whole, {**whole, "expected": None}]}).exit_code == 3
-    assert main([written(tmp_path, json.dumps({**verdict("no_excess_detected"), "rows": [short]}))]) == 1
+        assert rule(typed(verdict_named(name, rows=[short, whole]))).exit_code == 1
+    assert rule(typed(verdict_named("excess", rows=[whole, {**whole, "expected": None}]))).exit_code == 3
+    assert main([written(tmp_path, json.dumps(verdict_named("no_excess_detected", rows=[short])))]) == 1
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == "INCOMPLETE, 512 OF 1,000 ANSWERS: m on b"  # before any verdict
-
-
-def cell_of(verdict_name: str, **also: object) -> dict[str, object]:
-    return {"verdict": verdict_name, "model": "m", "benchmark": "b", "headline": "h", "reasons": ["why"], **also}
 
 
 @pytest.mark.parametrize(
     ("names", "decision", "code"),
     [
         (("no_excess_detected",), "pass", 0),
-        (("no_drop_detected", "excess_explained_by_ensembling"), "pass", 0),
+        (("no_excess_detected", "excess_explained_by_ensembling"), "pass", 0),
         (("gain_uncontrolled",), "review", 4),
         (("underpowered",), "no decision", 5),
         (("no_excess_detected", "withheld"), "no decision", 5),
@@ -105,9 +106,9 @@ def cell_of(verdict_name: str, **also: object) -> dict[str, object]:
 )
 def test_a_panel_is_as_its_worst_cell(names: tuple[str, ...], decision: str, code: int, tmp_path: Path) -> None:
     """What each verdict alone comes to: the next test."""
-    found = rule(verdict(*names))
+    found = rule(typed(verdict_named(*names)))
     assert (found.decision, found.exit_code) == (decision, code)
-    assert main([written(tmp_path, json.dumps(verdict(*names)))]) == code
+    assert main([written(tmp_path, json.dumps(verdict_named(*names)))]) == code
 
 
 # What each grade is for the gate, its exit code, what the joint page says, and the tone of both pages.
@@ -127,12 +128,12 @@ def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
     """Of every verdict of every audit, in every archetype."""
     told = part_of(audit, "vocabulary")
     instrument, table = told.INSTRUMENT, told.VERDICTS
-    evidence = {"drop": {"drop": {}}, "gap": None, "primary": None}
+    evidence = {"drop": {"original": None, "drop": LIMITS, "cs": LIMITS}, "gap": None, "primary": None, "csr": {}}
     for name, archetype in itertools.product(table, ("diagnostic", "invariance", "mixed", None)):
-        cell = {**cell_of(name), "evidence": {**evidence, "archetype": archetype}, "effect": None,
-                "calibration": None, "references": []}  # fmt: skip
+        plain = cell_of(str(name), audit, evidence={**evidence, "score": LIMITS, "archetype": archetype})
+        cell = typed_cell(plain, audit)
         word = word_of(table, cell)
-        ruling = rule({"audit": audit, "cells": [cell], "rows": [], "runs": []})
+        ruling = rule(typed(verdict_of_cells([plain], audit)))
         row = finding(instrument, cell, word)
         decision, code, says, tone = OUTCOMES[word.grade]
         assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (decision, code, tone, tone)
@@ -153,8 +154,9 @@ def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
 def test_a_confirmed_status_blocks_where_the_joint_page_calls_it_a_finding(
     status: str, archetype: str | None, decision: str
 ) -> None:
-    cell = cell_of(status, evidence={"archetype": archetype})
-    assert rule({"audit": "validity", "cells": [cell], "rows": []}).decision == decision
+    evidence = {"archetype": archetype, "primary": None, "score": LIMITS, "csr": {}}
+    cell = cell_of(status, "validity", evidence=evidence)
+    assert rule(typed(verdict_of_cells([cell], "validity"))).decision == decision
 
 
 NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
@@ -163,7 +165,7 @@ NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
 def hostile_ruling(tmp_path: Path, capsys: Capsys, kind: str) -> str:
     text = " ".join((*NAMES, "\x1b[2J", "\u202e", "@all", "https://a.b", "www.c.d", "]]>", "\u2028::error::q"))
     cells = [cell_of("gain_uncontrolled", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
-    gates = [{"name": "parseability", "status": "fail", "detail": text}]
+    gates = [gate_of("parseability", "fail", detail=text)]
     cells.append(cell_of("withheld", gates=gates, controls_missing=[text]))
     assert main([written(tmp_path / kind, of_cells(*cells)), "--format", kind]) == 5
     return capsys.readouterr().out
@@ -229,17 +231,27 @@ def test_github_writes_the_summary_where_the_job_has_a_page(
 
 
 def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: Capsys) -> None:
-    (tmp_path / "verdict.json").write_text(json.dumps(verdict("no_excess_detected", "excess")))
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict_named("no_excess_detected", "excess")))
     assert main([str(tmp_path)]) == 3
     assert "block" in capsys.readouterr().out
 
 
 def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> None:
-    good, bad = verdict("no_excess_detected"), {**verdict("brittle_cause_unknown"), "audit": "perturb"}
-    joint = [{"model": "m", "benchmark": "b", "together": ["both"]}]
-    ruling = rule({"audits": {"sweep": good, "perturb": bad}, "joint": joint})
+    good, bad = verdict_named("no_excess_detected"), verdict_named("brittle_cause_unknown", audit="perturb")
+    ruling = rule(typed(joint_of({"sweep": good, "perturb": bad}, [{"together": ["both"]}])))
     assert (ruling.decision, ruling.exit_code, ruling.together) == ("review", 4, ("m on b: both",))
     assert [cell.audit for cell in ruling.cells] == ["sweep", "perturb"]
-    empty = rule({"audits": {"sweep": good, "perturb": verdict()}, "joint": []})
+    empty = rule(typed(joint_of({"sweep": good, "perturb": verdict_named(audit="perturb")})))
     assert (empty.decision, empty.exit_code) == ("no decision", 1)
-    assert rule({"audits": {}, "joint": []}).exit_code == 1
+    assert rule(typed(joint_of({}))).exit_code == 1
+
+
+def test_a_folder_of_runs_is_named_with_a_run_of_it(tmp_path: Path, capsys: Capsys) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text("{}")
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "2 runs" in said and f"audit gate {tmp_path / 'a'}" in said
+    (tmp_path / "empty").mkdir()
+    assert main([str(tmp_path / "empty")]) == 1 and "folder of" not in capsys.readouterr().err

@@ -178,6 +178,7 @@ def test_a_submitted_job_takes_the_shipped_data_along(path: Path) -> None:
     excluded = PathSpec.from_lines("gitwildmatch", load(path)["excludes"])  # as Ray reads them
     shipped = [str(p.relative_to(ROOT)) for p in (ROOT / "audit" / "data").rglob("*") if p.is_file()]
     assert any(name.endswith(".arrow") for name in shipped)
+    shipped.append("docs/CHRONOLOGY.jsonl")  # every evidence pack holds it
     assert [name for name in shipped if excluded.match_file(name)] == []
     assert excluded.match_file("runs/mine/shards/part-0.arrow")
 
@@ -186,6 +187,7 @@ def test_the_image_has_what_its_install_needs(tmp_path: Path) -> None:
     copied = re.findall(r"^COPY --chown=\S+ (.+) \S+$", (ROOT / "cluster/Dockerfile").read_text(), re.MULTILINE)
     for name in " ".join(copied).split():
         source, target = ROOT / name, tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, target, ignore=ignore) if source.is_dir() else shutil.copy(source, target)
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
@@ -205,7 +207,7 @@ def _stub_ray(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("path", JOB_SCRIPTS, ids=lambda p: p.name)
 def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
     env = {**_stub_ray(tmp_path), "RUN_DIR": "/runs/x y"}
-    done = subprocess.run([path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     arguments = json.loads(done.stdout)
     assert arguments[:2] == ["job", "submit"]
@@ -219,7 +221,7 @@ def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["llama3_70b.sh", "panel.sh", "openai_endpoints.sh"])
 def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
     env = {k: v for k, v in _stub_ray(tmp_path).items() if k != "RUN_DIR"}
-    done = subprocess.run([ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode != 0
     assert "RUN_DIR=/runs/" in done.stderr  # the message shows an example
     assert done.stdout == ""
@@ -420,8 +422,8 @@ def test_the_shard_columns_are_described_as_the_schema_has_them() -> None:
     expected = "| column | type | meaning |\n|---|---|---|\n"
     columns = ((field.name, field.type, field.metadata[b"doc"].decode()) for field in SCHEMA.columns)
     expected += "".join(f"| `{name}` | {kind} | {doc} |\n" for name, kind, doc in columns)
-    table = (ROOT / "docs/columns.md").read_text().split("<!-- columns:", 1)[1].split("-->\n", 1)[1]
-    assert table == expected, f"Put this into docs/columns.md:\n{expected}"
+    table = (ROOT / "docs/reference/columns.md").read_text().split("<!-- columns:", 1)[1].split("-->\n", 1)[1]
+    assert table == expected, f"Put this into docs/reference/columns.md:\n{expected}"
 
 
 def test_every_verdict_is_documented() -> None:
@@ -429,3 +431,13 @@ def test_every_verdict_is_documented() -> None:
 
     text = (ROOT / "docs/understand/sweep.md").read_text().split("## Verdicts", 1)[1]
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {str(v) for v in Verdict}
+
+
+@pytest.mark.parametrize("path", [path for path in KUBERAY_FILES if path.name.startswith("ray")], ids=lambda p: p.name)
+def test_every_pod_has_shared_memory_for_rays_object_store(path: Path) -> None:
+    """Kubernetes gives a pod 64 MiB of /dev/shm; Ray then keeps its objects on the disk."""
+    for pod in pods(load(path)):
+        (container,) = pod["spec"]["containers"]
+        mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == mounted["/dev/shm"]]
+        assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"]["sizeLimit"].endswith("Gi")

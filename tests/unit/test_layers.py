@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.guarded_files", "audit.records", "audit.judging", "audit.verdict", "audit.chronology",
-     "audit.json_types",
+    ("audit.errors", "audit.guarded_files", "audit.guarded_yaml", "audit.records", "audit.judging", "audit.verdict",
+     "audit.chronology", "audit.json_types",
      "audit.entry_points"),
     ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
     ("audit.shards",),

@@ -167,3 +167,12 @@ def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Pa
     assert done.code == 0, done.err
     assert done.out.count("12 groups") == 2  # once a model
     assert done.out.count("x 2 cells)") == 2
+
+
+def test_what_an_engine_needs_is_planned_and_nothing_is_started():
+    words = ["model=smollm2_135m", "benchmark=elementary", "n=5", "r=1", "model.smollm2_135m.on_cpus=false"]
+    done = typed("plan", "--json", *words, "cluster.num_gpus=0")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["engines"]["smollm2_135m"].startswith("WARNING: Model smollm2_135m needs 1 GPU")
+    done = typed("plan", "--json", *words, "cluster.num_gpus=2")
+    assert json.loads(done.out)["engines"]["smollm2_135m"] == ("Model smollm2_135m needs 1 GPU; its size is not known.")

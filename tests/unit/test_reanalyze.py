@@ -115,6 +115,7 @@ def test_h2_and_h3_hold_their_level_on_panels_without_an_effect():
     assert (rejected / 200 < 0.096).all()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_paper_may_be_named(tmp_path):
     assert reanalyze(["song2026", "--out", str(tmp_path / "named")]) == 0
     assert reanalyze(["--out", str(tmp_path / "default")]) == 0
@@ -144,6 +145,7 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
     assert len((tmp_path / "a" / "settings.csv").read_text().splitlines()) == 109
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_own_table_without_printed_summaries(tmp_path):
     table = tmp_path / "mine.csv"
     table.write_text(f"{HEADER}\nm,1,0.50,0.60,0.10,15,5\nm,2,0.50,0.45,-0.05,5,10\n")
@@ -207,6 +209,7 @@ def test_bad_flags(tmp_path, capsys, flags):
     assert flags[0] in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("words", [[], ["li2026"]])
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys, words):
     (tmp_path / "file").write_text("")

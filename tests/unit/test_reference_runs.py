@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from documents import cell_of, joint_of, verdict_of_cells
 
 from audit.command_line import configured
 from audit.convictions import reservations
@@ -52,8 +53,8 @@ def earlier(path: Path, audit: str, models: dict[str, dict], judged: list[str]) 
 
 def found(path: Path, audit: str, verdict: str, model: str, name: str = "report") -> None:
     (path / name).mkdir(parents=True, exist_ok=True)
-    cells = [{"model": model, "benchmark": "elementary", "verdict": verdict}]
-    (path / name / "verdict.json").write_text(json.dumps({"audit": audit, "cells": cells, "runs": [], "rows": []}))
+    cells = [cell_of(verdict, audit, model=model, benchmark="elementary")]
+    (path / name / "verdict.json").write_text(json.dumps(verdict_of_cells(cells, audit)))
 
 
 RESOLVERS = [("perturb", perturb, resolve_perturb), ("memory", memory, resolve_memory)]
@@ -81,7 +82,7 @@ def test_only_the_references_of_a_run_serve_and_a_judged_model_by_name_alone(aud
 
 @pytest.mark.parametrize(
     ("audit", "configured", "resolve", "verdict"),
-    [(*RESOLVERS[0], "drop_beyond_reference"), (*RESOLVERS[0], "excess"), (*RESOLVERS[1], "memory_of_text_seen")],
+    [(*RESOLVERS[0], "drop_beyond_reference"), (*RESOLVERS[1], "memory_of_text_seen")],
 )
 def test_a_convicted_model_is_refused_unless_it_is_allowed(audit, configured, resolve, verdict, tmp_path):
     run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
@@ -102,9 +103,9 @@ def test_a_convicted_model_is_refused_unless_it_is_allowed(audit, configured, re
 def test_the_suite_that_a_run_belongs_to_convicts_as_well(tmp_path):
     run = earlier(tmp_path / "suite" / "perturb", "perturb", {"target": FACTS}, ["target"])
     (tmp_path / "suite" / "panel.json").write_text("{}")
-    cells = [{"model": "target", "benchmark": "elementary", "verdict": "gap_to_fresh_items"}]
+    cells = [cell_of("gap_to_fresh_items", "memory", model="target", benchmark="elementary")]
     (tmp_path / "suite" / "report").mkdir()
-    whole = {"audits": {"memory": {"cells": cells, "runs": [], "rows": []}}}
+    whole = joint_of({"memory": verdict_of_cells(cells, "memory")})
     (tmp_path / "suite" / "report" / "verdict.json").write_text(json.dumps(whole))
     with pytest.raises(ConfigError, match="audit memory found gap_to_fresh_items"):
         resolve_perturb(perturb(f"references=[target@{run}]"))

@@ -2,12 +2,15 @@ import re
 import shlex
 from typing import Any
 
+import documents
 import numpy as np
 import outcome_tables
 import pytest
+from documents import gate_of, typed_cell, verdict_of_cells
 from outcome_tables import pair
 from synthetic import synthetic_outcomes
 
+from audit.decision import verdict_of
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.summary import larger, next_command, print_failed, summarise
@@ -69,10 +72,9 @@ def test_a_directory_that_was_quoted_for_hydra_stays_quoted() -> None:
 
 def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 1070, **manifest: Any) -> str:
     """`next_command` of a sweep of one cell."""
-    gate = {"name": "enough_data", "numbers": {"asked": asked, "needed": needed}}
-    to_do = [{"code": code} for code in manifest.pop("to_do", ())]
-    read = {"name": "parseability", "numbers": {"direct_error": manifest.pop("errors", 0.0)}}
-    cell = {"model": "m", "benchmark": "b", "verdict": verdict, "gates": [gate, read], "advice_codes": to_do}
+    gate = gate_of("enough_data", numbers={"asked": asked, "needed": needed})
+    to_do = [{"code": code, "numbers": {}} for code in manifest.pop("to_do", ())]
+    read = gate_of("parseability", numbers={"direct_error": manifest.pop("errors", 0.0)})
     rows = {"model": "m", "benchmark": "b", "found": 9, "expected": manifest.pop("expected", 9)}
     run = {
         "config": {"typed": ["model=m", "n=100", "run_dir=my runs/x"]},
@@ -81,7 +83,8 @@ def ended(verdict: str = "underpowered", asked: int = 100, needed: int | None = 
         "models_stopped": {},
     }
     audit, place = manifest.pop("audit", "sweep"), manifest.pop("run_dir", "my runs/x")
-    return next_command({"audit": audit, "cells": [cell], "rows": [rows]}, {**run, **manifest}, place)
+    cell = documents.cell_of(verdict, audit, gates=[gate, read], advice_codes=to_do)
+    return next_command(verdict_of(verdict_of_cells([cell], audit, rows=[rows])), {**run, **manifest}, place)
 
 
 def test_the_next_command_asks_what_the_plan_needs_where_the_benchmark_has_it() -> None:
@@ -130,9 +133,9 @@ def test_too_few_questions_are_said_in_plain_words_with_both_numbers() -> None:
     from audit.sweep.vocabulary import VERDICTS
 
     def said(asked: int | None, needed: int | None) -> str:
-        gate = {"name": "enough_data", "numbers": {"asked": asked, "needed": needed}}
-        return subtitle(VERDICTS, {"verdict": "underpowered", "gates": [gate]})
+        gate = gate_of("enough_data", numbers={"asked": asked, "needed": needed})
+        return subtitle(VERDICTS, typed_cell(documents.cell_of("underpowered", gates=[gate])))
 
     assert re.findall(r"[\d,]+\b", said(100, 1070)) == ["100", "1,070"]
-    assert said(2000, 1070) == said(None, None) == subtitle(VERDICTS, {"verdict": "underpowered"})
-    assert subtitle(VERDICTS, {"verdict": "excess"}) == VERDICTS["excess"].plain
+    assert said(2000, 1070) == said(None, None) == subtitle(VERDICTS, typed_cell(documents.cell_of("underpowered")))
+    assert subtitle(VERDICTS, typed_cell(documents.cell_of("excess"))) == VERDICTS["excess"].plain

@@ -1,4 +1,5 @@
-"""What alembic runs: on the connection that `database` opened, inside its transaction, and nowhere else."""
+"""Run alembic on the connection that `database` opened, inside its transaction, and nowhere
+else."""
 
 from alembic import context
 

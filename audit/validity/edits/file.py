@@ -1,11 +1,12 @@
-"""What a run keeps of its edits beside its shards: the edits, from which every stage asks and a report is rebuilt, and
-how far they are from their originals in the tokens of each model.
+"""Store a run's edits beside its shards, and how far they are from their originals.
 
-edits.arrow: one row an item (level 0 of `original`) or edit. An original carries its facts (BBQ's polarity, CrowS's
-type of bias, ...), from which the report computes the benchmark's own metric.
+edits.arrow: one row an item (level 0 of `original`) or edit; every stage reads it, and a report is
+rebuilt from it. An original carries its facts (BBQ's polarity, CrowS's type of bias, ...), from
+which the report computes the benchmark's own metric.
 
-token_distances.json: a placebo has as many words as the attribute edits change. Each model's tokenizer counts
-otherwise: what it counts is measured once the run is there. Without a tokenizer (an endpoint) words are.
+token_distances.json: a placebo has as many words as the attribute edits change. Each model's
+tokenizer counts differently, so its counts are measured after the run. Without a tokenizer (an
+endpoint) words are counted.
 """
 
 from __future__ import annotations
@@ -51,7 +52,17 @@ _FACTS = {kind.__name__: kind for kind in (BbqFacts, ContrastFacts, CrowsFacts, 
 
 @dataclass(frozen=True)
 class EditFile:
-    """edits: by (question id, arm, level); about: scorer, what was replaced, share of edits there by family."""
+    """Hold the edits of a run.
+
+    Attributes
+    ----------
+    items : mapping of str to Item
+        Originals by id.
+    edits : mapping
+        Edits by (question id, arm, level).
+    about : mapping
+        Scorer, what was replaced, and share of edits that exist by family.
+    """
 
     items: Mapping[str, Item]
     edits: Mapping[tuple[str, str, int], Edit]
@@ -59,13 +70,28 @@ class EditFile:
 
 
 def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") -> pa.Table:
-    """The rows of a plan, with what was counted in the metadata. template, system: texts of the prompt."""
+    """Return the rows of a plan, with its counts in the metadata.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    scorer : str
+        Name of the scorer.
+    template, system : str
+        Texts of the prompt.
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows.
+    """
     rows: list[dict[str, Any]] = []
-    for one in plan.items:
-        rows.append(_row(one.item.id, ORIGINAL, 0, "", "", PLAIN_LABELS, one.item))
-        for family, edits in one.edits.items():
+    for planned in plan.items:
+        rows.append(_row(planned.item.id, ORIGINAL, 0, "", "", PLAIN_LABELS, planned.item))
+        for family, edits in planned.edits.items():
             rows += [
-                _row(one.item.id, family, k, e.name, e.contract, e.label_style, e.item)
+                _row(planned.item.id, family, k, e.name, e.contract, e.label_style, e.item)
                 for k, e in enumerate(edits, start=1)
             ]
     about = {
@@ -79,18 +105,34 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
 
 
 def digest(table: pa.Table) -> str:
-    """sha256 (hex) of what will be asked: it goes into the run's fingerprint."""
+    """Return the sha256 (hex) of what will be asked, for the run's fingerprint."""
     plain = json.dumps([table.to_pylist(), table.schema.metadata[b"about"].decode()], sort_keys=True)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
-    """The file, whole or not at all; its path."""
+    """Write the file, whole or not at all; return its path."""
     return write_table(run_dir / FILE, table, _ROWS_AT_ONCE)
 
 
 def read_edits(path: Path) -> EditFile:
-    """ShardError where the file is gone or not one of these."""
+    """Read the edits of a run.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    EditFile
+        Edits.
+
+    Raises
+    ------
+    ShardError
+        If the file is missing or of another kind.
+    """
     items: dict[str, Item] = {}
     edits: dict[tuple[str, str, int], Edit] = {}
     for piece in iter_edits(path):
@@ -100,7 +142,10 @@ def read_edits(path: Path) -> EditFile:
 
 
 def iter_edits(path: Path) -> Iterator[EditFile]:
-    """The same a few items at a time, each with all its edits. A whole benchmark's are more than its rows' numbers."""
+    """Yield the edits of a few items at a time, each with all its edits.
+
+    A whole benchmark's edits need more memory than the numbers of its rows.
+    """
     with _opened(path) as (reader, about):
         waiting: list[dict[str, Any]] = []
         for k in range(reader.num_record_batches):
@@ -113,7 +158,7 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
 
 
 def read_about(path: Path) -> Mapping[str, Any]:
-    """What was counted when the edits were made. ShardError as of `read_edits`."""
+    """Return the counts from when the edits were made. Raises ShardError as `read_edits`."""
     with _opened(path) as (_, about):
         return about
 
@@ -175,18 +220,32 @@ Units = Callable[[Any], Sequence[Any]]  # an item -> its words, or its tokens
 
 
 def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> None:
-    """Of every model whose tokenizer is on this machine."""
-    found = {}
+    """Write the distances of every model whose tokenizer is on this machine."""
+    by_model = {}
     for name, model in resolved.answering.items():
         weights = resolved.weights.get(model.name)
         path = None if weights is None or model.engine != "vllm" else _tokenizer(local_path(model, weights), weights)
         if path is not None:
-            found[name] = distances(edits, _tokens(path))
-    write_file(run_dir / TOKENS_FILE, (json.dumps(found) + "\n").encode())
+            by_model[name] = distances(edits, _tokens(path))
+    write_file(run_dir / TOKENS_FILE, (json.dumps(by_model) + "\n").encode())
 
 
 def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
-    """By question id the numbers of COLUMNS; of attribute edits the mean. Items that lack either are not in it."""
+    """Return how far placebo and attribute edits are from their originals.
+
+    Parameters
+    ----------
+    edits : EditFile
+        Edits.
+    units : callable
+        Splits an item into words, or tokens.
+
+    Returns
+    -------
+    dict of str to list of float
+        The numbers of COLUMNS by question id, means over attribute edits. Items without either edit
+        are left out.
+    """
     placebo: dict[str, tuple[int, int]] = {}
     attribute: dict[str, list[tuple[int, int]]] = {}
     originals = {id_: units(item) for id_, item in edits.items.items()}
@@ -195,15 +254,31 @@ def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
             placebo[id_] = distance(originals[id_], units(edit.item))
         elif arm == Family.ATTRIBUTE:
             attribute.setdefault(id_, []).append(distance(originals[id_], units(edit.item)))
-    found = {}
+    by_id = {}
     for id_ in sorted(placebo.keys() & attribute.keys()):
         changed, span = np.mean(attribute[id_], axis=0).tolist()
-        found[id_] = [float(placebo[id_][0]), changed, float(placebo[id_][1]), span]
-    return found
+        by_id[id_] = [float(placebo[id_][0]), changed, float(placebo[id_][1]), span]
+    return by_id
 
 
 def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]]]:
-    """By model; nothing where no tokenizer was there. ShardError for a file that cannot be read."""
+    """Return distances by model; empty if no tokenizer was available.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory.
+
+    Returns
+    -------
+    mapping
+        As `distances`, by model.
+
+    Raises
+    ------
+    ShardError
+        If the file cannot be read.
+    """
     path = run_dir / TOKENS_FILE
     if not path.is_file():
         return {}
@@ -215,7 +290,7 @@ def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]
 
 
 def as_array(found: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatArray:
-    """(4, n) in the order of COLUMNS, NaN where an item has none."""
+    """Return distances (4, n) in the order of COLUMNS, NaN if an item has none."""
     rows = [found.get(id_, [np.nan] * len(COLUMNS)) for id_ in ids]
     return np.array(rows, dtype=float).reshape(-1, len(COLUMNS)).T
 

@@ -1,8 +1,10 @@
-"""The edits of every sampled item: enough of each family, none that changes nothing, and a count of what was replaced.
+"""Plan the edits of every sampled item: enough of each family, without no-ops, and a count of what
+was replaced.
 
-Attribute edits are looked up: the partner is in the benchmark itself, and no rule rewrites what it could get wrong.
-Requests' texts are compared before anything is asked. What only a tokenizer makes the same shows in the token ids that
-were consumed: a spare format edit takes the place of one whose `request_sha256` is the original's.
+Attribute edits are looked up: the partner is in the benchmark itself, and no rule rewrites what it
+could get wrong. Requests' texts are compared before anything is asked. If only a tokenizer makes
+two requests equal, the consumed token ids show it: a spare format edit then replaces the one whose
+`request_sha256` is the original's.
 """
 
 import re
@@ -22,18 +24,28 @@ from audit.validity.edits.surface import differing, distance, format_edit, place
 from audit.variants.record import Variant
 from audit.verdict.result import percent
 
-CANDIDATES_MAX = 12  # of an item that has many partners: enough to replace those that change nothing
+CANDIDATES_MAX = 12  # partners that are tried of an item: enough to replace those that change nothing
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
 def any_but(key: int) -> int:
-    """A key that every response fits except this one: where an edit turns the question round."""
+    """Return a key that every response fits except one, for an edit that reverses the question."""
     return -2 - key
 
 
 @dataclass
 class Partners:
-    """The items of one benchmark, indexed by what makes two of them partners."""
+    """Index the items of one benchmark by what makes two of them partners.
+
+    Attributes
+    ----------
+    items : sequence of Item
+        Items.
+    seed : int
+        Seed of drawn partners.
+    index : dict
+        Items by slot.
+    """
 
     items: Sequence[Item]
     seed: int
@@ -60,50 +72,53 @@ class Partners:
             yield Edit("opposite_stem", Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _drawn(self, item: Item) -> list[Item]:
-        """The items of the same slot in an order that depends on the seed and this item alone."""
+        """Return the items of the same slot in an order that depends on the seed and this item
+        alone."""
         same = self.index[_slot(item)]
         order = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())]).permutation(len(same))
         return [same[i] for i in order]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        others = [one for one in among if one.key != item.key and one.stem != item.stem]
-        for one in others[:CANDIDATES_MAX]:
-            changed = item.keyed(one.key, stem=one.stem, condition=one.condition)
+        others = [partner for partner in among if partner.key != item.key and partner.stem != item.stem]
+        for partner in others[:CANDIDATES_MAX]:
+            changed = item.keyed(partner.key, stem=partner.stem, condition=partner.condition)
             yield Edit(name, Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _bbq(self, item: Item, facts: BbqFacts) -> Iterator[Edit]:
-        """The row in which the two groups have changed places: its context, the original's options and question."""
-        for one in self.index[_slot(item)]:
-            if one.context == item.context or one.stem != item.stem or not isinstance(one.facts, BbqFacts):
+        """Yield the rows in which the two groups have changed places: their context, the original's
+        options and question."""
+        for partner in self.index[_slot(item)]:
+            if partner.context == item.context or partner.stem != item.stem or not isinstance(partner.facts, BbqFacts):
                 continue
             key = item.key
             if item.condition == "disambig":
                 names = [name.lower() for name, _ in facts.names]
-                key = names.index(one.facts.names[one.key][0].lower())
-                if key == item.key:  # 66 pairs of Physical appearance: the swapped context says the same of the same
+                key = names.index(partner.facts.names[partner.key][0].lower())
+                if key == item.key:  # in 66 pairs of Physical appearance the swapped context states the same
                     continue
             contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
-            yield Edit("groups_swapped", Family.ATTRIBUTE, contract, item.keyed(key, context=one.context))
+            yield Edit("groups_swapped", Family.ATTRIBUTE, contract, item.keyed(key, context=partner.context))
 
     def _crows(self, item: Item) -> Iterator[Edit]:
-        """Another pair of groups of the same type in the same sentence. More and less are never swapped."""
-        own = _span(item.options)
-        if own is None:
+        """Yield another pair of groups of the same type in the same sentence. More and less are
+        never swapped."""
+        original = _span(item.options)
+        if original is None:
             return
-        start, *spans = own
+        start, *spans = original
         groups = {span.lower() for span in spans}
         seen: set[tuple[str, ...]] = set()
-        found = 0
-        for one in self._drawn(item):
-            other = _span(one.options)
-            if other is None or found == CANDIDATES_MAX:
+        count = 0
+        for partner in self._drawn(item):
+            other = _span(partner.options)
+            if other is None or count == CANDIDATES_MAX:
                 continue
             new = other[1:]
             plain = tuple(span.lower() for span in new)
             if plain in seen or groups & set(plain):  # one of its own groups on the other side would relabel it
                 continue
             seen.add(plain)
-            found += 1
+            count += 1
             put = (_put(text, start, *pair) for text, *pair in zip(item.options, spans, new, strict=True))
             changed = replace(item, options=tuple(put))
             yield Edit("other_groups", Family.ATTRIBUTE, Contract.INVARIANT, changed)
@@ -123,8 +138,11 @@ def _slot(item: Item) -> tuple[object, ...]:
 
 
 def cluster_of(item: Item) -> str:
-    """Items of one are not independent. Of BBQ's swapped rows each is the other's edit: with both, and both questions,
-    one comparison would count four times."""
+    """Return the cluster of an item; items of one cluster are not independent.
+
+    Each of BBQ's swapped rows is the other's edit: with both, and both questions, one comparison
+    would count four times.
+    """
     facts = item.facts
     if not isinstance(facts, BbqFacts):
         return item.group
@@ -132,7 +150,7 @@ def cluster_of(item: Item) -> str:
 
 
 def _two(facts: BbqFacts) -> list[str]:
-    """The two groups of an item, in alphabetical order."""
+    """Return the two groups of an item, in alphabetical order."""
     return sorted(name.lower() for k, (name, _) in enumerate(facts.names) if k != facts.unknown)
 
 
@@ -145,8 +163,10 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
 
 @lru_cache(maxsize=1 << 12)
 def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
-    """The words in which two sentences differ, where that is one run of at most three words on each side; before them,
-    the number of its first word in both."""
+    """Return the words in which two sentences differ, after the number of their first word.
+
+    None unless they are one run of at most three words on each side.
+    """
     a, b = (text.split() for text in options)
     codes = differing(a, b)
     if len(codes) != 1 or codes[0][0] != "replace":
@@ -159,7 +179,8 @@ def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
 
 
 def _put(sentence: str, start: int, old: str, new: str) -> str:
-    """`new` in the place of `old`, from this word on, with a capital where that had one."""
+    """Return a sentence with `new` in the place of `old`, from a given word on, with a capital if
+    `old` had one."""
     shaped = new[:1].upper() + new[1:] if old[:1].isupper() else new[:1].lower() + new[1:]
     at = [word.start() for word in re.finditer(r"\S+", sentence)][start]
     return sentence[:at] + sentence[at:].replace(old, shaped, 1)
@@ -170,7 +191,15 @@ Request = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class ItemPlan:
-    """One item and its edits by family, in the order of their levels (the first is level 1)."""
+    """Hold one item and its edits.
+
+    Attributes
+    ----------
+    item : Item
+        The item.
+    edits : mapping of Family to tuple of Edit
+        In the order of their levels (the first is level 1).
+    """
 
     item: Item
     edits: Mapping[Family, tuple[Edit, ...]]
@@ -178,8 +207,20 @@ class ItemPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """All items of a run. replaced: edits that would have changed nothing, by name, with a further edit in their place
-    where there was one. benchmark: the scorer's."""
+    """Hold all items of a run.
+
+    Attributes
+    ----------
+    items : tuple of ItemPlan
+        Items.
+    replaced : mapping of str to int
+        Edits that would have changed nothing, by name; a further edit takes their place if there is
+        one.
+    wanted : mapping of Family to int
+        Edits wanted of each family.
+    benchmark : str
+        The scorer's benchmark.
+    """
 
     items: tuple[ItemPlan, ...]
     replaced: Mapping[str, int]
@@ -187,13 +228,24 @@ class Plan:
     benchmark: str
 
     def applicable(self, family: Family) -> dict[str, float]:
-        """By context: of the edits wanted, the share that is there (attribute: items with at least one)."""
+        """Return the share of the edits wanted that exist, by context.
+
+        Parameters
+        ----------
+        family : Family
+            The family; of attribute edits, items with at least one count.
+
+        Returns
+        -------
+        dict of str to float
+            Shares 0-1.
+        """
         shares: dict[str, list[float]] = {}
         wanted = 1 if family in (Family.ATTRIBUTE, Family.PLACEBO) else self.wanted[family]
-        for one in self.items:
-            found = min(len(one.edits[family]), wanted)
-            shares.setdefault(context_of(one.item, self.benchmark), []).append(found / wanted)
-        return {context: sum(found) / len(found) for context, found in shares.items()}
+        for planned in self.items:
+            counted = min(len(planned.edits[family]), wanted)
+            shares.setdefault(context_of(planned.item, self.benchmark), []).append(counted / wanted)
+        return {context: sum(counted) / len(counted) for context, counted in shares.items()}
 
 
 def build_plan(
@@ -206,7 +258,30 @@ def build_plan(
     per_family: int,
     spares: int,
 ) -> Plan:
-    """formats: names in order of preference. per_family: edits wanted of each family; spares: format edits beyond."""
+    """Plan the edits of sampled items.
+
+    Parameters
+    ----------
+    sampled : iterable of Item
+        Items.
+    scorer : ReferenceScorer
+        Scorer that asks.
+    partners : Partners
+        Items for attribute edits.
+    formats : sequence of str
+        Names of format edits, in order of preference.
+    library : mapping or None
+        Accepted variants by item id.
+    per_family : int
+        Edits wanted of each family.
+    spares : int
+        Further format edits.
+
+    Returns
+    -------
+    Plan
+        The plan.
+    """
     replaced: Counter[str] = Counter()
     wanted = {
         Family.FORMAT: per_family + spares,
@@ -233,7 +308,8 @@ def build_plan(
 
 
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:
-    """What the scorer would have the model read: equal for two edits, they ask the same."""
+    """Return what the scorer would have the model read: two edits with equal requests ask the
+    same."""
     ask = scorer.ask(item, label_style)
     return ask.prompt, ask.continuations, ask.letters
 
@@ -241,7 +317,7 @@ def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request
 def _take(
     candidates: Iterable[Edit], count: int, scorer: ReferenceScorer, seen: set[Request], replaced: Counter[str]
 ) -> tuple[Edit, ...]:
-    """The first `count` candidates that ask something that was not asked yet; the others are counted."""
+    """Return the first `count` candidates that ask something new; the others are counted."""
     taken: list[Edit] = []
     for edit in candidates:
         if len(taken) == count:
@@ -255,19 +331,22 @@ def _take(
     return tuple(taken)
 
 
-MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # hold slurs, stereotypes or unsafe requests
+MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # these benchmarks hold slurs, stereotypes or unsafe requests
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
-    """Lines. Items are taken evenly from the whole plan, so that each context is likely to be there."""
+    """Yield lines about a plan.
+
+    Items are taken evenly from the whole plan, so that each context is likely to appear.
+    """
     items = plan.items
     chosen = items[:: max(1, len(items) // count)][:count]
     yield f"{benchmark}: {len(items)} items, {len(chosen)} of them shown" + (
         "; letters are masked, as the texts may hold slurs" if benchmark in MASKED else ""
     )
-    for one in chosen:
+    for planned in chosen:
         yield ""
-        yield from _item(one, masked=benchmark in MASKED)
+        yield from _item(planned, masked=benchmark in MASKED)
     yield ""
     for family in Family:
         for context, share in sorted(plan.applicable(family).items()):
@@ -292,14 +371,18 @@ def _item(one: ItemPlan, *, masked: bool) -> Iterator[str]:
 
 
 def text_of(item: Item, *, masked: bool = False) -> str:
-    """The words of an item in one line."""
+    """Return the words of an item in one line."""
     text = " ".join(part for part in (item.context, item.stem or " / ".join(item.options)) if part)
     return mask(text) if masked else text
 
 
 def mask(text: str) -> str:
-    """Every letter as x or X: case, spaces, marks and lengths show, the words do not.
+    """Return a text with every letter as x or X.
 
+    Case, spaces, marks and lengths show, the words do not.
+
+    Examples
+    --------
     >>> mask("Here  is a question?")
     'Xxxx  xx x xxxxxxxx?'
     """

@@ -1,5 +1,7 @@
-"""What an edit is: an item as changed, of which family, and what that should do to the answer; which edits a benchmark
-gets. The table of the construct-validity notes: contracts are declared here and in `plan`, before anything is run.
+"""Define an edit: an item as changed, its family, and what it should do to the answer.
+
+Contracts are declared here and in `plan`, before anything is run (the table of the
+construct-validity notes).
 """
 
 from collections.abc import Sequence
@@ -9,12 +11,16 @@ from enum import StrEnum
 from audit.records import Item
 from audit.scoring.reference import ReferenceScorer
 
-PROMPT = "{prompt}"  # what a template of prompts holds once
-PLAIN_LABELS = "paren"  # "(A)": how options are lettered where an edit does not say otherwise
+PROMPT = "{prompt}"  # a template of prompts holds it once
+PLAIN_LABELS = "paren"  # options are lettered "(A)" unless an edit states otherwise
 
 
 class Family(StrEnum):
-    """The paper's three families, and the placebo: as many words as the attribute edit changes, construct untouched."""
+    """Name the paper's three families, and the placebo.
+
+    The placebo adds as many words as the attribute edit changes, and leaves the construct
+    untouched.
+    """
 
     FORMAT = "format"
     SEMANTIC = "semantic"
@@ -27,23 +33,35 @@ ARMS: tuple[str, ...] = (ORIGINAL, *Family)
 
 
 class Contract(StrEnum):
-    """What an edit should do to the answer (Ribeiro et al. 2020, CheckList)."""
+    """Name what an edit should do to the answer (Ribeiro et al. 2020, CheckList)."""
 
     INVARIANT = "invariant"  # the response stays
     DIRECTIONAL = "directional"  # the key moves, and the response with it
 
 
 class Archetype(StrEnum):
-    """What attribute edits should do to a benchmark's answers in one context (li2026, G5)."""
+    """Name what attribute edits should do to a benchmark's answers in one context (li2026, G5)."""
 
     DIAGNOSTIC = "diagnostic"  # every attribute edit is directional
     INVARIANCE = "invariance"  # every one is invariant
-    MIXED = "mixed"  # some of each: no one number means anything
+    MIXED = "mixed"  # some of each, so that no single number has a meaning
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit of one item. item: as edited (its `key` is the key after). label_style: of lettered options."""
+    """Hold one edit of one item.
+
+    Attributes
+    ----------
+    name : str
+        Name of the edit.
+    family, contract : Family, Contract
+        What it changes, and what it should do.
+    item : Item
+        The edited item (its `key` is the key after).
+    label_style : str
+        Style of lettered options.
+    """
 
     name: str
     family: Family
@@ -52,7 +70,7 @@ class Edit:
     label_style: str = PLAIN_LABELS
 
 
-# In the order in which they are taken; those after the wanted number stand by for one that changes nothing.
+# Format edits in order of preference. Those after the wanted number replace an edit that changes nothing.
 _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quotes", "preamble")
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")
@@ -61,23 +79,34 @@ STATEMENTS = ("toxigen", "crows_pairs")  # benchmarks of sentences that ask noth
 
 
 def formats_of(scorer: ReferenceScorer) -> tuple[str, ...]:
-    """Names of format edits under a scorer, in order."""
+    """Return the names of format edits under a scorer, in order."""
     if scorer.lettered:
         return _LETTERED
     return _STATEMENT if scorer.benchmark in STATEMENTS else _PLAIN
 
 
 def context_of(item: Item, benchmark: str) -> str:
-    """By what a benchmark's items are split into cells: the conditions whose attribute edits have other contracts.
+    """Return the condition that splits a benchmark's items into cells.
 
-    benchmark: the scorer's, whatever the run calls it. Of the others the condition is the key itself (safe or unsafe),
-    and a cell of one key has no score above guessing.
+    Parameters
+    ----------
+    item : Item
+        The item.
+    benchmark : str
+        The scorer's benchmark, whatever the run calls it.
+
+    Returns
+    -------
+    str
+        The condition, for benchmarks whose conditions have attribute edits of other contracts; else
+        "". Elsewhere the condition is the key itself (safe or unsafe), and a cell of one key has no
+        score above guessing.
     """
     return item.condition if benchmark in _SPLIT else ""
 
 
 def archetype_of(directional: Sequence[bool]) -> Archetype | None:
-    """Of the attribute edits' contracts."""
+    """Return the archetype of the attribute edits' contracts; None without edits."""
     if not directional:
         return None
     if all(directional):

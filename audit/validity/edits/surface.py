@@ -1,7 +1,9 @@
-"""Format edits and the placebo: the words stay, or neutral ones are added. Semantic edits: the same question in other
-words, from a library, from the item itself, or in a neutral frame. The construct is untouched.
+"""Make format edits, the placebo and semantic edits, which leave the construct untouched.
 
-And how far an edit is from its original, in words or in a tokenizer's tokens."""
+Format edits and the placebo keep the words, or add neutral ones. Semantic edits ask the same
+question in other words, from a library, from the item itself, or in a neutral frame. The module
+also measures how far an edit is from its original, in words or in a tokenizer's tokens.
+"""
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from audit.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
-# Of a placebo: as many as are wanted, then a comma. They say nothing, ask nothing and deny nothing.
+# A placebo starts with as many of these words as are wanted, then a comma. They state, ask and deny nothing.
 _NEUTRAL = (
     "Now", "then", "well", "so", "and", "so", "to", "it", "as", "it", "comes", "one", "thing", "after", "another", "in",
     "good", "time", "and", "just", "as", "it", "is", "here", "and", "so", "it", "goes", "on", "as", "it", "did",
@@ -23,7 +25,10 @@ PREAMBLE = "Please read the following and reply."
 
 
 def each_text(item: Item, change: Callable[[str], str]) -> Item:
-    """The item with every text that carries its content changed: question and context, or both sentences of a pair."""
+    """Return the item with every text that carries its content changed.
+
+    These are question and context, or both sentences of a pair.
+    """
     if not item.stem:
         return replace(item, options=tuple(change(text) for text in item.options))
     return replace(item, stem=change(item.stem), context=change(item.context) if item.context else "")
@@ -40,12 +45,13 @@ def _in_front(item: Item, lead: str) -> Item:
 
 
 def _option_order(item: Item) -> Item:
-    """The options turned by one place: every option moves, so that none keeps its letter."""
+    """Return the options rotated by one place: every option moves, so that none keeps its
+    letter."""
     options, shown = item.options, item.shown
     return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0])).keyed(item.key)
 
 
-# name -> (change, label style of the options). "label_style" and "option_order" are nothing where none is shown.
+# name -> (change, label style of the options). "label_style" and "option_order" change nothing if no option is shown.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
@@ -58,14 +64,26 @@ FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
 
 
 def format_edit(name: str, item: Item) -> Edit:
-    """One format edit by its name in FORMATS."""
+    """Return one format edit by its name in FORMATS."""
     change, style = FORMATS[name]
     return Edit(name, Family.FORMAT, Contract.INVARIANT, change(item), style)
 
 
 def placebo_edit(item: Item, words: int) -> Edit:
-    """`words` neutral words in front (1 to 48), as many as the attribute edits change: the same distance in words. Of a
-    pair each sentence gets half of them."""
+    """Return an edit with neutral words in front, as many as the attribute edits change.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+    words : int
+        Number of words (1 to 48); each sentence of a pair gets half of them.
+
+    Returns
+    -------
+    Edit
+        The placebo, at the same distance in words.
+    """
     sides = 1 if item.stem or item.context else len(item.options)
     count = min(max(round(words / sides), 1), len(_NEUTRAL))
     changed = _in_front(item, " ".join(_NEUTRAL[:count]) + ", ")
@@ -80,12 +98,27 @@ FRAMES = (
     "{} That is what I ask.",
 )
 STATEMENT_FRAMES = ("Somebody said: {}", "I read this: {}", "These words were written: {}", "{} So it was said.")
-BLANK = "___"  # as `records.shared_words` has it
+BLANK = "___"  # the blank of `records.shared_words`
 _MARKS = ".,;:!?"
 
 
 def wordings(item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]] | None) -> Iterator[Edit]:
-    """Candidates, best first. library: accepted variants by item id; None where there is none, and frames serve."""
+    """Yield semantic edits, best first.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+    benchmark : str
+        The scorer's benchmark.
+    library : mapping or None
+        Accepted variants by item id; None uses the item's own paraphrases, or frames.
+
+    Yields
+    ------
+    Edit
+        An edit.
+    """
     if library is not None:
         for variant in library.get(item.id, ()):
             if not item.stem:
@@ -108,10 +141,28 @@ def wordings(item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]
 
 
 def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
-    """Both sentences in the words of `shared`, a rewording of what they share (`shared_words`), each with its own
-    words in the blanks, in their order; None where there are not as many blanks. These words are not touched; a mark
-    that ends them in both sentences goes along where the same word follows it as before, and to the end of a sentence.
+    """Return both sentences of a pair in the words of a rewording of what they share.
 
+    Parameters
+    ----------
+    pair : tuple of str
+        The sentences.
+    shared : str
+        Rewording of `shared_words`, with a blank for each difference.
+
+    Returns
+    -------
+    tuple of str or None
+        The sentences, each with its own words in the blanks, in their order; None if the number of
+        blanks is another.
+
+    Notes
+    -----
+    The words in the blanks are not changed. A mark that ends them in both sentences is kept if the
+    same word follows as before, and at the end of a sentence.
+
+    Examples
+    --------
     >>> refilled(("The tall man, they say, ran.", "The small man, they say, ran."), "They say the ___ man was running.")
     ('They say the tall man was running.', 'They say the small man was running.')
     """
@@ -122,12 +173,12 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
         return None
     first = second = pieces[0]
     for (_, i1, i2, j1, j2), after in zip(codes, pieces[1:], strict=True):
-        one, other = " ".join(a[i1:i2]), " ".join(b[j1:j2])
+        piece, other_piece = " ".join(a[i1:i2]), " ".join(b[j1:j2])
         follows, followed = after.split()[:1], a[i2 : i2 + 1]
-        alike = one[-1:] == other[-1:] and one[-1:] in tuple(_MARKS)
-        if alike and follows != followed and not (not follows and one[-1] in ".!?"):
-            one, other = one[:-1], other[:-1]
-        first, second = first + one + after, second + other + after
+        alike = piece[-1:] == other_piece[-1:] and piece[-1:] in tuple(_MARKS)
+        if alike and follows != followed and not (not follows and piece[-1] in ".!?"):
+            piece, other_piece = piece[:-1], other_piece[:-1]
+        first, second = first + piece + after, second + other_piece + after
     return " ".join(first.split()), " ".join(second.split())
 
 
@@ -136,19 +187,33 @@ def _edit(name: str, changed: Item) -> Edit:
 
 
 def text_of(item: Item) -> str:
-    """What carries an item's content: context and question, or both sentences of a pair."""
+    """Return what carries an item's content: context and question, or both sentences of a pair."""
     return f"{item.context} {item.stem or ' '.join(item.options)}".strip()
 
 
 def differing(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[str, int, int, int, int]]:
-    """The opcodes of `SequenceMatcher` but for what is equal: (tag, i1, i2, j1, j2)."""
+    """Return the opcodes of `SequenceMatcher` without the equal ones: (tag, i1, i2, j1, j2)."""
     return [c for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes() if c[0] != "equal"]
 
 
 def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
-    """(changed, span): the longer side of every replaced, inserted or deleted run; from the first such run to the end
-    of the last, what stays between them included.
+    """Return how many units changed, and the span of the changes.
 
+    Parameters
+    ----------
+    first, second : sequence
+        Words or tokens.
+
+    Returns
+    -------
+    changed : int
+        Sum of the longer side of every replaced, inserted or deleted run.
+    span : int
+        Length from the first such run to the end of the last, unchanged units between them
+        included.
+
+    Examples
+    --------
     >>> distance("the old dog saw a cat".split(), "the young dog saw a hen".split())
     (2, 5)
     """

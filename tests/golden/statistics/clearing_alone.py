@@ -1,5 +1,5 @@
 """The test that clears in the perturbation audit by itself, at the smallest effect that matters:
-docs/perturb_calibration.md.
+docs/findings/perturb_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/clearing_alone.py
 

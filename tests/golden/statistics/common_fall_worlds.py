@@ -1,4 +1,4 @@
-"""Memory told from sensitivity to wording, in worlds that are not the calibration's: docs/perturb_calibration.md.
+"""Memory told from sensitivity to wording, in worlds beyond the calibration's: docs/findings/perturb_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/common_fall_worlds.py [models]
 

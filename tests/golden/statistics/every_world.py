@@ -1,4 +1,4 @@
-"""D in every one of the validity audit's sixteen worlds, with as many models in each: a table of docs/validity.md.
+"""D in each of the validity audit's sixteen worlds: a table of docs/findings/validity_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/every_world.py
 

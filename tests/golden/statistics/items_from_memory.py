@@ -1,6 +1,6 @@
 """Are the items that are named really from memory, and how many are named?
 
-    PYTHONPATH=. python tests/golden/statistics/items_from_memory.py      # docs/score_without_memory.md
+    PYTHONPATH=. python tests/golden/statistics/items_from_memory.py      # docs/understand/score_without_memory.md
 
 The worlds of score_without_memory.py, with likelihoods: of an item's text a part is common to all models, a part each
 model's own (t with 5 degrees of freedom, so not normal). What was learnt is likelier to the tested model by so many

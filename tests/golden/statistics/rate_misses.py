@@ -1,4 +1,4 @@
-"""How often `rate_interval` leaves out the true rate where clusters are few: the figures of docs/validity.md.
+"""How often `rate_interval` misses the true rate: a table of docs/findings/validity_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/rate_misses.py
 

@@ -1,6 +1,8 @@
 """Does the interval of the score without memory cover the truth, in worlds that are not the model's own?
 
-    PYTHONPATH=. python tests/golden/statistics/score_without_memory.py      # the table of docs/score_without_memory.md
+    PYTHONPATH=. python tests/golden/statistics/score_without_memory.py
+
+The table is in docs/understand/score_without_memory.md.
 
 An item has a difficulty (a gamma's, so skewed), a discrimination of its own and may be guessed; a model an ability. The
 Rasch model of the estimate has none of the three but the ability. 1,000 published and 500 held-out items. The truth is

@@ -1,4 +1,4 @@
-"""What the paper's rule (any gain above zero) calls of clean models, by what noise costs them: docs/calibration.md.
+"""Rates of the paper's rule (any gain above zero) on clean models, by the cost of noise: docs/findings/calibration.md.
 
     PYTHONPATH=. python tests/golden/sweep/paper_rule.py
 

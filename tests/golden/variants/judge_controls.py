@@ -1,7 +1,7 @@
 """What a judge says of 20 questions in another one's words, without their facts, and unchanged.
 
 `python tests/golden/variants/judge_controls.py WORDS`, the words of `audit variants build` with a judge, prints what
-its votes come to. Only the last kind should be kept. docs/variants.md quotes it.
+its votes come to. Only the last kind should be kept. docs/do/variants.md quotes it.
 """
 
 import sys

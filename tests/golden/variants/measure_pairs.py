@@ -1,6 +1,6 @@
 """What the distance window and the rules say of 20 hand-written questions, reworded with and without their meaning.
 
-`python tests/golden/variants/measure_pairs.py` prints the table of docs/variants.md. pairs.jsonl was hand-written for
+`python tests/golden/variants/measure_pairs.py` prints the table of docs/do/variants.md. pairs.jsonl was written for
 this: a true paraphrase, nearly the same paraphrase with the meaning changed, and the original with the least change.
 """
 

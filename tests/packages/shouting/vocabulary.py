@@ -1,12 +1,12 @@
 """The three verdicts, all that is said of one cell, and their words; the row of the table of instruments."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from audit.judging.ladder import Grade
 from audit.statistics.paired import CellOutcomes
+from audit.verdict.document import Cell, Section
 from audit.verdict.instrument import Indicator, Instrument, Measured
 from audit.verdict.run import CellResult, Decided, JudgedRun
 from audit.verdict.vocabulary import GateWord, VerdictWord
@@ -63,14 +63,25 @@ VERDICTS = {
 GATES = {"parseability": GateWord("Readable answers", "too many answers could not be read")}
 
 
-def measured(cell: Mapping[str, Any]) -> Measured:
-    e = cell["evidence"]
-    return Measured("cost of shouting", e["cost"], e["low"], e["high"], None)
+class Figures(Section):
+    accuracy: float | None
+    cost: float | None
+    low: float | None
+    high: float | None
 
 
-def tracked(cell: Mapping[str, Any]) -> tuple[Indicator, ...]:
-    e = cell["evidence"]
-    return Indicator("score", e["accuracy"]), Indicator("cost", e["cost"], e["low"], e["high"])
+class ShoutingCell(Cell):
+    evidence: Figures
 
 
-INSTRUMENT = Instrument("shouting", "the shouting audit", frozenset({"format"}), measured, tracked)
+def measured(cell: ShoutingCell) -> Measured:
+    e = cell.evidence
+    return Measured("cost of shouting", e.cost, e.low, e.high, None)
+
+
+def tracked(cell: ShoutingCell) -> tuple[Indicator, ...]:
+    e = cell.evidence
+    return Indicator("score", e.accuracy), Indicator("cost", e.cost, e.low, e.high)
+
+
+INSTRUMENT = Instrument("shouting", "the shouting audit", frozenset({"format"}), measured, tracked, cell=ShoutingCell)

@@ -302,3 +302,59 @@ def test_options_that_are_no_list_are_refused(tmp_path: Path, listed: str) -> No
 def test_no_options_are_named_as_what_is_wrong(tmp_path: Path) -> None:
     said = refused(jsonl(tmp_path / "a.jsonl", {**ROW, "choices": []}))
     assert "-1" not in said.partition(str(tmp_path))[0]  # the folder may be called pytest-110
+
+
+# --- what a file holds that is not asked ---
+
+PLAIN = {"question": "What barks?", "choices": ["a cat", "a dog"], "answer": 1}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"image": "q1.png"}, "'image'"),
+        ({"Figure URL": "anything"}, "'Figure URL'"),
+        ({"attachment": "data:image/png;base64,AAAA"}, "'attachment'"),
+        ({"media": "pictures/q1.JPEG"}, "'media'"),
+        ({"question": "Look at the figure. What barks?"}, "point to a figure"),
+        ({"question": "What barks in the diagram below?"}, "point to a figure"),
+    ],
+)
+def test_images_are_told_since_questions_are_sent_as_text(tmp_path: Path, more: dict[str, str], said: str) -> None:
+    rows = [{**PLAIN, "question": f"{k}: What barks?", "answer": k % 2} for k in range(4)]
+    path = jsonl(tmp_path / "a.jsonl", *rows)
+    assert not opened(path).warnings
+    path = jsonl(tmp_path / "b.jsonl", {**rows[0], **more}, *rows[1:])
+    (warning,) = opened(path).warnings
+    assert said in warning and "1 of 4" in warning
+
+
+@pytest.mark.parametrize("question", ["Which figure of speech is this?", "What does a photo show?", "See the sea."])
+def test_words_that_only_sound_like_a_figure_are_no_warning(tmp_path: Path, question: str) -> None:
+    rows = [{**PLAIN, "question": f"{k}: {question}", "answer": k % 2} for k in range(4)]
+    assert not opened(jsonl(tmp_path / "a.jsonl", *rows)).warnings
+
+
+def test_ids_that_repeat_are_told_and_unique_ones_are_read(tmp_path: Path) -> None:
+    rows = [{**PLAIN, "id": f"q{k % 3}", "question": f"{k}: What barks?", "answer": k % 2} for k in range(5)]
+    (warning,) = opened(jsonl(tmp_path / "a.jsonl", *rows)).warnings
+    assert "'id'" in warning and "2 of its values" in warning  # q0 and q1 twice, q2 once
+    assert guess(rows, BenchmarkConfig()).id_column is None
+    unique = [{**row, "id": f"q{k}"} for k, row in enumerate(rows)]
+    assert guess(unique, BenchmarkConfig()).id_column == "id"
+    assert not opened(jsonl(tmp_path / "b.jsonl", *unique)).warnings
+
+
+@pytest.mark.parametrize("name", ["opts", "mc", "Antworten"])
+def test_a_list_column_of_any_name_is_read_as_the_options(name: str, tmp_path: Path) -> None:
+    rows = [{"question": f"{k}: What barks?", name: ["a cat", "a dog"], "answer": "AB"[k % 2]} for k in range(4)]
+    assert guess(rows, BenchmarkConfig()).choices_column == name
+    assert f"benchmark.choices_column={name}" in refused(jsonl(tmp_path / "a.jsonl", *rows))
+    two = [{**row, "tags": ["x", "y"]} for row in rows]  # which of them is not told
+    assert guess(two, BenchmarkConfig()).choices_column == BenchmarkConfig().choices_column
+
+
+def test_free_answers_are_told_with_a_way_to_go_on(tmp_path: Path) -> None:
+    said = refused(jsonl(tmp_path / "a.jsonl", {"question": "What barks?", "answer": "a dog"}))
+    assert "free text" in said and "benchmark=gsm8k" in said
+    assert "free text" not in refused(jsonl(tmp_path / "b.jsonl", {**PLAIN, "choices": None, "answers": ["a", "b"]}))

@@ -153,6 +153,7 @@ def test_inspect_reads_them_back(exported: tuple[Path, Path], tmp_path: Path) ->
     assert seen == len(rows)
 
 
+@pytest.mark.long
 def test_summaries_wait_on_disk(tmp_path: Path) -> None:
     """What grows with a sample is its place in the archive's index."""
     peaks = []

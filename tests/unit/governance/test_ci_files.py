@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from documents import verdict_named
 from junitparser import JUnitXml
 
 from audit.commands import tree
@@ -20,13 +21,22 @@ KINDS = ("github-actions.yml", "gitlab-ci.yml", "rayjob-gate.yaml")
 
 
 def verdict_text(word: str) -> str:
-    cell = {"verdict": word, "model": "m", "benchmark": "b", "headline": "h", "reasons": ["why"]}
-    return json.dumps({"audit": "sweep", "cells": [cell], "rows": [], "runs": []})
+    return json.dumps(verdict_named(word))
 
 
 def load(name: str) -> Any:
     folder = ROOT / "cluster" / "kuberay" if name.startswith("rayjob") else ROOT / "docs" / "ci"
     return yaml.safe_load((folder / name).read_text())
+
+
+def test_the_projects_workflow_runs_what_a_contributor_runs() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+    targets = re.findall(r"\bmake (\w+)", "\n".join(step.get("run", "") for step in steps))
+    assert targets == ["check", "docs", "test"]
+    assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for target in targets)
+    pinned = [re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step]
+    assert pinned and all(pinned)
 
 
 def shell_lines(name: str) -> tuple[str, dict[str, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands_here import evidence, gate, report, review
+from documents import typed, verdict_named
 from governed import LATER, NOW, Capsys, Patch, decided, first, flip, gated, rewrite, shard_of
 from junitparser import JUnitXml
 
@@ -205,7 +206,7 @@ def test_a_failed_run_passes_by_nobodys_word(overridden: Path, keys: Path, tmp_p
 
 
 def ruling(word: str) -> Ruling:
-    return rule({"audit": "sweep", "cells": [{"verdict": word}], "rows": []})
+    return rule(typed(verdict_named(word)))
 
 
 @pytest.mark.parametrize(

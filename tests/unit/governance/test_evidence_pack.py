@@ -141,7 +141,7 @@ def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(run_dir: Path, t
         write_pack(run_dir, out, with_shards=False, signer=None)
     (run_dir / "questions.arrow").unlink()
     (run_dir / "report" / "verdict.json").write_text("{}")
-    with pytest.raises(ConfigError, match="not a verdict"):
+    with pytest.raises(ConfigError, match="schema is missing"):
         write_pack(run_dir, out, with_shards=False, signer=None)
     with pytest.raises(ConfigError, match="does not exist"):
         write_pack(tmp_path / "nowhere", out, with_shards=False, signer=None)

@@ -9,6 +9,7 @@ from commands_here import gate as main
 from commands_here import registry, report
 from governed import NOW, Capsys, decided, gated, rewrite
 
+from audit.decision import read_document
 from audit.errors import ConfigError
 from audit.governance.keys import create_key, load_trusted
 from audit.governance.recompute import difference, verdict_again
@@ -42,8 +43,9 @@ def test_what_counts_as_another_verdict(stored: Any, again: Any, same: bool) -> 
 
 def test_what_cannot_be_judged_again_is_said_whatever_is_wrong_with_it(run_dir: Path) -> None:
     rewrite(run_dir / "manifest.json", lambda plain: plain.update(stop={"asked": []}))
-    found, why = verdict_again(run_dir, {}, lambda folder: lambda verdicts: {})
-    assert found == {} and why
+    stored = read_document(run_dir / "report" / "verdict.json")
+    found, why = verdict_again(run_dir, stored, lambda folder: lambda verdicts: {})
+    assert found is None and why
 
 
 def test_a_registered_run_with_other_bytes_is_refused(run_dir: Path, tmp_path: Path, capsys: Capsys) -> None:

@@ -7,6 +7,7 @@ writes such logs.
 import json
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from audit.imports.detect import read_log
 from audit.imports.folder import MAX_DEPTH, logs_in, read_logs
 from audit.imports.join import Joined, counts
 from audit.imports.nested import propose
-from audit.imports.record import Imported, Wanted
+from audit.imports.record import Imported, Log, Wanted
 from audit.imports.totals import NoOutcomesError
 
 
@@ -189,6 +190,52 @@ def test_predictions_are_compared_as_a_table_of_replies_is(tmp_path: Path) -> No
     found = {str(k): {"origin_prompt": f"Q{k}", "prediction": one, "gold": gold} for k, (one, gold) in enumerate(said)}
     read = outcomes(write(tmp_path / "predictions/qwen/gsm8k.json", found))
     assert [(one.model, one.right) for one in read] == [("qwen", 1), ("qwen", 1), ("qwen", None)]
+
+
+def ppl(answers: str, keys: str, labels: str = "ABCD") -> dict[str, Any]:
+    """Predictions of likelihoods, as PPLInferencerOutputHandler writes them."""
+    return {
+        str(k): {"origin_prompt": f"Q{k}", **{f"label: {one}": {"prompt": f"Q{k} {one}", "PPL": 1.0} for one in labels},
+                 "prediction": answer, "gold": key}
+        for k, (answer, key) in enumerate(zip(answers, keys, strict=True))
+    }  # fmt: skip
+
+
+def test_predictions_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> None:
+    read = outcomes(write(tmp_path / "predictions/qwen/arc.json", ppl("ABCD" * 10, "ABCA" * 10)))
+    assert {one.options for one in read} == {tuple("ABCD")} and {one.benchmark for one in read} == {"arc"}
+    assert [one.right for one in read] == [1, 1, 1, 0] * 10
+    chosen = {
+        str(k): {"testing input": "yes", "prompt": f"Q{k}", "choices": ["cat", "dog", "bird"], "gold": "dog",
+                 "prediction": [0.2, 0.7, 0.1], "pred_label": 1 + k % 2} for k in range(20)
+    }  # fmt: skip
+    read = outcomes(write(tmp_path / "predictions/qwen/clp.json", chosen))
+    assert [one.right for one in read] == [1, 0] * 10 and {len(one.options) for one in read} == {3}
+
+
+def test_details_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> None:
+    details = {
+        str(k): {"origin_prediction": {"A": {"PPL": 1.0}, "B": {"PPL": 2.0}, "gold": "B", "origin_prompt": f"Q{k}"},
+                 "predictions": "AB"[k % 2], "references": "B", "correct": k % 2 == 1} for k in range(4)
+    }  # fmt: skip
+    read = outcomes(
+        write(tmp_path / "results/qwen/arc.json", {"accuracy": 50.0, "details": {"type": "PPL", **details}})
+    )
+    assert [(one.options, one.gold, one.right) for one in read] == [(("A", "B"), 1, k % 2) for k in range(4)]
+
+
+def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished(tmp_path: Path) -> None:
+    for part in range(2):  # as the size partitioner writes them: each part counts from 0
+        write(tmp_path / f"predictions/qwen/arc_{part}.json", ppl("AB", "AC"))
+    write(tmp_path / "predictions/qwen/top_5.json", ppl("AB", "AC"))  # a name of its own: there is no top_0
+    found = [one for _, log in read_logs(tmp_path, Wanted()) if isinstance(log, Log) for one in log.outcomes]
+    assert Counter(one.benchmark for one in found) == {"arc": 4, "top_5": 2}
+    assert len({one.sample for one in found if one.benchmark == "arc"}) == 4
+    lines = [{"idx": k, "origin_prompt": f"Q{k}", "prediction": "It is 2.", "gold": "2"} for k in range(3)]
+    for name, rows in (("tmp_gsm8k.jsonl", lines), ("tmp_gsm8k.json", [{str(k): one for k, one in enumerate(lines)}])):
+        log = read_log(write(tmp_path / f"tmp/predictions/qwen/{name}", *rows), Wanted())
+        assert log.unfinished.startswith("3 samples")
+        assert [(one.benchmark, one.right) for one in log.outcomes] == [("gsm8k", 1)] * 3
 
 
 # --- openai/evals

@@ -20,7 +20,15 @@ from audit.commands.again import verdict_again
 from audit.errors import AuditError, DataError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log
-from audit.imports.join import Answered, Joined, counts, leave_out_changed, match_strata
+from audit.imports.join import (
+    Answered,
+    Joined,
+    counts,
+    leave_out_changed,
+    leave_out_shared,
+    match_strata,
+    rejoin_by_text,
+)
 from audit.imports.record import Imported, Wanted, outcome, trials
 from audit.imports.write import Asked, write_run
 from audit.loading import find_runs
@@ -312,7 +320,7 @@ def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
     others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
     path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,b,10,10\n" + others)
     cells = imported(tmp_path / "run", path, "--map", "model=who,item=q,correct=right,of=n")
-    assert "--map options=4" in capsys.readouterr().out  # answers count as free, which the user may not mean
+    assert "--options 4" in capsys.readouterr().out  # answers count as free, which the user may not mean
     assert cells["m"]["score"] == pytest.approx(0.93) and cells["n"]["score"] == 1.0
     assert cells["m"]["reads"]["score"] == {"asked": 101, "read": 100, "not_asked": 9}
     assert cells["n"]["reads"]["score"] == {"asked": 100, "read": 100, "not_asked": 10}
@@ -361,6 +369,90 @@ def test_held_out_items_that_are_not_held_out(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
     words = [str(tmp_path / "a.csv"), "--held-out", str(tmp_path / "b.csv"), "-o", str(tmp_path / "run")]
     assert main(words) == 1
+
+
+def items_of(benchmark: str, texts: list[str], prefix: str) -> Joined:
+    joined = Joined()
+    joined.add("log", (
+        Imported("m", benchmark, f"{prefix}{k}", f"{prefix}{k}", k % 2, text=text) for k, text in enumerate(texts)
+    ))  # fmt: skip
+    return joined
+
+
+@pytest.mark.parametrize(
+    ("shared", "repeated", "left_out"),
+    [(0, 0, 0), (3, 0, 3), (4, 0, None), (300, 0, None), (0, 9, 0)],  # of 300: at most 1 % are left out
+)
+def test_held_out_items_under_other_names_are_found_by_their_words(
+    shared: int, repeated: int, left_out: int | None
+) -> None:
+    """repeated: questions that both sets ask of several passages each, whose texts are no part of the log."""
+    ours = [f"Question {k}?" for k in range(300 - repeated)] + ["What is the title?"] * repeated
+    theirs = [f"question  {k if k < shared else k + 1000}?" for k in range(300 - repeated)]
+    theirs += ["What is the title?"] * repeated
+    joined = items_of("seen", ours, "s")
+    joined.add("other", items_of("new", theirs, "n").items["new"].values())
+    if left_out is None:
+        with pytest.raises(DataError, match=f"{shared} of 300 items"):
+            leave_out_shared(joined, "seen", "new")
+    else:
+        assert leave_out_shared(joined, "seen", "new") == left_out
+        assert len(joined.items["new"]) == len(joined.answers["m", "new"]) == 300 - left_out
+
+
+def test_tables_that_number_other_texts_alike_are_held_out() -> None:
+    joined = items_of("seen", [f"Question {k}?" for k in range(30)], "")
+    joined.add("other", items_of("new", [f"Another {k}?" for k in range(30)], "").items["new"].values())
+    assert leave_out_shared(joined, "seen", "new") == 0
+
+
+def test_words_that_a_model_has_in_two_items_join_nothing() -> None:
+    """Two passages are asked for their title: nothing tells which of one log is which of the other."""
+    joined = Joined()
+    for model, names in (("m", "ab"), ("n", "cd")):
+        texts = {names[0]: "What is the title?", names[1]: "What is the title?", f"{names}3": "What is water?"}
+        joined.add(model, (Imported(model, "b", key, key, 1, text=text) for key, text in texts.items()))
+    rejoin_by_text(joined)
+    assert set(joined.items["b"]) == {"a", "b", "c", "d", "ab3"}
+    assert set(joined.answers["n", "b"]) == {"c", "d", "ab3"}
+
+
+@pytest.mark.parametrize("keys", [("A", "B"), ("1800", "1900"), ("Paris", "Rome")])
+@pytest.mark.parametrize("kind", ["csv", "lm-eval", "inspect", "other epoch", "other log"])
+def test_one_question_of_two_keys_is_left_out_or_refused(kind: str, keys: tuple[str, str], tmp_path: Path) -> None:
+    """Of 200 items one has two keys, and two of 200 are at most 1 %; alone it is refused."""
+    rows = [{"id": k, "q": f"Question {k}?", "key": keys[0]} for k in range(198)]
+    rows += [{"id": 500 + k, "q": "Which?", "key": key} for k, key in enumerate(keys)]
+    for part, refused in ((rows, False), (rows[-2:], True)):
+        joined = Joined()
+        logs = [part[:-1], [*part[:-2], part[-1]]] if kind.startswith("other") else [part]
+        for number, log in enumerate(logs):
+            path = tmp_path / f"log{number}.{'json' if kind == 'inspect' else 'jsonl' if kind == 'lm-eval' else 'csv'}"
+            if kind == "lm-eval":
+                lines = [
+                    {"doc": {"question": one["q"]}, "doc_id": one["id"], "target": one["key"], "exact_match": 1.0,
+                     "filtered_resps": ["x"], "doc_hash": one["q"]} for one in log
+                ]  # fmt: skip
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            elif kind == "inspect":
+                samples = [{"id": one["id"], "epoch": 1, "input": one["q"], "target": one["key"],
+                            "scores": {"match": {"value": "C"}}} for one in log]  # fmt: skip
+                about = {"task": "b", "model": "m"}
+                path.write_text(json.dumps({"status": "success", "eval": about, "samples": samples}))
+            else:
+                head = "model,item,text,answer,gold,epoch\n"
+                epochs = {500: 1, 501: 2 if kind == "other epoch" else 1}
+                model = "mn"[number]
+                path.write_text(head + "".join(
+                    f"{model},{one['id']},{one['q']},{keys[0]},{one['key']},{epochs.get(one['id'], 1)}\n" for one in log
+                ))  # fmt: skip
+            joined.add(path.name, read_log(path, Wanted("" if kind[0] in "co" else "m", "b", "text")).outcomes)
+        if refused:
+            with pytest.raises(DataError, match=keys[0]):
+                leave_out_changed(joined)
+        else:
+            assert leave_out_changed(joined)["b"] in (1, 2)
+            assert len(joined.items["b"]) == 198
 
 
 def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> None:

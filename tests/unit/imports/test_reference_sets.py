@@ -192,6 +192,7 @@ def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
         run(None)
 
 
+@pytest.mark.long
 def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> None:
     """The section's own script and lines, on made answers. One item of 201 was answered right in 3 of 10 trials: .3."""
     text = (Path(__file__).parents[3] / "docs/do/import_logs.md").read_text()

@@ -47,7 +47,7 @@ def lm_eval(folder: Path, log: str, remembered: float) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("write", [table, lm_eval])
+@pytest.mark.parametrize("write", [pytest.param(table, marks=pytest.mark.long), lm_eval])
 def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     run = tmp_path / "run"
     logs = write(tmp_path, "seen", 0.9), write(tmp_path, "reworded", 0.0)

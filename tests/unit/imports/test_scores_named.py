@@ -15,8 +15,9 @@ import pytest
 from commands_here import gate, import_logs
 from governed import Capsys
 
-from audit.errors import DataError
-from audit.imports.chance import check_above_guessing, check_options_known
+from audit.errors import ConfigError, DataError
+from audit.imports.chance import check_above_guessing, unknown_chance
+from audit.imports.checks import check_logs
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts, rejoin_by_text
 from audit.imports.record import Imported, Log, Wanted
@@ -225,15 +226,84 @@ def test_guessing_models_raise_no_alarm() -> None:
     check_above_guessing(joined, ["b"])
 
 
-def test_letters_without_options_leave_chance_unknown(tmp_path: Path) -> None:
-    for answers, known in ((["(B)", "C", "Answer: A", "d."] * 5, False), (["12", "7", "3", "18"] * 5, True)):
-        joined = joined_of(table(tmp_path / "t.csv", answers, [True] * 20))
-        if known:
-            check_options_known(joined, ["b"])
-        else:
-            with pytest.raises(DataError, match="--options 4"):
-                check_options_known(joined, ["b"])
-    check_options_known(joined_of(table(tmp_path / "t.csv", ["B"] * 20, [True] * 20, options="4")), ["b"])
+def free(keys: Iterable[str], answers: Iterable[str] = (), text: str = "") -> Joined:
+    """Items whose options no log lists."""
+    joined, shown = Joined(), list(answers) or [""]
+    joined.add("log", (
+        Imported("m", "b", str(k), str(k), 1, text=text or None, target=key, answer=shown[k % len(shown)])
+        for k, key in enumerate(keys)
+    ))  # fmt: skip
+    return joined
+
+
+LONG = "All four look alike, but the second follows from the first law, so (B)."
+NUMBERS = [str(k) for k in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("joined", "known"),
+    [
+        (free(NUMBERS), True),
+        (free(["B"] * 20), False),
+        (free(["(B)", "c.", "Answer: A", "D"] * 5), False),
+        (free(["yes", "No.", "TRUE", "false"] * 5), False),
+        (free(["B"] * 20, [LONG]), False),  # letters inside long replies: the key tells
+        (free(["B"] * 3 + NUMBERS[:17]), False),  # 15 % letters among numbers: more than a tenth
+        (free(["B"] * 2 + NUMBERS[:18]), True),  # 10 %: guesses are right for 5 % at most, as for free answers
+        (free([""] * 20, ["(B)", "C"]), False),  # no key: the answers tell
+        (free([""] * 20, ["yes", "no", "7"]), False),
+        (free([""] * 20, NUMBERS), True),
+        (free([""] * 20, [""]), True),  # nothing tells: a table of items and scores alone
+        (free([""] * 20, [LONG], "Which one?\nA) one\nB) two\nC) three\n"), False),  # the text lists the options
+        (free(["neutral", "entailment", "contradiction"] * 8), False),  # 24 items, 8 a key: labels
+        (free(["neutral", "entailment", "contradiction"] * 7), True),
+        (free(["0", "1", "2"] * 8), False),
+    ],
+)
+def test_chance_is_unknown_where_keys_name_options_that_no_log_lists(joined: Joined, known: bool) -> None:
+    assert (unknown_chance(joined, ["b"]) == "") is known
+    assert {one.name: one.passed for one in check_logs(joined, ["b"], None)}["chance_known"] is known
+    assert all(one.passed for one in check_logs(joined, ["b"], 4))  # --options 4
+
+
+def test_an_unknown_chance_carries_no_verdict_and_options_give_it(tmp_path: Path) -> None:
+    rows = "".join(f"m,{k},B,{'AB'[k % 4 > 0]}\n" for k in range(40))
+    (tmp_path / "b.csv").write_text("model,item,answer,gold\n" + rows)
+    for words, code, fails in (([], 5, ["chance_known"]), (["--options", "4"], 5, [])):
+        run = tmp_path / f"run{len(words)}"
+        assert import_logs([str(tmp_path / "b.csv"), *words, "-o", str(run)]) == 0
+        (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
+        checks = {one["name"]: one["status"] for one in cell["gates"] if one["source"] == "the imported logs"}
+        assert [name for name, status in checks.items() if status == "fail"] == fails and len(checks) == 3
+        assert (cell["verdict"] == "withheld") is bool(fails)
+        assert gate([str(run)]) == code
+
+
+def test_a_probability_mass_is_no_share_of_right_answers(shared_data: Path, tmp_path: Path) -> None:
+    (path,) = (shared_data / "public_reports" / "03-lmeval-mc2-probability-mass").glob("*.jsonl")
+    run = tmp_path / "run"
+    assert import_logs([str(path), "--model", "m", "--benchmark", "b", "-o", str(run)]) == 0
+    (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
+    failed = [one["name"] for one in cell["gates"] if one["status"] == "fail"]
+    assert cell["verdict"] == "withheld" and "counts_right" in failed and gate([str(run)]) == 5
+
+
+@pytest.mark.parametrize(
+    ("scores", "counted"),
+    [
+        (["1", "0", "1"], True),
+        (["0.3", "0.5", "1"], True),  # of ten trials
+        (["1/7", "2/9", "5/13", "1/11"], True),  # counts, whatever their n
+        (["0.333", "0.667", "0.25"], True),  # of twelve trials, rounded
+        (["0.4713", "0.1294", "0.8811"], False),  # F1, BLEU, probabilities
+    ],
+)
+def test_decimals_without_a_common_number_of_trials_count_no_right_answers(
+    scores: list[str], counted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("model,item,correct\n" + "".join(f"m,{k},{one}\n" for k, one in enumerate(scores)))
+    assert {one.name: one.passed for one in check_logs(joined_of(path), ["b"], 0)}["counts_right"] is counted
 
 
 def inspect_log(path: Path, samples: list[dict[str, Any]], status: str = "success", total: int | None = None) -> Path:
@@ -326,12 +396,50 @@ def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_pa
     assert log.notes[0].startswith("1 sample")
 
 
-def test_a_log_that_did_not_succeed_is_no_finished_run(tmp_path: Path, capsys: Capsys) -> None:
-    samples = [sample(k, {"match": {"value": "C"}}) for k in range(6)]
+def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(tmp_path: Path, capsys: Capsys) -> None:
+    samples = [sample(k, {"match": {"value": "C"}}) | {"target": str(k)} for k in range(6)]
     path = inspect_log(tmp_path / "log.json", samples, status="cancelled", total=400)
-    assert import_logs([str(path), "-o", str(tmp_path / "run")]) == 0
-    assert "6 of 400 samples, cancelled" in capsys.readouterr().out
-    assert gate([str(tmp_path / "run")]) == 1
+    run = tmp_path / "run"
+    assert import_logs([str(path), "-o", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "Partial score (6 of 400 samples, cancelled)" in shown and "partial: 6 of 400 samples" in shown
+    assert " Score 100" not in shown
+    (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
+    assert next(one["name"] for one in cell["gates"] if one["status"] == "fail") == "log_finished"
+    assert (cell["verdict"], cell["grade"]) == ("withheld", "check_failed")
+    assert "Partial score (6 of 400 samples, cancelled)" in (run / "report/report.html").read_text()
+    assert gate([str(run)]) == 1
     whole = inspect_log(tmp_path / "whole.json", samples)
     assert import_logs([str(whole), "-o", str(tmp_path / "other")]) == 0
-    assert gate([str(tmp_path / "other")]) != 1
+    assert gate([str(tmp_path / "other")]) == 5
+    assert "Partial" not in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="stopped"):
+        read_log(run, Wanted())
+
+
+def test_an_unfinished_log_clears_nobody(tmp_path: Path) -> None:
+    """The same answers, finished and not: everything else speaks for a clearance, or for a finding."""
+    rng, models = np.random.default_rng(3), ("judged", "pythia", "falcon", "llama", "gemma")
+    hard = {shift: rng.normal(size=300) for shift in (0, 1000)}
+    right = {(model, shift): hard[shift] + rng.normal(size=300) < 0.4 for model in models for shift in hard}
+    for status in ("success", "error"):
+        words: list[str] = []
+        for part, shift in (("seen", 0), ("new", 1000)):
+            words += ["--held-out"] if shift else []
+            for model in models:
+                values = zip(range(shift, shift + 300), np.where(right[model, shift], "C", "I"), strict=True)
+                samples = [sample(k, {"match": {"value": str(one)}}) | {"target": str(k)} for k, one in values]
+                folder = tmp_path / status / part / model
+                folder.mkdir(parents=True)
+                path = inspect_log(folder / "log.json", samples, status if model == "judged" else "success", 400)
+                document = json.loads(path.read_text())
+                document["eval"]["model"] = model
+                path.write_text(json.dumps(document))
+                words.append(str(path))
+        run = tmp_path / f"run-{status}"
+        assert import_logs([*words, "--judge", "judged", "-o", str(run)]) == 0
+        (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
+        failed = [one["name"] for one in cell["gates"] if one["status"] == "fail"]
+        assert ("log_finished" in failed) == (status == "error")
+        assert (cell["grade"] == "check_failed") == (status == "error")
+        assert (cell["without_memory"]["estimate"] is None) == (status == "error")

@@ -10,10 +10,10 @@ import pytest
 from dressed_logs import CORRECT, LETTER, LETTERS, NUMBER, TEXT, TRUTH, Log, logs, misread
 from hypothesis import HealthCheck, given, settings
 
-from audit.errors import AuditError, ConfigError
+from audit.errors import AuditError, ConfigError, DataError
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
-from audit.imports.record import Wanted
+from audit.imports.record import Wanted, is_failure
 from audit.imports.typed import Columns, Typing, cell_of
 
 Rows = Sequence[tuple[Any, Any]]
@@ -257,3 +257,60 @@ def test_the_dresses_are_at_least_thirty_and_a_spoilt_log_is_seen(tmp_path: Path
     assert misread(log, tmp_path) == ("read", {})
     rows[7]["answer"] = "A"
     assert misread(log, tmp_path) == ("read", {"q7": (True, 0)})
+
+
+@pytest.mark.parametrize(
+    ("answers", "correct", "refused"),
+    [
+        (["True", "False"], ["False", "False"], True),
+        ([0, 1], [1, 0], True),
+        (["yes", "no"], ["yes", "yes"], True),
+        (["B", "D"], ["C", "C"], True),
+        (["True", "False"], [1, 0], False),
+        (["B", "D"], ["C", "I"], False),  # Inspect's marks
+        ([2, 3], [1, 0], False),
+        (["18", "19"], ["1", "0"], False),
+    ],
+)
+def test_a_column_correct_that_may_be_the_key_is_refused(
+    answers: list[Any], correct: list[Any], refused: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.jsonl"
+    rows = [{"model": "m", "item": str(k), "answer": answers[k % 2], "correct": correct[k % 2]} for k in range(20)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if refused:
+        with pytest.raises(DataError, match="--map gold=correct"):
+            score(path)
+        assert len(list(read_log(path, Wanted(columns={"correct": "correct"})).outcomes)) == 20
+    else:
+        score(path)
+
+
+FAILURES = (
+    "Error: timed out", "Error code: 429 - {'error': 'rate'}", "HTTP 503", "429 Too Many Requests", "API Error 500",
+    "openai.RateLimitError: limit 18", "{\"error\": {\"code\": 500}}", "Traceback (most recent call last):",
+    "Request timed out.",
+)  # fmt: skip
+REPLIES = ("The error is 5 %.", "400 people", "500 - 3 = 497", "Terror: 12", "404 apples", "450 bad apples", "error")
+
+
+@pytest.mark.parametrize("column", ["answer", "reply"])
+def test_a_clients_error_in_place_of_a_reply_is_no_wrong_answer(column: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    replies = [*FAILURES, *["180"] * 30, *["170"] * 10]
+    rows = [{"model": "m", "item": str(k), column: one, "gold": "180"} for k, one in enumerate(replies)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert score(path) == (0.75, len(FAILURES))
+    assert not any(map(is_failure, REPLIES))
+
+
+def test_the_same_words_in_another_order_are_unparsed(tmp_path: Path) -> None:
+    keys = ["red, blue", "red, green", "blue, green, red"] * 4
+    answers = [keys[0], "green, red", "blue, red", *keys[3:]]
+    path = tmp_path / "t.jsonl"
+    rows = [
+        {"model": "m", "item": str(k), "answer": a, "gold": g}
+        for k, (a, g) in enumerate(zip(answers, keys, strict=True))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert score(path) == (10 / 11, 1)  # "blue, red" is the first key, and not the third

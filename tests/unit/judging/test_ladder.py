@@ -5,6 +5,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from documents import cell_of, typed, verdict_of_cells
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,9 +90,9 @@ def test_decisions_and_exit_codes_are_those_of_the_design() -> None:
 def test_the_gate_goes_by_the_grade_of_a_cell(name: str) -> None:
     for code in part_of(name, "vocabulary").VERDICTS:
         for one in Grade:
-            cell = {"verdict": str(code), "grade": str(one), "headline": ""}
+            cell = cell_of(str(code), name, grade=str(one))
             for block_at in ("strong", "suggestive"):
-                ruling = rule({"audit": name, "cells": [cell], "rows": [], "thresholds": {"block_at": block_at}})
+                ruling = rule(typed(verdict_of_cells([cell], name, thresholds={"block_at": block_at})))
                 assert (ruling.decision, ruling.exit_code) == (one.decision(block_at), one.decision(block_at).exit_code)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib.resources import files
 from statistics import NormalDist
 
+import documents
 import jsonschema
 import numpy as np
 import pytest
@@ -81,8 +82,8 @@ def test_each_grade_ends_in_its_exit_code() -> None:
         made = replace(e, indicators=indicators, **own)
         found = decide(made, gates, replace(limits_, effect_of_interest=effect))
         assert VERDICTS[found.verdict].grade == found.grade
-        one = {"verdict": str(found.verdict), "grade": str(found.grade), "headline": "", "evidence": {}}
-        ruling = rule({"audit": "memory", "cells": [one], "rows": []})
+        one = documents.cell_of(str(found.verdict), "memory", grade=str(found.grade))
+        ruling = rule(documents.typed(documents.verdict_of_cells([one], "memory")))
         return str(found.verdict), str(found.grade), ruling.exit_code
 
     assert of(gap) == ("nothing_seen_by_this_instrument", "cleared", 0)
@@ -177,6 +178,7 @@ def without(made: MemoryCell, published: float, fresh: float, share: float = 0.0
     return own(made, *sides)
 
 
+@pytest.mark.long
 def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     """A gap of 10 points whose right published and wrong fresh answers are unparsed: as parsed it seems refuted."""
     made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=1)
@@ -219,6 +221,7 @@ def test_answers_that_were_never_asked_for_are_held_for_nothing():
     assert result.evidence.held == ()
 
 
+@pytest.mark.long
 def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
     made, r = cell(n=3000, fresh=2000, references=8, seed=2), np.random.default_rng(1)
 
@@ -381,7 +384,8 @@ def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
     numbers = said(made, result).numbers
     assert (numbers["published"], numbers["held_out"]) == tuple(float(one.score.mean()) for one in made.tested)
     assert result.evidence.gap.did.n == 300 and result.evidence.gap.did.m == 191  # what is missing is not wrong
-    plain, without = (json_ready(cell_head(r) | cell_dict(c, r)) for c, r in zip(both, (result, alone), strict=True))
+    cells = (json_ready(cell_head(r) | cell_dict(c, r)) for c, r in zip(both, (result, alone), strict=True))
+    plain, without = (documents.typed_cell(one, "memory") for one in cells)
     _, low, high = result.evidence.limits()
     found, (_, followed) = measured(plain), tracked(plain)
     for one in (found, followed):
@@ -447,7 +451,8 @@ def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     assert first["reason_codes"][0]["numbers"]["indicator"] == "order"
     assert first["advice_codes"][0]["code"] == "incomplete"
     assert second["fresh"] is None and second["evidence"]["gap"] is None
-    assert rule(replace(run, rows=()).to_dict()).exit_code == 3 and rule(run.to_dict()).exit_code == 1
+    whole, short = (documents.typed(one.to_dict()) for one in (replace(run, rows=()), run))
+    assert rule(whole).exit_code == 3 and rule(short).exit_code == 1
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**run.to_dict(), "audit": "sweep"}, schema)
 

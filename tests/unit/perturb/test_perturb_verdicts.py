@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import documents
 import numpy as np
 import pytest
 from perturb_cells import LIMITS, cell, codes, result, with_answers
@@ -66,8 +67,8 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     def of(e, **own) -> tuple[str, str, int]:
         found = decide(replace(e, **own), (), LIMITS)
         assert VERDICTS[found.verdict].grade == found.grade
-        one = {"verdict": str(found.verdict), "grade": str(found.grade), "headline": ""}
-        ruling = rule({"audit": "perturb", "cells": [one], "rows": []})
+        one = documents.cell_of(str(found.verdict), "perturb", grade=str(found.grade))
+        ruling = rule(documents.typed(documents.verdict_of_cells([one], "perturb")))
         return str(found.verdict), str(found.grade), ruling.exit_code
 
     by_items = replace(tests, far=replace(tests.far, pvalue=0.5))

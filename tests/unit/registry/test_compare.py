@@ -279,3 +279,13 @@ def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: Capsys)
     assert cell["questions"][0]["moves"] == [["score", "30 % right", "60 % right"]]
     assert main([str(tmp_path / "old"), str(tmp_path / "other")]) == 1
     assert "share 30 of 60 items" in capsys.readouterr().err
+
+
+def test_two_audits_are_no_two_versions(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
+    rows = "\n".join(f"a,q{k},{k % 2},exam" for k in range(30))
+    (tmp_path / "log.csv").write_text(f"model,item,correct,benchmark\n{rows}\n")
+    assert import_logs([str(tmp_path / "log.csv"), "-o", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    assert main([str(two[0]), str(tmp_path / "run")]) == 1
+    said = capsys.readouterr().err
+    assert "sweep" in said and "memory" in said and "--out" in said

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from commands_here import demo as demo_command
+from documents import typed
 from governed import Capsys, Patch
 from notebook_cells import NOTEBOOKS, run_cells
 
@@ -90,10 +91,10 @@ def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp
     """Without the answers of the taught model there is nothing to find."""
     run_dir = tmp_path / "run"
     shutil.copytree(demo.shipped(), run_dir)
-    assert rule(judged[0].to_dict()).decision == Decision.BLOCK
+    assert rule(typed(judged[0].to_dict())).decision == Decision.BLOCK
     for path in (run_dir / SHARDS).glob(f"{demo.TAUGHT}-*"):
         path.unlink()
-    ruling = rule(judge([run_dir])[0].to_dict())
+    ruling = rule(typed(judge([run_dir])[0].to_dict()))
     assert [cell.model for cell in ruling.cells] == [demo.BEFORE] and ruling.decision != Decision.BLOCK
 
 

@@ -71,10 +71,23 @@ def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> No
 def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", ASKED, ASKED, **FINISHED)
     build_report([run], run / "report", n_resamples=50)
-    rewrite(run / "report" / "verdict.json", lambda plain: plain.update(cells=[{"verdict": "guilty"}]))
+    rewrite(run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(verdict="guilty"))
     write_panel(tmp_path / "panel", [run])
     (row,) = (row for row in rows_of(write_overview(tmp_path).read_text()) if row.startswith(("|run", "||run")))
-    assert "program" in row and Line("x").word is None
+    assert "guilty" in row and Line("x").word is None
+
+
+def test_a_run_of_many_models_is_one_row_with_each_verdict_folded(tmp_path: Path) -> None:
+    """Five models: their number in place of the names, one tally, and five lines below it."""
+    asked = panels.outcomes_of(5, 8)
+    run = panels.run_of(tmp_path / "set", asked, asked, **FINISHED)
+    with undrawn():
+        build_report([run], run / "report", n_resamples=50)
+    (row,) = rows_of(write_overview(tmp_path).read_text(encoding="utf-8"))
+    cells = json.loads((run / "report" / "verdict.json").read_text())["cells"]
+    assert len({cell["model"] for cell in cells}) == 5 and "|5 models|" in row
+    assert row.count("without memory") == 0 and "5 verdicts" in row
+    assert all(f"{cell['model']} on" in row for cell in cells)
 
 
 def test_a_suite_in_the_folder_itself_is_named_and_listed_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from audit_here import undrawn
 from commands_here import gate
 from commands_here import report as main
+from documents import typed
 from governed import Capsys, Patch
 from markupsafe import escape
 from outcome_tables import Outcome
@@ -122,7 +123,7 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
     assert shipped == quote(load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30))
     # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
     assert "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark" in own
-    print_content(verdict)
+    print_content(typed(verdict))
     told = capsys.readouterr().out
     for text in (shipped, own):
         assert str(escape(text)) in page and text not in told
@@ -464,4 +465,4 @@ def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: Pat
     assert set(passes.values()) == {1} and len(passes) == 3
     paths = build_report([run], tmp_path / "report", n_resamples=99, reads=[first])
     assert set(passes.values()) == {2}
-    assert paths.content == json.loads(paths.verdict.read_text())  # what is printed is what was written
+    assert paths.content.plain == json.loads(paths.verdict.read_text())  # what is printed is what was written

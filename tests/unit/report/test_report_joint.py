@@ -1,20 +1,19 @@
 """One page over several audits of a model: side by side, escaped, and as bad as its worst for the gate."""
 
 import itertools
-import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from commands_here import import_logs, report
+from documents import LIMITS, cell_of, verdict_of_cells
 from governed import make_run
 
-from audit.audits import AUDITS, part_of
-from audit.decision import rule
+from audit.audits import part_of
+from audit.decision import rule, verdict_of
 from audit.errors import ConfigError
 from audit.judging.ladder import Grade
 from audit.memory.evidence import Indicator, Name
@@ -24,13 +23,13 @@ from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.validity.edits.record import Archetype
 from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.validity.vocabulary import ValidityStatus
-from audit.verdict.instrument import KINDS
-from audit.verdict.result import because
+from audit.verdict.instrument import KINDS, Measured
+from audit.verdict.result import because, json_ready
+from audit.verdict.together import JointVerdict
 
 
-def cell(verdict: str, **own: Any) -> dict[str, Any]:
-    plain = {"model": "m", "benchmark": "b", "verdict": verdict, "headline": "<b>h</b>", "reasons": ["why"]}
-    return {**plain, "what_to_do": [], "watermark": "", "cannot_exclude": ["x"], "calibration": None, **own}
+def cell(verdict: str, audit: str = "sweep", **own: Any) -> dict[str, Any]:
+    return cell_of(verdict, audit, **{"headline": "<b>h</b>", "cannot_exclude": ["x"], **own})
 
 
 def models(revision: str) -> dict[str, Any]:
@@ -38,24 +37,30 @@ def models(revision: str) -> dict[str, Any]:
 
 
 def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
-    effect = {"gain": 0.02, "ci_low": -0.01, "ci_high": 0.05}
+    effect = {"gain": 0.02, "ci_low": -0.01, "ci_high": 0.05, "mean_gain": None, "mean_ci_low": None}
     rows = [{"model": "m", "benchmark": "b", "found": found, "expected": 4}]
-    return {"audit": "sweep", "cells": [cell(verdict, effect=effect, **own)], "rows": rows, "runs": [models("1")]}
+    one = cell(verdict, effect={**effect, "mean_ci_high": None}, **own)
+    return verdict_of_cells([one], rows=rows, runs=[models("1")])
 
 
 def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
     drop = {"estimate": 0.12, "low": 0.05, "high": 0.2}
     calibration = {"rates": {"clean_beyond": 0.01, "clean_brittle": 0.03}, "design": {}, "sentence": ""}
-    own = {"evidence": {"drop": {"drop": drop}}, "references": ["r"], "calibration": calibration, **own}
+    evidence = {"drop": {"drop": drop, "cs": LIMITS, "original": None}}
+    own = {"evidence": evidence, "references": ["r"], "calibration": calibration, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
-    return {"audit": "perturb", "cells": [cell(verdict, **own)], "rows": rows, "runs": [models(revision)]}
+    return verdict_of_cells([cell(verdict, "perturb", **own)], "perturb", rows=rows, runs=[models(revision)])
 
 
 def memory(verdict: str, **own: Any) -> dict[str, Any]:
-    gap = {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}}
+    gap = {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}, "predicted": None}
     own = {"evidence": {"gap": gap}, "indicators": [], "n_questions": 208, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
-    return {"audit": "memory", "cells": [cell(verdict, **own)], "rows": rows, "runs": [models("1")]}
+    return verdict_of_cells([cell(verdict, "memory", **own)], "memory", rows=rows, runs=[models("1")])
+
+
+def joined(verdicts: Mapping[str, Any], suite: Mapping[str, Any] | None = None) -> JointVerdict:
+    return content({name: verdict_of(one) for name, one in verdicts.items()}, suite)
 
 
 @pytest.mark.parametrize(
@@ -63,19 +68,17 @@ def memory(verdict: str, **own: Any) -> dict[str, Any]:
     [("excess", "seen"), ("gain_uncontrolled", "seen, cause unknown"), ("no_excess_detected", "not seen")],
 )
 def test_a_score_that_falls_under_noise_is_no_gain_that_was_seen(verdict: str, state: str) -> None:
-    (one,) = content({"sweep": sweep(verdict), "perturb": perturb("no_drop_detected")})["joint"]
-    assert one["instruments"][0]["kinds"] == {"noise": state}
+    (one,) = joined({"sweep": sweep(verdict), "perturb": perturb("no_drop_detected")}).joint
+    assert one.instruments[0].kinds == {"noise": state}
 
 
 def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
-    joint = content({"sweep": sweep("no_excess_detected"), "perturb": perturb("drop_beyond_reference")})
-    (one,) = joint["joint"]
-    first, second = one["instruments"]
-    assert first["measured"]["estimate"] == 0.02 and first["measured"]["false_alarms"] is None
-    assert second["measured"] == {
-        "what": "drop under rewording", "estimate": 0.12, "low": 0.05, "high": 0.2, "false_alarms": 0.01,
-    }  # fmt: skip
-    assert first["sensitivity"] == "not measured" and one["together"][0].startswith("Seen: memory of the published")
+    joint = joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("drop_beyond_reference")})
+    (one,) = joint.joint
+    first, second = one.instruments
+    assert first.measured.estimate == 0.02 and first.measured.false_alarms is None
+    assert second.measured == Measured("drop under rewording", 0.12, 0.05, 0.2, 0.01)
+    assert first.sensitivity == "not measured" and one.together[0].startswith("Seen: memory of the published")
     text = page(joint)
     assert "<b>h</b>" not in text and "&lt;b&gt;h&lt;/b&gt;" in text
     assert "Drop beyond reference" in text and "No excess detected" in text
@@ -84,44 +87,27 @@ def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
 
 
 def test_an_incomplete_run_makes_the_whole_incomplete() -> None:
-    joint = content({"sweep": sweep("excess", found=3), "perturb": perturb("no_drop_detected")})
+    joint = joined({"sweep": sweep("excess", found=3), "perturb": perturb("no_drop_detected")})
     assert rule(joint).exit_code == 1 and 'data-decision="no decision" data-exit="1"' in page(joint)
 
 
 def test_runs_that_have_nothing_in_common_are_refused() -> None:
     with pytest.raises(ConfigError, match="share no model and benchmark"):
-        content({"sweep": sweep("excess"), "perturb": perturb("withheld", model="other")})
+        joined({"sweep": sweep("excess"), "perturb": perturb("withheld", model="other")})
     with pytest.raises(ConfigError, match="2 revisions"):
-        content({"sweep": sweep("excess"), "perturb": perturb("withheld", revision="2")})
-
-
-def test_the_file_of_several_audits_fits_the_schema_that_ships() -> None:
-    schema = json.loads((files("audit.report") / "joint.schema.json").read_text(encoding="utf-8"))
-    of_finding = schema["$defs"]["finding"]["properties"]
-    assert schema["properties"]["audits"]["propertyNames"]["enum"] == of_finding["audit"]["enum"] == list(AUDITS)
-    assert of_finding["sees"]["items"]["enum"] == list(KINDS)
-    joint = content({"sweep": sweep("excess"), "perturb": perturb("withheld", calibration=None)})
-    jsonschema.validate(joint, schema)
-    for wrong in (
-        {**joint, "more": 1},
-        {**joint, "audits": {"sweep": joint["audits"]["sweep"]}},
-        {**joint, "audits": {**joint["audits"], "other": joint["audits"]["sweep"]}},
-        {**joint, "joint": [{**joint["joint"][0], "together": []}]},
-    ):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
+        joined({"sweep": sweep("excess"), "perturb": perturb("withheld", revision="2")})
 
 
 def validity(*cells: tuple[str, str, str]) -> dict[str, Any]:
     """Cells of (context, archetype, status)."""
-    evidence = {"primary": {"difference": 0.3, "low": 0.1, "high": 0.5}}
-    calibration = {"selective": 0.004, "non_selective": 0.018}
+    evidence = {"primary": {"difference": 0.3, "low": 0.1, "high": 0.5}, "score": LIMITS, "csr": {}}
+    rates = {"rates": {"selective": 0.004, "non_selective": 0.018}, "design": {}, "sentence": ""}
     made = [
-        cell(status, context=context, evidence={**evidence, "archetype": archetype}, calibration=calibration)
+        cell(status, "validity", context=context, evidence={**evidence, "archetype": archetype}, calibration=rates)
         for context, archetype, status in cells
     ]
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
-    return {"audit": "validity", "cells": made, "rows": rows, "runs": [models("1")]}
+    return verdict_of_cells(made, "validity", rows=rows, runs=[models("1")])
 
 
 ORDER, GAP = Name.ORDER, Name.GAP
@@ -142,11 +128,11 @@ MEMORY = ("noise", "wording", "answers", "text")
 def test_validity_speaks_of_its_archetype_and_never_of_memory(
     archetype: str, status: str, sees: str, speaks: str
 ) -> None:
-    joint = content({"sweep": sweep("withheld"), "validity": validity(("", archetype, status))})
-    (one,) = joint["joint"]
-    _, found = one["instruments"]
-    assert found["sees"] == [sees] and found["measured"]["estimate"] == 0.3
-    lines = {line.partition(":")[0].partition(",")[0]: line for line in one["together"]}
+    joint = joined({"sweep": sweep("withheld"), "validity": validity(("", archetype, status))})
+    (one,) = joint.joint
+    _, found = one.instruments
+    assert found.sees == (sees,) and found.measured.estimate == 0.3
+    lines = {line.partition(":")[0].partition(",")[0]: line for line in one.together}
     assert KINDS[sees] in lines[{"for": "Seen", "against": "Not seen", "neither": "Could not tell"}[speaks]]
     memory = [kind for kind in MEMORY if kind != "noise"]  # which the sweep looks for
     assert all(KINDS[kind] in lines["Not looked for"] for kind in memory)
@@ -156,8 +142,8 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     both = validity(
         ("ambig", "invariance", "confirmatory_non_selective"), ("disambig", "diagnostic", "confirmatory_selective")
     )
-    joint = content({"sweep": sweep("no_excess_detected"), "validity": both})
-    names = [found["name"] for found in joint["joint"][0]["instruments"]]
+    joint = joined({"sweep": sweep("no_excess_detected"), "validity": both})
+    names = [found.name for found in joint.joint[0].instruments]
     assert names[1:] == ["the construct-validity audit (ambig)", "the construct-validity audit (disambig)"]
     text = page(joint)
     assert text.count("<article") == 1 + 3
@@ -165,13 +151,13 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     assert VALIDITY[ValidityStatus.NON_SELECTIVE].of(Archetype.INVARIANCE).name in text
     alone = {**both, "cells": [{**c, "model": "other"} for c in both["cells"]]}
     with pytest.raises(ConfigError, match="share no model and benchmark"):
-        content({"sweep": sweep("excess"), "validity": alone})
+        joined({"sweep": sweep("excess"), "validity": alone})
 
 
 def together(**verdicts: str) -> list[str]:
     made = {"sweep": sweep, "perturb": perturb, "memory": memory}
-    (one,) = content({name: made[name](verdict) for name, verdict in verdicts.items()})["joint"]
-    return list(one["together"])
+    (one,) = joined({name: made[name](verdict) for name, verdict in verdicts.items()}).joint
+    return list(one.together)
 
 
 def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees() -> None:
@@ -196,7 +182,7 @@ def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_the
     """The planted model: nothing under noise, nothing under rewording, and yet the text was read."""
     first = together(sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen")[0]
     assert first.startswith("Seen: ") and f"{KINDS['text']} (the memory audit)" in first and "take it back" in first
-    assert rule(content({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})).exit_code == 3
+    assert rule(joined({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})).exit_code == 3
     both = together(sweep="no_excess_detected", perturb="no_drop_detected")
     unseen = next(line for line in both if line.startswith("Not looked for: "))
     assert KINDS["answers"] in unseen and KINDS["text"] in unseen
@@ -204,22 +190,22 @@ def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_the
 
 def test_the_score_without_memory_is_the_first_line_of_all() -> None:
     line = "Score 82 %. Without memory: 71 %, against 8 references."
-    told = memory("gap_to_fresh_items", without_memory={"sentence": line})
-    plain = content({"sweep": sweep("no_excess_detected"), "memory": told})
-    assert plain["joint"][0]["together"][0] == line
-    assert rule(plain).together[0].endswith(line)
+    told = memory("gap_to_fresh_items", without_memory={"sentence": line, "estimate": None})
+    whole = joined({"sweep": sweep("no_excess_detected"), "memory": told})
+    assert whole.joint[0].together[0] == line
+    assert rule(whole).together[0].endswith(line)
 
 
 def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
     said = "Measured sensitivity: this would have noticed."
-    joint = content(
+    joint = joined(
         {
             "sweep": sweep("no_excess_detected", sensitivity=said),
             "perturb": perturb("no_drop_detected", sensitivity=said),
             "memory": memory("nothing_seen_by_this_instrument", sensitivity=f"{said} And that."),
         }
     )
-    assert [one["sensitivity"] for one in joint["joint"][0]["instruments"]] == [said, said, f"{said} And that."]
+    assert [one.sensitivity for one in joint.joint[0].instruments] == [said, said, f"{said} And that."]
     text = page(joint)
     assert text.count(f", the perturbation audit: {said}</li>") == 1 and text.count(said) == 2
     assert rule(joint).exit_code == 0
@@ -228,7 +214,7 @@ def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
 def indicator(name: str, adjusted: float | None, low: float, unguarded: float | None = None) -> dict[str, Any]:
     doubt = because("abler")
     one = Indicator(Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded, doubt=doubt)
-    return {**asdict(one), "test": "level"}
+    return json_ready({**asdict(one), "test": "level"})
 
 
 @pytest.mark.parametrize(
@@ -248,17 +234,21 @@ def test_what_the_memory_audit_found_is_said_of_its_own_kind(
     verdict: str, indicators: list[tuple[Any, ...]], answers: str, text: str
 ) -> None:
     told = [indicator(ORDER if name == "item_order" else GAP, *own) for name, *own in indicators]
-    joint = content({"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)})
-    (one,) = matrices(in_order(joint["joint"]))
+    joint = joined({"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)})
+    (one,) = matrices(in_order(joint.joint))
     assert one.columns == (("Router-worker sweep", ""), ("Memory audit", ""))
     assert one.rows["answers"] == ("blind", answers, answers) and one.rows["text"] == ("blind", text, text)
-    assert one.rows["noise"] == ("not seen", "blind", "not seen") and set(one.rows["format"]) == {"blind"}
-    assert joint["joint"][0]["instruments"][1]["kinds"] == {"answers": answers, "text": text}
+    assert one.rows["noise"] == ("not seen", "blind", "not seen") and one.rows["format"] == (
+        "blind",
+        "blind",
+        "not run",
+    )
+    assert joint.joint[0].instruments[1].kinds == {"answers": answers, "text": text}
 
 
 @pytest.mark.parametrize("verdicts", list(itertools.product(SWEEP, PERTURB)))
 def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> None:
-    joint = content({"sweep": sweep(verdicts[0]), "perturb": perturb(verdicts[1])})
+    joint = joined({"sweep": sweep(verdicts[0]), "perturb": perturb(verdicts[1])})
     ruling, text = rule(joint), page(joint)
     assert f'data-decision="{ruling.decision}" data-exit="{ruling.exit_code}"' in text
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision]
@@ -267,9 +257,9 @@ def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> Non
 
 
 def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_means() -> None:
-    text = page(content({"sweep": sweep("excess", watermark="incomplete: 3 of 4"), "perturb": perturb("withheld")}))
+    text = page(joined({"sweep": sweep("excess", watermark="incomplete: 3 of 4"), "perturb": perturb("withheld")}))
     assert text.count("incomplete: 3 of 4") == 2  # in the strip, and on the verdict's own card
-    clean = page(content({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")}))
+    clean = page(joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")}))
     assert "Not examined: " in clean
 
 

@@ -5,39 +5,9 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from audit.errors import ConfigError, EngineLoadError
+from audit.errors import EngineLoadError
 from audit.runtime import actors
 from audit.runtime.actors import EnginePool
-from audit.runtime.placement import Placement, plan_placement
-
-
-@pytest.mark.parametrize(
-    ("size", "executor", "gpus", "largest", "expected"),
-    [
-        (1, "mp", 0.0, 0.0, None),
-        (4, "mp", 8.0, 4.0, Placement(({"GPU": 4.0},), "STRICT_PACK", 4.0)),  # held by the engine itself
-        (1, "ray", 8.0, 8.0, Placement(({"GPU": 1.0},), "STRICT_PACK", 1.0)),
-        (4, "ray", 4.0, 2.0, Placement(({"GPU": 1.0},) * 4, "PACK", 0.0)),  # left to vLLM's workers, on two nodes
-    ],
-)
-def test_gpus_are_asked_for_and_no_cpu(
-    size: int, executor: str, gpus: float, largest: float, expected: Placement | None
-) -> None:
-    """With as many replicas as CPUs, a CPU for each would leave the stages waiting for ever."""
-    assert plan_placement(size, executor, gpus, largest) == expected
-
-
-def test_what_cannot_fit_is_refused():
-    with pytest.raises(ConfigError, match="needs 8 GPUs; the cluster has 4"):
-        plan_placement(8, "ray", 4.0, 4.0)
-    with pytest.raises(ConfigError, match="Use executor=ray to span nodes"):
-        plan_placement(4, "mp", 4.0, 2.0)
-
-
-def test_what_an_autoscaler_may_start_is_asked_for():
-    for size, executor in ((1, "mp"), (8, "mp"), (8, "ray")):
-        placement = plan_placement(size, executor, 0.0, 0.0, autoscale=True)
-        assert placement == plan_placement(size, executor, 8.0, 8.0)
 
 
 @pytest.fixture

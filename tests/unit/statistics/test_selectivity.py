@@ -208,11 +208,11 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
     # The plain interval of the ratio does not: 6.7 to 7.7 % in the notes, more here.
     assert all(row["rates"]["csr_non_selective"] > 0.05 for row in table["designs"])
     found = nearest(table, clusters=180, change=0.09)
-    assert (found["clusters"], found["change"]) == (200, 0.1) and "2.5 %" in found["sentence"]
+    assert (found.design["clusters"], found.design["change"]) == (200, 0.1) and "2.5 %" in found.sentence
     same = nearest(table, clusters=180, change=0.09, thresholds=table["thresholds"])
     assert same == found
     other = nearest(table, clusters=180, change=0.09, thresholds={"alpha": 0.01, "margin": 0.1})
-    assert other["sentence"].endswith("alpha 0.05 (this run: 0.01) and margin 0.05 (this run: 0.1).")
+    assert other.sentence.endswith("alpha 0.05 (this run: 0.01) and margin 0.05 (this run: 0.1).")
     design = ValidityDesign(24, 0.5)
     (row,) = [r["rates"] for r in table["designs"] if ValidityDesign(**r["design"]) == design]
     again = dict(zip(NAMES, worst(design, WORLDS, np.random.default_rng([table["seed"], 24, 500]), 10), strict=True))

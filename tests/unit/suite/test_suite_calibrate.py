@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from commands_here import calibrate as calibrate_command
 from commands_here import options_of
+from documents import cell_of, typed_cell
 
 from audit.judging.ladder import Grade
 from audit.memory.design import MemoryThresholds
@@ -115,15 +116,17 @@ def test_the_shipped_table_is_of_these_worlds_and_of_the_thresholds_that_hold() 
 
 
 def test_a_clean_run_of_the_shipped_design_passes_wording_and_half_of_the_answers() -> None:
-    perturb = {"n_questions": 1000, "references": ["r"] * 8}
-    memory = {**perturb, "n_fresh": 500}
+    sizes = {"n_questions": 1000, "references": ["r"] * 8}
+    perturb = typed_cell(cell_of("no_drop_detected", "perturb", **sizes), "perturb")
+    memory = typed_cell(cell_of("nothing_seen_by_this_instrument", "memory", **sizes, n_fresh=500), "memory")
     judged = [
-        Judged("perturb", perturb, Grade.CLEARED, frozenset({"wording"}), PerturbThresholds().to_dict()),
-        Judged("memory", memory, Grade.CLEARED, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),
+        Judged("perturb", perturb, frozenset({"wording"}), PerturbThresholds().to_dict()),
+        Judged("memory", memory, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),
     ]
+    assert {one.grade for one in judged} == {Grade.CLEARED}
     found = scope(judged, shipped_table(SUITE_TABLE))
-    assert found is not None and found["error"] is not None and found["not_examined"] == []
-    doses = {one["form"]: one["dose"] for one in found["passed"]}
+    assert found is not None and found.error is not None and found.not_examined == ()
+    doses = {one.form: one.dose for one in found.passed}
     assert doses["answers"] == 0.5  # 15 % of the answers are a gap of 4.5 points: seldom found
-    assert doses["text"] == 0.15 and found["error"]["design"]["references"] == 8
+    assert doses["text"] == 0.15 and found.error.design["references"] == 8
     assert sum("simulated" in line for line in sentences(found)) >= 2

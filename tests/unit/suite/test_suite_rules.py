@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from commands_here import gate
+from documents import cell_of, typed, verdict_of_cells
 from junitparser import JUnitXml
 from suites import suite
 
-from audit.decision import rule
+from audit.decision import rule, verdict_of
 from audit.errors import ConfigError
 from audit.governance.formats import FORMATS
 from audit.panel import PANEL, panel_runs, write_panel
@@ -87,20 +88,20 @@ def test_the_benchmarks_domain_sets_thresholds() -> None:
 
 
 def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
-    """What verdict.json of a suite with one perturbation cell holds."""
+    """Return the verdict.json of a suite with one perturbation cell."""
     models = [{"model": "m", "benchmark": "b", "revision": "1", "outcomes": 9}]
-    cell = {"model": "m", "benchmark": "b", "verdict": verdict, "headline": "h", "reasons": ["why"], "what_to_do": []}
-    cell |= {"watermark": "", "cannot_exclude": [], "calibration": None, "evidence": None, "references": []}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
-    verdicts = {"perturb": {"audit": "perturb", "cells": [cell], "rows": rows, "runs": [{"models": models}]}}
+    one = verdict_of_cells([cell_of(verdict, "perturb")], "perturb", rows=rows, runs=[{"models": models}])
+    verdicts = {"perturb": verdict_of(one)}
     source = [{"audit": "perturb", "model": "m", "benchmark": "b", **said(source_thresholds(asked), flagged)}]
     ours = {("m", "b"): str(rule(verdicts["perturb"]).decision)}
     section = {
         "audit_suite_id": asked.audit_suite_id, "gate": asked.gate, "domain": None, "source": source,
+        "suite_sha256": "0", "forms_required": {},
         "model": {"name": "m", "stated": "<1>", "found": None, "claimed": True},
         "sentences": sentences(asked, source, ours),
     }  # fmt: skip
-    return content(verdicts, section)
+    return content(verdicts, section).plain
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_the_suite_says_which_rule_gates_and_both_are_printed(
     gates: str, verdict: str, flagged: int, decision: str, code: int, tmp_path: Path
 ) -> None:
     plain = joint(suite(gate=gates), verdict, flagged)
-    ruling = rule(plain, "run")
+    ruling = rule(typed(plain), "run")
     assert (ruling.decision, ruling.exit_code) == (decision, code)
     assert "our verdict" in ruling.rules[0] and "the source's rule" in ruling.rules[0]
     assert any("max_allowed_contaminated_items_pct 5" in one and "false positives: " in one for one in ruling.rules)
@@ -128,14 +129,15 @@ def test_the_suite_says_which_rule_gates_and_both_are_printed(
         text = show(ruling).replace("&#95;", "_").replace("\\_", "_")
         assert "max" in text and "allowed" in text, name
     assert JUnitXml.fromstring(FORMATS["junit"](ruling).encode()) is not None
-    shown = page(plain)
+    shown = page(typed(plain))
     assert "&lt;1&gt;" in shown and "claimed" in shown and "false positives" in shown
 
 
 def test_missing_answers_are_no_pass_whatever_gates() -> None:
     plain = joint(suite(gate="source"), "no_drop_detected", 0)
     plain["audits"]["perturb"]["rows"][0]["expected"] = 10
-    assert (rule(plain).decision, rule(plain).exit_code) == ("no decision", 1)
+    ruling = rule(typed(plain))
+    assert (ruling.decision, ruling.exit_code) == ("no decision", 1)
 
 
 def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -158,18 +160,20 @@ def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytes
 def with_forms(plain: dict[str, Any], **doses: float) -> dict[str, Any]:
     """The same, where these forms were passed at these doses."""
     forms = ("answers", "wording", "text")
-    passed = [{"form": form, "dose": dose, "audit": "perturb"} for form, dose in doses.items()]
+    rate = {"share": 1.0, "low": 0.9, "high": 1.0, "models": 100}
+    own = {"audit": "perturb", "found": rate, "passes": rate}
+    passed = [{"form": form, "dose": dose, **own} for form, dose in doses.items()]
     scope = {"passed": passed, "found": [], "not_examined": [f for f in forms if f not in doses], "error": None}
     return {**plain, "joint": [{**plain["joint"][0], "forms": scope}]}
 
 
 def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
-    ruling = rule(with_forms(joint(suite(), "no_drop_detected", 0), wording=0.15), "run")
+    ruling = rule(typed(with_forms(joint(suite(), "no_drop_detected", 0), wording=0.15)), "run")
     assert (ruling.decision, ruling.exit_code) == ("pass", 0)
     for name, show in FORMATS.items():
         text = show(ruling).replace("%25", "%").replace("&#58;", ":")
         assert "wording (15 %); not examined: answers, text" in text, name
-    shown = page(joint(suite(), "no_drop_detected", 0))  # without references nothing near was simulated
+    shown = page(typed(joint(suite(), "no_drop_detected", 0)))  # without references nothing near was simulated
     assert "Not cleared: answers, wording, text" in shown
 
 
@@ -187,12 +191,12 @@ def test_a_suite_that_requires_forms_has_no_decision_without_them(required: dict
     asked = suite(governance={"forms_required": required})
     plain = with_forms(joint(asked, "no_drop_detected", 0), wording=0.15)
     plain["suite"]["forms_required"] = asked.governance.forms_required
-    ruling = rule(plain, "run")
+    ruling = rule(typed(plain), "run")
     assert ruling.exit_code == code and (ruling.decision == "pass") == (code == 0)
     assert any("forms_required" in one for one in ruling.rules) == (code == 5)
     # A finding stays one, whatever is required.
     found = with_forms(joint(asked, "drop_beyond_reference", 0))
-    assert rule({**found, "suite": plain["suite"]}, "run").exit_code == 3
+    assert rule(typed({**found, "suite": plain["suite"]}), "run").exit_code == 3
 
 
 @pytest.mark.parametrize("wrong", [{"ability": 0.15}, {"text": "all"}, {"text": 15.0}, ["text"]])

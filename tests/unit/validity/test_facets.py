@@ -6,37 +6,45 @@ from typing import Any
 
 import numpy as np
 import pytest
+from documents import LIMITS, cell_of, verdict_of_cells
 from scripted_models import cell
 
+from audit.decision import verdict_of
 from audit.errors import ConfigError
 from audit.validity.__main__ import _runs
 from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 from audit.validity.record import Cell
 
+SELECTIVE, INDETERMINATE = "confirmatory_selective", "indeterminate"
 
-def verdict(status: str, csr: float | None, difference: float, context: str = "") -> dict[str, Any]:
-    ratio = {"own key": {"estimate": csr}} if csr is not None else {}
+
+def judged(status: str, csr: float | None, difference: float, context: str = "") -> dict[str, Any]:
+    ratio = {"own key": {"estimate": csr, "low": None, "high": None}} if csr is not None else {}
     d = {"difference": difference, "low": difference - 0.0196, "high": difference + 0.0196}  # a standard error of .01
-    cell = {"model": "m", "benchmark": "b", "context": context, "verdict": status}
-    return {"cells": [{**cell, "evidence": {"csr": ratio, "primary": d}}]}
+    evidence = {"csr": ratio, "primary": d, "archetype": "diagnostic", "score": LIMITS}
+    return cell_of(status, "validity", context=context, evidence=evidence)
+
+
+def verdict(status: str, csr: float | None, difference: float) -> Any:
+    return verdict_of(verdict_of_cells([judged(status, csr, difference)], "validity"))
 
 
 def test_variation_between_seeds_is_what_sampling_leaves() -> None:
-    (found,) = stability([verdict("selective", 2.0, 0.1), verdict("selective", 4.0, 0.2)])
+    (found,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(SELECTIVE, 4.0, 0.2)])
     # sd of (2, 4) = 1.414, mean 3; sd of (.1, .2) = .0707: sqrt(.0707^2 - .01^2) = .07
-    assert (found.csr, round(found.csr_cv or 0, 3), found.status) == (3.0, 0.471, "selective")
+    assert (found.csr, round(found.csr_cv or 0, 3), found.status) == (3.0, 0.471, SELECTIVE)
     assert (round(found.between or 0, 4), round(found.within or 0, 4)) == (0.07, 0.01)
     assert facets_csv([found]).splitlines()[1].split(",")[:5] == ["m on b", "2", "3", "0.471405", "0"]
-    (calm,) = stability([verdict("selective", 2.0, 0.1), verdict("selective", 2.0, 0.101)])
+    (calm,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(SELECTIVE, 2.0, 0.101)])
     assert (calm.between, calm.csr_cv) == (0.0, 0.0)  # no more than sampling
 
 
 def test_a_status_that_differs_is_none_and_a_missing_ratio_has_no_cv() -> None:
-    (found,) = stability([verdict("selective", 2.0, 0.1), verdict("indeterminate", None, 0.2)])
+    (found,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(INDETERMINATE, None, 0.2)])
     assert (found.status, found.csr_cv) == (UNSTABLE, None)
-    assert lines([found])[0].startswith("m on b: unstable: selective, indeterminate (2 runs, CV of CSR –")
-    both = [*verdict("a", 1.0, 0.1)["cells"], *verdict("a", 1.0, 0.1, "ambig")["cells"]]
-    assert len(stability([{"cells": both}])) == 2
+    assert lines([found])[0].startswith("m on b: unstable: confirmatory_selective, indeterminate (2 runs, CV of CSR –")
+    both = [judged(SELECTIVE, 1.0, 0.1), judged(SELECTIVE, 1.0, 0.1, "ambig")]
+    assert len(stability([verdict_of(verdict_of_cells(both, "validity"))])) == 2
 
 
 def test_a_list_is_a_run_each_in_a_folder_of_its_own() -> None:

@@ -53,10 +53,12 @@ def bytes_a_row(runs: tuple[Path, Path], work: Callable[[Path], object]) -> floa
     return (peaks[1] - peaks[0]) / (rows[1] - rows[0])
 
 
+@pytest.mark.long
 def test_cells_are_read_without_keeping_the_rows(runs: tuple[Path, Path]) -> None:
     assert bytes_a_row(runs, load_validity) < 1000  # 350, with an item's texts and ids; 3,620 with every row kept
 
 
+@pytest.mark.long
 def test_items_are_shown_and_written_without_keeping_the_rows(
     runs: tuple[Path, Path], results: tuple[ValidityResult, ...], tmp_path: Path
 ) -> None:

@@ -277,10 +277,10 @@ def moved_by(n, directional=False, **items):
 
 
 def test_beyond_neutral_words_is_corrected_over_the_panel():
-    """18 items move by the content alone and 6 by neutral words alone: p = .007, of twelve such models no finding."""
+    """18 items move by the content alone and 6 by neutral words alone: p = .007, of six such models no finding."""
     one = moved_by(200, attribute=range(18), placebo=range(18, 24))
     assert judged(one).decision.verdict == S.SELECTIVE
-    panel = analyse([replace(one, model=f"m{k}") for k in range(12)], Settings(T, 1, 50))
+    panel = analyse([replace(one, model=f"m{k}") for k in range(6)], Settings(T, 1, 50))
     assert {r.decision.verdict for r in panel} == {S.INDETERMINATE}
     assert all(r.evidence.placebo.low > 0 and r.evidence.primary.above_p < 0.0001 for r in panel)
 

@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_missing_files_and_models() -> None:
 
 
 def test_a_paraphraser_needs_a_judge_unless_it_is_said() -> None:
-    """The rules alone accepted rewordings that ask something else (docs/variants.md)."""
+    """The rules alone accepted rewordings that ask something else (docs/do/variants.md)."""
     with pytest.raises(ConfigError, match="or say judge=none"):
         compose_config(["strategy=paraphrase_llm"])
     assert compose_config(["strategy=paraphrase_llm", "judge=none"]).judge is None
@@ -74,16 +75,22 @@ def test_a_paraphraser_needs_a_judge_unless_it_is_said() -> None:
 
 @needs_weights
 def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
+    path, exam = tmp_path / "mine.jsonl", tmp_path / "exam.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    overrides = ["strategy=file", f"file.path=[{path}]", "name=mine", "licence=CC0"]
+    questions = islice(open_benchmark(BenchmarkConfig()).iter_questions(), 9)  # the first are of animals
+    exam.write_text("".join(
+        json.dumps({"id": one.id, "question": one.text, "choices": one.options, "answer": one.gold}) + "\n"
+        for one in questions
+    ))  # fmt: skip
+    asked = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "benchmark.id_column=id"]
+    overrides = [*asked, "strategy=file", f"file.path=[{path}]", "name=mine", "licence=CC0"]
     library = run_build(compose_config(overrides))
     found = {v.id.rpartition("/")[2]: v.state.value for v in library.variants}
     assert found == {
         "03#1": "accepted", "03#2": "no_op", "04#1": "accepted", "04#2": "too_far", "04#3": "not_embedded"
     }  # fmt: skip
     assert "257" in library.variants[4].error
-    assert library.header.n_questions == 208 and library.header.sources[0].startswith("sha256:")
+    assert library.header.n_questions == 9 and library.header.sources[0].startswith("sha256:")
     assert run_build(compose_config(overrides)).sha256 == library.sha256
 
 
@@ -130,6 +137,7 @@ def test_the_shipped_library_fits_the_shipped_questions() -> None:
     assert len(chosen.variants) == 208 and chosen.without == () and chosen.short == ()
 
 
+@pytest.mark.long
 @needs_weights
 def test_the_shipped_library_is_what_its_rows_give() -> None:
     """Built again: the same candidates in the same states; distances may differ in the last digit between machines."""
@@ -144,9 +152,10 @@ def test_the_shipped_library_is_what_its_rows_give() -> None:
         assert abs((a.distance or 0) - (b.distance or 0)) <= 2e-4
 
 
+@pytest.mark.long
 @needs_weights
 def test_the_window_is_a_novelty_filter() -> None:
-    """The figures of docs/variants.md: it accepts more changed meanings than kept ones."""
+    """The figures of docs/do/variants.md: it accepts more changed meanings than kept ones."""
     script = Path(__file__).resolve().parents[2] / "golden" / "variants" / "measure_pairs.py"
     found = runpy.run_path(str(script))["measure"](load_embedder())
     assert {kind: within for kind, (within, _, _) in found.items()} == pytest.approx(

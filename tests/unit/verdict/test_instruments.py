@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documents import cell_of, typed_cell
 
 from audit.audits import AUDITS, part_of
 from audit.errors import ConfigError
@@ -17,15 +18,16 @@ TELLS = (Seen.SEEN, Seen.NOT_SEEN, Seen.COULD_NOT_TELL)
 NOTHING = Measured("gain", None, None, None, None)
 
 
+def finding_of(name: str, kinds: dict[str, Seen]) -> Finding:
+    return Finding(name, name, tuple(kinds), "v", "V", "good", "o", Grade.FOUND_STRONG, NOTHING, "", kinds=kinds)
+
+
 def said(
     *states: Seen, sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text"))
 ) -> dict[str, str]:
     """The sentence of each state, by how it begins."""
     findings = [
-        Finding(
-            name, name, own, "v", "V", "good", "o", Grade.FOUND_STRONG, NOTHING, "", kinds=dict.fromkeys(own, state)
-        )
-        for name, state, own in zip("ABC", states, sees, strict=False)
+        finding_of(name, dict.fromkeys(own, state)) for name, state, own in zip("ABC", states, sees, strict=False)
     ]
     return {line.partition(":")[0].partition(",")[0]: line for line in synthesis(findings)}
 
@@ -58,13 +60,14 @@ def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> 
         {"wording": "seen, cause unknown", "text": "not seen"},
         {"answers": "seen", "text": "could not tell", "wording": "not seen"},
     )
-    told = looked_for([{"kinds": one} for one in kinds])
+    told = looked_for([finding_of("A", {kind: Seen(state) for kind, state in one.items()}) for one in kinds])
     assert list(told) == list(KINDS)
     assert told["noise"] == (Seen.COULD_NOT_TELL, Seen.BLIND, Seen.BLIND, Seen.COULD_NOT_TELL)
     assert told["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
     assert told["answers"] == (Seen.BLIND, Seen.BLIND, Seen.SEEN, Seen.SEEN)
     assert told["text"] == (Seen.BLIND, Seen.NOT_SEEN, Seen.COULD_NOT_TELL, Seen.NOT_SEEN)
-    assert told["format"] == (Seen.BLIND,) * 4 and looked_for([])["text"] == (Seen.BLIND,)
+    # An audit is blind to what it cannot see; all together are not: no audit that looks for it was run.
+    assert told["format"] == (*(Seen.BLIND,) * 3, Seen.NOT_RUN) and looked_for([])["text"] == (Seen.NOT_RUN,)
 
 
 @pytest.mark.parametrize("audit", AUDITS)
@@ -102,36 +105,38 @@ def table() -> dict[str, Any]:
 
 
 def judged(audit: str, grade: Grade = Grade.CLEARED, n: int = 1000, references: int = 5, **own: float) -> Judged:
-    cell = {"n_questions": n, "references": ["r"] * references, "n_fresh": 500}
-    return Judged(audit, cell, grade, frozenset(SEES[audit]), {**LIMITS, **own})
+    sizes = {"n_questions": n, "references": ["r"] * references, "n_fresh": 500}
+    cell = typed_cell(cell_of("underpowered", audit, grade=str(grade), **sizes), audit)
+    return Judged(audit, cell, frozenset(SEES[audit]), {**LIMITS, **own})
 
 
 def test_a_form_is_passed_at_the_smallest_dose_that_is_found_often_enough() -> None:
     found = scope([judged("sweep"), judged("perturb"), judged("memory")], table())
-    assert [(one["form"], one["dose"], one["audit"]) for one in found["passed"]] == [
+    assert found is not None
+    assert [(one.form, one.dose, one.audit) for one in found.passed] == [
         ("answers", 0.5, "memory"), ("wording", 0.15, "perturb"),
     ]  # fmt: skip
-    assert found["not_examined"] == ["text"] and found["found"] == []  # 79 of 100 is less than .8
-    wording = found["passed"][1]
-    assert wording["found"]["share"] == 0.85 and wording["passes"]["share"] == 0.10
+    assert found.not_examined == ("text",) and found.found == ()  # 79 of 100 is less than .8
+    wording = found.passed[1]
+    assert wording.found.share == 0.85 and wording.passes.share == 0.10
     assert words([found]) == "answers (50 %), wording (15 %); not examined: text"
 
 
 def test_what_no_audit_looks_at_is_not_examined() -> None:
     found = scope([judged("sweep"), judged("perturb")], table())
-    assert found is not None and found["not_examined"] == ["answers", "text"]
+    assert found is not None and found.not_examined == ("answers", "text")
     # The attack's case: half of the exam learnt with its answers passes the sweep and the perturbation audit.
-    assert found["error"]["passes"]["answers_50"]["share"] == 1.0
+    assert found.error is not None and found.error.passes["answers_50"].share == 1.0
     alone = scope([judged("sweep")], table())
-    assert alone is not None and alone["passed"] == []
+    assert alone is not None and alone.passed == ()
     assert words([alone]).endswith(": answers, wording, text")
     assert scope([], table()) is None
 
 
 def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
     found = scope([judged("perturb", Grade.FOUND_STRONG), judged("memory", Grade.UNDECIDED)], table())
-    assert found is not None and found["passed"] == []
-    assert found["found"] == ["wording"] and found["not_examined"] == ["answers", "text"]
+    assert found is not None and found.passed == ()
+    assert found.found == ("wording",) and found.not_examined == ("answers", "text")
 
 
 @pytest.mark.parametrize(
@@ -151,8 +156,8 @@ def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
 def test_no_design_that_is_larger_far_or_of_other_thresholds_is_quoted(own: dict[str, Any], quoted: bool) -> None:
     assert (nearest(table(), [judged("perturb", **own)]) is not None) is quoted
     found = scope([judged("perturb", **own)], table())
-    assert found is not None and (found["error"] is not None) is quoted
-    assert ("wording" in found["not_examined"]) is not quoted
+    assert found is not None and (found.error is not None) is quoted
+    assert ("wording" in found.not_examined) is not quoted
 
 
 def test_the_rates_are_of_the_audits_that_the_suite_has() -> None:

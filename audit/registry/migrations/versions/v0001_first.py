@@ -1,5 +1,8 @@
-"""The first tables: those of `schema`. Who adds a second version spells them out here first, as they were: a test opens
-a registry of this version and holds what becomes of it to `schema`."""
+"""Create the first tables: those of `schema`.
+
+A second version must first list them here as they were. A test opens a registry of this version and
+compares the upgraded tables with `schema`.
+"""
 
 from alembic import op
 

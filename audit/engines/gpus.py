@@ -1,0 +1,31 @@
+"""The GPUs of this machine and their memory, as the NVIDIA driver reports them."""
+
+import shutil
+import subprocess
+
+_QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
+_ANSWER_S = 20.0  # a driver that is not persistent takes some seconds for each GPU
+
+
+def gpu_memory_here() -> list[int]:
+    """Return the memory of each GPU in bytes; an empty list if there is none, or if it is not NVIDIA's."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        done = subprocess.run([program, *_QUERY], capture_output=True, text=True, check=False, timeout=_ANSWER_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return memory_of(done.stdout) if done.returncode == 0 else []
+
+
+def memory_of(report: str) -> list[int]:
+    """Return the bytes that each line of nvidia-smi's report states in MiB; [] for a report of another form.
+
+    >>> memory_of("143771\\n143771\\n")
+    [150754820096, 150754820096]
+    >>> memory_of("[Not Supported]")
+    []
+    """
+    lines = [line.strip() for line in report.splitlines() if line.strip()]
+    return [int(line) << 20 for line in lines] if all(line.isdecimal() for line in lines) else []

@@ -1,0 +1,47 @@
+"""Read YAML that another program or person may have written, in time that grows with its length alone.
+
+An alias stands for any number of copies, and a number in base 60 or of many digits takes the square of its length: a
+file of some kilobytes would hold up whoever reads it. What a key says twice is ambiguous, and refused.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+_MAX_NODES = 50_000
+_MAX_NUMBER = 64  # characters of what is read as a number or a date
+_TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "tag:yaml.org,2002:null")
+
+
+class _Loader(yaml.SafeLoader):
+    nodes = 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.YAMLError(f"it has an alias, *{event.anchor}; expected the value itself")
+        self.nodes += 1
+        if self.nodes > _MAX_NODES:
+            raise yaml.YAMLError(f"it has more than {_MAX_NODES:,} values")
+        return super().compose_node(parent, index)
+
+    def construct_object(self, node: Node, deep: bool = False) -> Any:
+        if isinstance(node, ScalarNode) and node.tag not in _TEXT and len(node.value) > _MAX_NUMBER:
+            raise yaml.YAMLError(f"it has a number of {len(node.value):,} characters")
+        return super().construct_object(node, deep=deep)
+
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
+        twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+        if twice:
+            raise yaml.YAMLError(f"{sorted(twice)[0][:_MAX_NUMBER]!r} is given twice")
+        return super().construct_mapping(node, deep=deep)
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the value of a YAML or JSON document. Raises yaml.YAMLError if it is none, has aliases, a key twice, a
+    number of more than 64 characters or more than 50,000 values; RecursionError if it is nested too deeply; ValueError
+    for a number or date that cannot be."""
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader

@@ -1,0 +1,213 @@
+"""Judge every model of a panel against the others, and rank it by its score and by its score without memory (pure).
+
+The judge is the memory audit's. A rank is among the models that could be judged.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.judge.record import Settings, judge_cells
+from audit.judging.ladder import Grade
+from audit.memory.analyse import JUDGE
+from audit.memory.design import MemoryThresholds
+from audit.memory.evidence import Name, measure
+from audit.memory.gates import readable
+from audit.memory.record import MemoryCell
+from audit.memory.vocabulary import VERDICTS, MemoryResult, MemoryVerdict
+from audit.statistics.chance import Limits
+from audit.statistics.order_test import N_RESAMPLES
+from audit.verdict.result import listed, percent
+
+_NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
+_FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
+# No verdict rests on what `describe` adds, and it takes a pass over all references for each of them.
+_JUDGE = replace(
+    JUDGE, measure=lambda cell, s, rng: measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, describe=False)
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model of a leaderboard. Scores are shares (0-1), the gap is in points.
+
+    without: None if the model could not be judged; `why` then says what stands against it. at_most: the upper limit of
+    `without` alone may be quoted. gap: beyond the references', with its 95 % interval; adjusted: its p after Holm over
+    all models. rank, rank_without: among the models with both scores, 1 the best, ties share the better rank.
+    references: how many the model was judged against.
+    """
+
+    model: str
+    score: Limits | None
+    without: Limits | None = None
+    at_most: bool = False
+    gap: tuple[float, float, float] | None = None
+    pvalue: float | None = None
+    adjusted: float | None = None
+    verdict: MemoryVerdict = MemoryVerdict.NOT_IDENTIFIED
+    grade: Grade = Grade.NOT_IDENTIFIED
+    why: str = ""
+    references: int = 0
+    is_reference: bool = False
+    rank: int | None = None
+    rank_without: int | None = None
+
+    @property
+    def found(self) -> bool:
+        return self.grade in _FOUND
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether the gap stands out, and another cause than memory is not excluded."""
+        return self.grade == Grade.CAUSE_UNKNOWN
+
+    @property
+    def moved(self) -> int | None:
+        """Return by how many places the model falls (negative: rises) without memory."""
+        return None if self.rank is None or self.rank_without is None else self.rank_without - self.rank
+
+    @property
+    def word(self) -> str:
+        return VERDICTS[self.verdict].name
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Rows, the best score first. n, n_held_out: items. chosen: the user named the references."""
+
+    benchmark: str
+    n: int
+    n_held_out: int
+    rows: tuple[Row, ...]
+    chosen: bool
+    chance: float = 0.0
+
+    @property
+    def judged(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.rank is not None)
+
+    @property
+    def found(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.judged if row.found)
+
+    @property
+    def doubtful(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.judged if row.doubtful)
+
+    @property
+    def spoilt(self) -> tuple[Row, ...]:
+        """Return the models with a finding that served as references of others, whose memory they may hide."""
+        return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
+
+
+def leaderboard(
+    cells: Sequence[MemoryCell], *, seed: int = 0, n_resamples: int = N_RESAMPLES, chosen: bool = False,
+    unjudged: Iterable[Row] = (),
+) -> Leaderboard:  # fmt: skip
+    """Judge the cells of a panel, one a model, and rank them.
+
+    Parameters
+    ----------
+    cells : sequence of MemoryCell
+        One for each model, all of the same items; `references` of each are the models it is judged against.
+    chosen : bool
+        Whether the user named the references; otherwise every other model is one.
+    unjudged : iterable of Row
+        Models that lack too many items to be a cell.
+    """
+    limits = MemoryThresholds()
+    settings = Settings(limits, seed, n_resamples)
+    read = [readable(cell, limits) for cell in cells]
+    serving = {one.model for cell in read for one, _ in cell.references}
+    results = judge_cells(_JUDGE, read, settings)
+    rows = [_row(cell, one, serving) for cell, one in zip(read, results, strict=True)]
+    first = read[0]
+    rows = sorted([*_ranked(rows), *unjudged], key=_by_score)
+    held_out = first.fresh.n if first.fresh else 0
+    return Leaderboard(first.benchmark, first.published.n, held_out, tuple(rows), chosen, first.published.chance)
+
+
+def _by_score(row: Row) -> tuple[float, str]:
+    return (-row.score.estimate if row.score else np.inf, row.model)
+
+
+def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
+    gap, found = result.evidence.indicator(Name.GAP), result.without.found
+    refused = result.grade in _NOT_JUDGED or found is None
+    known = gap.estimate is not None and gap.low is not None and gap.high is not None
+    return Row(
+        model=cell.model,
+        score=result.without.score,
+        without=None if refused or found is None else found.without,
+        at_most=found is not None and found.at_most,
+        gap=(gap.estimate, gap.low, gap.high) if known else None,  # type: ignore[arg-type]
+        pvalue=gap.pvalue,
+        adjusted=gap.adjusted,
+        verdict=result.verdict,
+        grade=result.grade,
+        why=_why(result) if refused else "",
+        references=len(cell.references),
+        is_reference=cell.model in serving,
+    )
+
+
+def _why(result: MemoryResult) -> str:
+    """Return why a model has no score without memory: the checks that failed, or what the data lack."""
+    reasons = result.reasons if result.grade in _NOT_JUDGED else ()
+    return " ".join(reasons) or result.without.sentence
+
+
+def _ranked(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with both ranks of those that have both scores."""
+    judged = [row for row in rows if row.score is not None and row.without is not None]
+    by_score = _ranks(judged, lambda row: row.score)
+    by_without = _ranks(judged, lambda row: row.without)
+    return [replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model)) for row in rows]
+
+
+def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[str, int]:
+    values = {row.model: one.estimate for row in rows if (one := of(row)) is not None}
+    ordered = sorted(values.values(), reverse=True)
+    return {model: 1 + ordered.index(value) for model, value in values.items()}
+
+
+def sentence(board: Leaderboard) -> str:
+    """Return what the leaderboard comes to, in at most three sentences with their numbers.
+
+    The model that falls furthest without memory is named if its gap stands out.
+    """
+    n, on = len(board.judged), board.benchmark
+    if not n:
+        return f"None of {len(board.rows)} models could be judged on {on}."
+    found, doubtful = len(board.found), len(board.doubtful)
+    if not found and not doubtful:
+        return f"No gap shows in {n} judged models on {on} beyond what the references explain."
+    counts = [f"Of {n} judged models {found} score higher on {on} than the references explain"]
+    if doubtful:
+        counts.append(f"in {doubtful} a gap stands out whose cause is unknown")
+    said = f"{'; '.join(counts)}."
+    row = max(board.found or board.doubtful, key=lambda one: (one.moved or 0, one.gap or (0.0,)))
+    if row.score is None or row.without is None:
+        return said
+    falls = f" and falls from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
+    known = f"{percent(row.without.estimate)} ({percent(row.without.low)} to {percent(row.without.high)})"
+    if row.at_most:
+        known = f"at most {percent(row.without.high)}"
+    return f"{said} {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
+
+
+def cautions(board: Leaderboard) -> tuple[str, ...]:
+    """Return what the leaderboard does not say, the first about its references."""
+    spoilt = listed(row.model for row in board.spoilt)
+    first = "Every other model served as a reference. Contaminated ones among them hide the memory of the rest."
+    if board.chosen:
+        first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
+    if spoilt:
+        first += f" {spoilt} served, and show a gap themselves: name clean references, and judge again."
+    return (
+        first,
+        "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
+        "A rank is of the estimate. Where two intervals overlap, the order of two models is not known.",
+        "A model without a finding is not clean: its interval tells how much memory is still possible.",
+    )

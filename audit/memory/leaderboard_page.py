@@ -1,0 +1,108 @@
+"""Draw a leaderboard: its page, its figure and its table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from audit.json_types import attributes, plain
+from audit.memory.leaderboard import Leaderboard, Row, cautions, sentence
+from audit.memory.vocabulary import VERDICTS
+from audit.report import canvas
+from audit.report.page import render_page
+from audit.verdict.tables import columns
+
+_DIGITS = 6
+_HEIGHT = 0.24  # inches a model
+
+
+def page(
+    board: Leaderboard, figures: Mapping[str, str], *, references: Sequence[str], families: bool,
+    files: Sequence[Mapping[str, Any]], command: str,
+    title: str = "",
+) -> str:  # fmt: skip
+    """Return the page as text. figures: elements by name; command: as it was typed."""
+    return render_page(
+        "memory/leaderboard.html.j2", rows=(), title=title or f"{board.benchmark}: score with and without memory",
+        board=board, figures=figures, sentence=sentence(board), cautions=cautions(board), words=VERDICTS,
+        references=references, families=families, files=files, command=command,
+    )  # fmt: skip
+
+
+def table(board: Leaderboard) -> str:
+    """Return the rows as csv, scores as shares (0-1) and the gap in points."""
+    return columns(
+        [_flat(row) for row in board.rows], "model", "rank", "rank_without_memory", "score", "without_memory",
+        "without_low", "without_high", "at_most", "gap", "gap_low", "gap_high", "p", "p_holm", "verdict", "grade",
+        "references", "why",
+    )  # fmt: skip
+
+
+def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what leaderboard.json holds, as JSON types."""
+    content = {
+        "schema": "leaderboard-1.0",
+        "sentence": sentence(board),
+        **attributes(board, "benchmark", "n", "n_held_out", "chance"),
+        "references": "named" if board.chosen else "all others",
+        "models": [_flat(row) for row in board.rows],
+        "does_not_say": cautions(board),
+        "files": list(files),
+    }
+    found: dict[str, Any] = plain(content, _DIGITS)
+    return found
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    low, high = (row.without.low, row.without.high) if row.without else (None, None)
+    gap = row.gap or (None, None, None)
+    return {
+        "model": row.model,
+        "rank": row.rank,
+        "rank_without_memory": row.rank_without,
+        "score": row.score.estimate if row.score else None,
+        "without_memory": row.without.estimate if row.without else None,
+        "without_low": low,
+        "without_high": high,
+        "at_most": row.at_most,
+        "gap": gap[0],
+        "gap_low": gap[1],
+        "gap_high": gap[2],
+        "p": row.pvalue,
+        "p_holm": row.adjusted,
+        "verdict": row.verdict.value,
+        "grade": row.grade.value,
+        "references": row.references,
+        "why": row.why,
+    }
+
+
+@canvas.styled()
+def figure(board: Leaderboard) -> Figure:
+    """Return the scores of all models with and without memory, the best score above."""
+    rows = [row for row in board.rows if row.score is not None]
+    drawn = Figure(figsize=(canvas.PHONE, 1.1 + _HEIGHT * len(rows)), layout="constrained")
+    axes = drawn.subplots()
+    for y, row in enumerate(rows):
+        _draw(axes, y, row)
+    axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
+    axes.set_yticks(range(len(rows)), [canvas.plain(row.model, 20) for row in rows])
+    most = max(max(row.score.estimate, row.without.high if row.without else 0.0) for row in rows if row.score)
+    axes.set(xlim=(0, min(1.02, 1.05 * most)), ylim=(len(rows) - 0.4, -0.6), xlabel="accuracy; dotted: guessing")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
+    axes.grid(visible=False, axis="y")
+    return drawn
+
+
+def _draw(axes: Any, y: int, row: Row) -> None:
+    score = row.score.estimate if row.score else float("nan")
+    colour = canvas.VERMILLION if row.found else canvas.ORANGE if row.doubtful else canvas.BLUE
+    if row.without is None:
+        axes.plot([score], [y], "o", markerfacecolor="none", color=canvas.MUTED, markersize=6)
+        return
+    middle = row.without.high if row.at_most else row.without.estimate
+    axes.plot([middle, score], [y, y], color=canvas.GRID, linewidth=3, solid_capstyle="butt", zorder=1)
+    axes.plot([row.without.low, row.without.high], [y, y], color=colour, linewidth=1.4, zorder=2)
+    axes.plot([middle], [y], "s", color=colour, markersize=5, zorder=3)
+    axes.plot([score], [y], "o", color=canvas.INK, markersize=6, zorder=4)

@@ -1,0 +1,115 @@
+"""Whether a model fits on the GPUs that are there, before anything loads (no Ray here)."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from audit.engines.config import ModelConfig
+from audit.engines.gpus import gpu_memory_here
+from audit.engines.memory import ModelFiles, Need, engine_need, gigabytes
+from audit.engines.model_files import files_of
+from audit.errors import ConfigError
+from audit.resolve import ResolvedRun
+from audit.runtime.placement import Node, gpus_in_words, plan_placement, product_in_words
+
+_CPU_WEIGHTS_MOST = 4_000_000_000  # bytes; two billion parameters in bfloat16 write a few tokens a second on CPUs
+
+
+def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False) -> None:
+    """Raise ConfigError if one engine of a model cannot load on these nodes, or would by accident on CPUs."""
+    if model.engine != "vllm":
+        if model.scripted.on_gpu:
+            plan_placement(model, nodes, autoscale=autoscale)
+        return
+    need = engine_need(model, files)
+    if not any(node.gpus for node in nodes) and not autoscale:
+        if not runs_on_cpus(model, files):
+            cpus = f" On CPUs, slowly: model.{model.name}.on_cpus=true." if model.gpus <= 1 else ""
+            raise ConfigError(f"{needs(model, need)}; this cluster has 0 GPUs. {_instead(model, files)}{cpus}")
+        return
+    usable = [node for node in nodes if node.gpus and model.accelerator_type in (None, *node.types)]
+    known = [node.gpu_bytes for node in usable if node.gpu_bytes is not None]
+    try:
+        plan_placement(model, nodes, autoscale=autoscale)
+    except ConfigError as error:
+        raise ConfigError(f"{error} {_instead(model, files, max(known, default=None))}") from None
+    if autoscale or need.each_gpu is None or len(known) < len(usable):
+        return  # a node to come, or one whose memory is not known, may hold it
+    if need.each_gpu > max(known) * model.gpu_memory_utilization * model.gpu_share:
+        raise ConfigError(
+            f"{needs(model, need)}; the largest GPU of this cluster has {gigabytes(max(known))}. "
+            f"{_instead(model, files, max(known))}"
+        )
+
+
+def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
+    """Return whether a model is run on CPUs if there is no GPU: if its configuration says so, else if it is for one
+    GPU at most and its weights are known to be small."""
+    if model.on_cpus is not None:
+        return model.on_cpus
+    return model.gpus <= 1 and files.stored is not None and files.stored <= _CPU_WEIGHTS_MOST
+
+
+def needs(model: ModelConfig, need: Need) -> str:
+    """Return in words what the engines of a model need."""
+    gpus, product = gpus_in_words(model.gpus * model.replicas), product_in_words(model)
+    if need.each_gpu is None:
+        return f"Model {model.name} needs {gpus}{product}; its size is not known"
+    each = need.each_gpu / model.gpu_memory_utilization / model.gpu_share
+    parts = [f"weights {gigabytes(need.weights or 0)}"]
+    if need.sequence is not None:
+        parts.append(f"KV cache of {need.tokens:,} tokens {gigabytes(need.sequence)}")
+    return f"Model {model.name} needs {gpus} of at least {gigabytes(each)}{product}: {', '.join(parts)}"
+
+
+def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None) -> str:
+    """Return what to type in place of a model that does not fit. gpu_bytes: of a GPU that is there."""
+    ways = [f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."]
+    each = engine_need(model, files).each_gpu
+    if gpu_bytes is not None and each is not None and each > gpu_bytes * model.gpu_memory_utilization:
+        for gpus in (2, 4, 8, 16):
+            larger = replace(model, tensor_parallel_size=gpus * model.tensor_parallel_size, gpu_share=1.0)
+            each = engine_need(larger, files).each_gpu
+            if each is not None and each <= gpu_bytes * model.gpu_memory_utilization:
+                size = f"model.{model.name}.tensor_parallel_size={larger.tensor_parallel_size}"
+                ways.insert(0, f"On more GPUs: {size}.")
+                break
+    ways.append(f"Endpoint: endpoint=http://HOST:8000/v1 model_id={model.path or 'ID'}.")
+    ways.append(f"Plan: audit plan model={model.name}.")
+    return " ".join(ways)
+
+
+def foreseen(resolved: ResolvedRun) -> dict[str, str]:
+    """Return for a plan, by the name of each model with weights, what its engine needs and whether it fits here: on
+    the cluster that the configuration names, else on this machine."""
+    config, found = resolved.config, dict[str, str]()
+    models = {one.name: one for name in config.model for one in (config.model[name], resolved.answering[name])}
+    sized = {name: files_of(one, resolved.weights.get(name)) for name, one in models.items() if one.engine == "vllm"}
+    if not sized:
+        return found
+    nodes = _nodes_of(resolved)
+    for name, files in sized.items():
+        if name in resolved.failed:
+            continue
+        try:
+            check_room(models[name], files, nodes, autoscale=config.cluster.autoscale)
+            if any(node.gpus for node in nodes) or config.cluster.autoscale:
+                found[name] = f"{needs(models[name], engine_need(models[name], files))}."
+            else:
+                found[name] = f"Model {name} is run on CPUs."
+        except ConfigError as error:
+            found[name] = f"WARNING: {error}"
+    return found
+
+
+def _nodes_of(resolved: ResolvedRun) -> list[Node]:
+    cluster = resolved.config.cluster
+    if cluster.address is None and not os.environ.get("RAY_ADDRESS"):
+        memory = gpu_memory_here()
+        gpus = len(memory) if cluster.num_gpus is None else cluster.num_gpus
+        return [Node(float(gpus), gpu_bytes=min(memory, default=None))]
+    from audit.runtime.nodes import cluster_nodes  # here: a plan for this machine loads no Ray
+    from audit.runtime.start import start_ray
+
+    start_ray(cluster)
+    return cluster_nodes(with_memory=True)

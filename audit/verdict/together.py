@@ -1,0 +1,180 @@
+"""Define verdict.json of several audits as a typed model, and read either kind of verdict.json (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter, ValidationError
+
+from audit.errors import ConfigError
+from audit.judging.ladder import Decision
+from audit.verdict.document import AuditVerdict, Cell, Section
+from audit.verdict.forms import Scope
+from audit.verdict.instrument import Finding
+
+
+class Entry(Section):
+    """One model and benchmark: a finding an instrument, and what they say together.
+
+    forms: of which forms of contamination a pass speaks; None if no audit makes a claim about memory.
+    """
+
+    model: str
+    benchmark: str
+    instruments: tuple[Finding, ...]
+    together: tuple[str, ...]
+    forms: Scope | None
+
+
+class SourceRuling(Section):
+    """What the source's thresholds say of one cell, beside our verdict."""
+
+    audit: str
+    model: str
+    benchmark: str
+    decision: Decision
+
+
+class CheckedModel(Section):
+    """The audited model of a suite. claimed: its version is what the endpoint's operator states."""
+
+    name: str
+    stated: str | None
+    found: str | None
+    claimed: bool
+
+
+class SuiteRules(Section):
+    """What a suite says of the verdicts. gate: whose thresholds decide. forms_required: doses by form."""
+
+    audit_suite_id: str
+    suite_sha256: str
+    gate: Literal["ours", "source"]
+    forms_required: dict[str, float]
+    domain: str | None
+    model: CheckedModel
+    source: tuple[SourceRuling, ...]
+    sentences: tuple[str, ...]
+
+
+class JointVerdict(Section):
+    """verdict.json of several audits: below `audits` the verdict of each."""
+
+    kind: str = Field(alias="schema")
+    schema_version: str
+    joint: tuple[Entry, ...]
+    audits: dict[str, AuditVerdict[Cell]]
+    suite: SuiteRules | None = None
+    _source: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return the JSON value that was read."""
+        return self._source
+
+
+Document = AuditVerdict[Any] | JointVerdict
+Kind = TypeVar("Kind", bound=Section)
+
+
+def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
+    """Return (audit, its verdict) of every audit in a verdict.json."""
+    return list(document.audits.items()) if isinstance(document, JointVerdict) else [(document.audit, document)]
+
+
+def suite_of(document: Document) -> SuiteRules | None:
+    """Return what a suite says of the verdicts; None if no suite asked for them."""
+    return document.suite if isinstance(document, JointVerdict) else None
+
+
+def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Document:
+    """Return what a JSON value of a verdict.json says.
+
+    Parameters
+    ----------
+    cell_of : the name of an audit -> its cells; raises ConfigError if there is no such audit
+    what : the file, as the message names it
+
+    Raises
+    ------
+    ConfigError
+        if a field is missing or has a value of another kind; the message names the field
+    """
+    if not isinstance(plain, dict):
+        raise ConfigError(f"{what} is {_short(plain)}. Expected an object. {_AGAIN}")
+    if "audits" not in plain:
+        return _audit(plain, cell_of, what, "")
+    if not isinstance(plain["audits"], dict):
+        raise ConfigError(f"{what}: audits is {_short(plain['audits'])}. Expected an object. {_AGAIN}")
+    joint = _checked(JointVerdict, {**plain, "audits": {}}, what, "")
+    parts = {}
+    for name, part in plain["audits"].items():
+        named = part.get("audit") if isinstance(part, dict) else None
+        if named != name:
+            raise ConfigError(f"{what}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}")
+        parts[name] = _audit(part, cell_of, what, f"audits.{name}.")
+    whole = joint.model_copy(update={"audits": parts})
+    whole._source = plain
+    return whole
+
+
+_AGAIN = "Example: audit report RUN writes it again."
+
+
+def _audit(plain: Any, cell_of: Callable[[str], type[Cell]], what: str, at: str) -> AuditVerdict[Any]:
+    audit = plain.get("audit") if isinstance(plain, dict) else None
+    kind = cell_of(audit) if isinstance(audit, str) else Cell
+    found: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, what, at)  # type: ignore[valid-type]
+    found._source = plain
+    return found
+
+
+def _checked(kind: type[Kind], plain: Any, what: str, at: str) -> Kind:
+    try:
+        return kind.model_validate_json(json.dumps(plain, allow_nan=False), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = at + _path(first["loc"])
+        if first["type"] == "missing":
+            raise ConfigError(f"{what}: {field} is missing. {_AGAIN}") from None
+        expected = first["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"{what}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{what} holds a value that JSON has not ({error}). {_AGAIN}") from None
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """Return such as "cells[0].grade"."""
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in loc).lstrip(".")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def schema() -> dict[str, JsonValue]:
+    """Return the JSON schema of verdict.json: of one audit, or of several.
+
+    An audit's own figures are free in it. What a field means is in the docstrings of the models.
+    """
+    made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
+    about = "Scores, shares and differences are 0-1; null means not computed."
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "verdict.json", "description": about}
+    return {**head, **_undescribed(made)}
+
+
+def _undescribed(value: Any) -> Any:
+    """Return a schema without the docstrings of its classes."""
+    if isinstance(value, list):
+        return [_undescribed(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: one for key, one in value.items() if key != "description" or not isinstance(one, str)}
+    return {key: _undescribed(one) for key, one in kept.items()}
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))

@@ -1,0 +1,68 @@
+"""Whole verdict.json documents for tests that say little of them: every field is there, with plain values."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from audit.audits import part_of
+from audit.decision import document_of
+from audit.verdict.document import Cell
+from audit.verdict.together import Document, parts_of
+
+HEAD = {"headline": "h", "watermark": "", "reasons": ["why"], "what_to_do": [], "cannot_exclude": [], "gates": []}
+CODES = {"calibration": None, "reason_codes": [], "advice_codes": []}
+LIMITS = {"estimate": None, "low": None, "high": None}
+OWN: Mapping[str, dict[str, Any]] = {
+    "sweep": {"score": None, "effect": None},
+    "perturb": {"evidence": None},
+    "memory": {"score": None, "indicators": [], "evidence": {"gap": None}},
+    "validity": {"evidence": None},
+}
+
+
+def gate_of(name: str, status: str = "pass", **also: Any) -> dict[str, Any]:
+    return {"name": name, "status": status, "number": None, "threshold": None, "source": "", "detail": "", **also}
+
+
+def cell_of(verdict: str, audit: str = "sweep", **also: Any) -> dict[str, Any]:
+    """Return a cell of model m on benchmark b with the grade of its verdict."""
+    found = {"model": "m", "benchmark": "b", "verdict": verdict, **HEAD, **CODES, **OWN.get(audit, {}), **also}
+    words = part_of(audit, "vocabulary").VERDICTS
+    if "grade" not in found and verdict in words:
+        archetype = (found.get("evidence") or {}).get("archetype")
+        found["grade"] = str(words[verdict].of(archetype).grade)
+    return found
+
+
+def verdict_of_cells(cells: Sequence[Any], audit: str = "sweep", **also: Any) -> dict[str, Any]:
+    head = {"schema": f"{audit} verdict", "schema_version": "1", "audit": audit, "seed": 0, "n_resamples": 0}
+    return {**head, "thresholds": {}, "runs": [], "rows": [], "cells": list(cells), **also}
+
+
+def verdict_named(*names: str, audit: str = "sweep", **also: Any) -> dict[str, Any]:
+    """Return a verdict.json with a cell for each verdict."""
+    return verdict_of_cells([cell_of(name, audit) for name in names], audit, **also)
+
+
+def joint_of(parts: Mapping[str, Any], joint: Sequence[Any] = (), **also: Any) -> dict[str, Any]:
+    head = {"schema": "joint verdict", "schema_version": "1"}
+    entries = [
+        {"model": "m", "benchmark": "b", "instruments": [], "together": [], "forms": None, **one} for one in joint
+    ]
+    return {**head, "joint": entries, "audits": dict(parts), **also}
+
+
+def suite_rules(**also: Any) -> dict[str, Any]:
+    """Return what a suite says of the verdicts."""
+    model = {"name": "m", "stated": None, "found": None, "claimed": False}
+    rules = {"audit_suite_id": "s", "suite_sha256": "0", "gate": "ours", "forms_required": {}, "domain": None}
+    return {**rules, "model": model, "source": [], "sentences": [], **also}
+
+
+def typed(plain: Any) -> Document:
+    return document_of(plain)
+
+
+def typed_cell(plain: dict[str, Any], audit: str = "sweep") -> Cell:
+    """Return a cell as the typed model of its audit."""
+    ((_, part),) = parts_of(document_of(verdict_of_cells([plain], audit)))
+    return part.cells[0]

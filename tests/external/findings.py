@@ -1,0 +1,287 @@
+"""The gallery docs/findings: a page each, with its picture, from the published files. `make findings`."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from audit.imports.join import Joined, shares
+from audit.imports.record import Wanted
+from audit.imports.table import read_table
+from audit.memory.cells import score_cells
+from audit.memory.leaderboard import Leaderboard, Row, cautions, leaderboard, sentence
+from audit.memory.leaderboard_page import figure as board_figure
+from audit.papers import song2026
+from audit.report import canvas
+from audit.statistics.without_memory import score_of
+from audit.verdict.result import bare_pvalue
+from external import answers, livecodebench, tables
+from external.judged import Set, answers_of, items_of
+
+SHOWN = 20  # models of a table
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One page. silent: what the finding does not say. command: what gives its figures."""
+
+    title: str
+    sentence: str
+    figure: Figure
+    table: Sequence[str]
+    silent: Sequence[str]
+    command: str
+
+
+def board_of(published: Set, held_out: Set, references: Sequence[str] = ()) -> Leaderboard:
+    """Return the leaderboard of two sets, each model against the named references or all others."""
+    sets = {published.name: published, held_out.name: held_out}
+    models = sorted(published.scores)
+    chosen = {model: [one for one in references or models if one != model] for model in models}
+    cells = score_cells(items_of(sets), answers_of(sets, models), chosen)
+    # The items have no words here, and what was invented for them tells nothing.
+    return leaderboard([replace(one, kind=None) for one in cells], chosen=bool(references))
+
+
+def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
+    """Return the rows of a leaderboard in markdown: those that stand out, then the best."""
+    lines = [
+        "| model | rank | rank without memory | score | without memory, 95 % | p, Holm | verdict |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    kept = [row for k, row in enumerate(board.rows) if row.found or k < shown]
+    lines += [_line(row) for row in kept]
+    if left := len(board.rows) - len(kept):
+        lines.append(f"\n{left} more models: their scores are lower, and no gap is found in them.")
+    return lines
+
+
+def _line(row: Row) -> str:
+    score = f"{100 * row.score.estimate:.1f} %" if row.score else ""
+    if row.without is None:
+        return f"| {row.model} | | | {score} | not judged | | {row.why} |"
+    low, high = 100 * row.without.low, 100 * row.without.high
+    known = f"{100 * row.without.estimate:.1f} % [{low:.1f}, {high:.1f}]"
+    known = f"at most {high:.1f} %" if row.at_most else known
+    p = bare_pvalue(row.adjusted)
+    return f"| {row.model} | {row.rank} | {row.rank_without} | {score} | {known} | {p} | {row.word} |"
+
+
+def livecodebench_page(data: Path) -> Finding:
+    before, after = livecodebench.load(data, "leetcode")
+    board = board_of(replace(before, name="LeetCode before September 2023"), after, livecodebench.REFERENCES)
+    names = " ".join(livecodebench.REFERENCES)
+    return Finding(
+        "LiveCodeBench: 45 models before and after September 2023",
+        sentence(board),
+        board_figure(board),
+        board_table(board, 0),
+        (
+            *cautions(board),
+            "The references were chosen from the models without a visible gap, so they are clean by choice.",
+            "LiveCodeBench's authors named the DeepSeek-Coder models before; CodeQwen15-7B they did not.",
+        ),
+        "audit leaderboard leetcode.csv -o outputs/board --map correct=right,of=n --benchmark before "
+        f"--held-out after --held-out-date 2023-09 --released 2023-11 --references {names}",
+    )
+
+
+def mmlu_pro_page(data: Path) -> Finding:
+    _, scores, *_ = answers.pro(data)
+    spread = [(what, answers.spread(np.nan_to_num(scores), a, b)) for what, a, b in answers.pro_pairs(data)]
+    halves, other = spread[0][1], spread[-1][1]
+    lines = ["| pair of sets | SD of true differences, points (95 %) |", "|---|---|"]
+    lines += [f"| {what} | {value:.1f} [{low:.1f}, {high:.1f}] |" for what, (value, low, high) in spread]
+    return Finding(
+        "MMLU-Pro: items of another source are no held-out items",
+        f"28 models differ by {other[0]:.1f} points between MMLU's items and those of another source, and by "
+        f"{halves[0]:.1f} between random halves of MMLU. A gap of a few points to another source is no memory.",
+        bars([(what, *found) for what, found in spread], "SD between models of true differences, points"),
+        lines,
+        (
+            "It says nothing about memory of MMLU-Pro: no held-out items of its kind were published.",
+            "An answer without a letter counts as wrong here, as a leaderboard has it; 20 of 28 files have 6 to 23 %.",
+        ),
+        "make external ARGS=mmlu_pro",
+    )
+
+
+def helm_page(data: Path) -> Finding:
+    models, scores, _ = answers.helm(data)
+    order = np.random.default_rng(0).permutation(scores.shape[1])
+    sides = [order[:1000], order[1000:1500]]
+    sets = [Set({m: scores[k, one] for k, m in enumerate(models)}, np.full(one.size, 4)) for one in sides]
+    board = board_of(replace(sets[0], name="half of MMLU"), sets[1])
+    held = [row for row in board.judged if row.without and row.score]
+    inside = sum(row.without.low <= row.score.estimate <= row.without.high for row in held if row.without and row.score)
+    return Finding(
+        "HELM's answers to MMLU: where nothing differs, nothing is found",
+        f"{len(board.found)} gaps are found between two random halves of MMLU in {len(models)} models. "
+        f"The score lies within the interval without memory in {inside} of {len(held)}.",
+        board_figure(board),
+        board_table(board),
+        (
+            "It does not say that the models are clean: both halves may be learnt alike.",
+            "One split is shown. Of 240 judged models in random splits and splits by subject, none had a gap "
+            "([table](external.md)).",
+        ),
+        "make external ARGS=helm",
+    )
+
+
+def constat_page(data: Path) -> Finding:
+    rows = []
+    for kind, prior in (("synthetic", "held_out"), ("rephrase", "rewording")):
+        for benchmark in tables.BENCHMARKS:
+            public, planted = tables.found(data / tables.FOLDER / f"{benchmark}_{kind}.csv", prior)
+            rows.append((benchmark, "new items" if kind == "synthetic" else "rewordings", public, planted))
+    new = [row for row in rows if row[1] == "new items"]
+    found, all_ = (sum(planted[k] for *_, planted in new) for k in (0, 1))
+    public, every = (sum(one[k] for *_, one, _ in new) for k in (0, 1))
+    lines = ["| benchmark | against | planted models found | public models found |", "|---|---|---|---|"]
+    lines += [f"| {name} | {what} | {b[0]} of {b[1]} | {a[0]} of {a[1]} |" for name, what, a, b in rows]
+    shares_ = [(f"{name}, {what}", 100 * b[0] / b[1], 100 * a[0] / a[1]) for name, what, a, b in rows]
+    return Finding(
+        "ConStat's models: contaminated on purpose",
+        f"Of {all_} models that were trained on the exam and gained by it, new items find {found}; of {every} public "
+        f"models they name {public}.",
+        pairs(shares_, "found, % of models"),
+        lines,
+        (
+            "These are totals with standard errors, without answers: only the test in points can be made.",
+            "Public models may be contaminated, so their share is no false positive rate.",
+            "The size of the differences between models was measured on the same tables.",
+        ),
+        "make external ARGS=constat",
+    )
+
+
+def gsm8k_page(data: Path) -> Finding:
+    joined = Joined()
+    path = data / "zeroeval_gsm8k" / "outputs_tail.parquet"
+    columns = {"item": "session_id", "gold": "answer", "reply": "output_tail"}
+    joined.add(path.name, read_table(path, "parquet", Wanted(benchmark="gsm8k", columns=columns)).outcomes)
+    rows = []
+    for model in joined.models:
+        own = [one[0] for one in shares(joined, model, "gsm8k").values()]
+        read = np.array([one for one in own if one is not None])
+        score = score_of(read)
+        if score is not None:
+            rows.append((model, score.estimate, score.low, score.high, len(own) - read.size))
+    rows.sort(key=lambda row: -row[1])
+    close = sum(row[3] >= rows[0][1] for row in rows)
+    lines = ["| model | score, 95 % | unparsed |", "|---|---|---|"]
+    lines += [f"| {m} | {100 * x:.1f} % [{100 * a:.1f}, {100 * b:.1f}] | {k} |" for m, x, a, b, k in rows[:SHOWN]]
+    return Finding(
+        "GSM8K: 44 models, and no held-out items",
+        f"Of {len(rows)} models none can be judged: without held-out items a score tells nothing of memory. "
+        f"{close} models share the best score of {100 * rows[0][1]:.1f} % within their intervals.",
+        bars([(m, 100 * x, 100 * a, 100 * b) for m, x, a, b, _ in rows], "score, %"),
+        lines,
+        (
+            "It does not say that these scores are free of memory, nor that they are not.",
+            "GSM8K's authors published no second exam; items written now would serve as held-out items.",
+        ),
+        "audit references fetch gsm8k_zeroeval",
+    )
+
+
+def song2026_page(_: Path) -> Finding:
+    names = ("table2_model_router", "table1_model_summary", "table3_router_summary")
+    table2, table1, table3 = (song2026.shipped(name) for name in names)
+    result, _ = song2026.analyse(table2, printed=(table1, table3))
+    printed, without = result.panels[0], result.panels[1]
+    rows = [(p.routers, p.net_improve, w.net_improve) for p, w in zip(printed.routers, without.routers, strict=True)]
+    lines = ["| r | net improve, as printed | without cells of exactly .00 |", "|---|---|---|"]
+    lines += [f"| {r} | {a:+.0f} | {b:+.0f} |" for r, a, b in rows]
+    return Finding(
+        "Song et al. 2026: the reversal at eight routers",
+        f"The reversal at r = 8 is made by {len(result.exact_values)} cells of exactly .00. Without them the net "
+        f"improvement is {', '.join(f'{b:+.0f}' for _, _, b in rows[2:])} for r = 3 to 9.",
+        lines_figure(rows),
+        lines,
+        (
+            "It does not say that these cells are unparsed replies: an accuracy of exactly .00 is worse than guessing, "
+            "and that is the likeliest cause. The replies are not published.",
+            f"As printed, {result.rejected[0]} of {len(result.settings)} settings have p < .05, and "
+            f"{result.rejected[1]} after Holm.",
+        ),
+        "audit reanalyze song2026",
+    )
+
+
+PAGES: Mapping[str, tuple[str, Callable[[Path], Finding]]] = {
+    "livecodebench": (livecodebench.FILE, livecodebench_page),
+    "mmlu_pro": (answers.PRO, mmlu_pro_page),
+    "helm_mmlu": (answers.HELM, helm_page),
+    "constat": (tables.FOLDER, constat_page),
+    "gsm8k": ("zeroeval_gsm8k/outputs_tail.parquet", gsm8k_page),
+    "song2026": ("", song2026_page),
+}
+
+
+def write(data: Path, out: Path, names: Sequence[str] = ()) -> Iterator[str]:
+    """Write the pages into a folder; yield a line for each."""
+    for name in names or PAGES:
+        needed, make = PAGES[name]
+        if not (data / needed).exists():
+            yield f"Skipped: {needed} is not in {data}."
+            continue
+        one = make(data)
+        (out / f"{name}.svg").write_text(canvas.svg_text(one.figure), encoding="utf-8")
+        (out / f"{name}.md").write_text(page(name, one), encoding="utf-8")
+        yield f"{name}: {one.sentence}"
+
+
+def page(name: str, one: Finding) -> str:
+    silent = "\n".join(f"- {line}" for line in one.silent)
+    table = "\n".join(one.table)
+    return (
+        f"# {one.title}\n\n**{one.sentence}**\n\n![{one.title}]({name}.svg)\n\n{table}\n\n"
+        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n\n"
+        f"This page is made by `make findings ARGS='--page {name}'` from the published file.\n"
+    )
+
+
+@canvas.styled()
+def bars(rows: Sequence[tuple[str, float, float, float]], label: str) -> Figure:
+    """Return estimates with their intervals, the first above."""
+    drawn = Figure(figsize=(7.2, 1.0 + 0.24 * len(rows)), layout="constrained")
+    axes = drawn.subplots()
+    for y, (_, value, low, high) in enumerate(rows):
+        axes.plot([low, high], [y, y], color=canvas.BLUE, linewidth=1.6)
+        axes.plot([value], [y], "o", color=canvas.BLUE, markersize=5)
+    axes.set_yticks(range(len(rows)), [canvas.plain(name, 44) for name, *_ in rows])
+    axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel=label)
+    axes.grid(visible=False, axis="y")
+    return drawn
+
+
+@canvas.styled()
+def pairs(rows: Sequence[tuple[str, float, float]], label: str) -> Figure:
+    """Return two bars a row: of planted models and of public ones."""
+    drawn = Figure(figsize=(7.2, 1.2 + 0.4 * len(rows)), layout="constrained")
+    axes = drawn.subplots()
+    at = np.arange(len(rows))
+    axes.barh(at - 0.18, [row[1] for row in rows], 0.34, color=canvas.VERMILLION, label="trained on the exam")
+    axes.barh(at + 0.18, [row[2] for row in rows], 0.34, color=canvas.BLUE, label="public models")
+    axes.set_yticks(at, [row[0] for row in rows])
+    axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, 100), xlabel=label)
+    axes.legend(loc="lower right")
+    return drawn
+
+
+@canvas.styled()
+def lines_figure(rows: Sequence[tuple[int, float, float]]) -> Figure:
+    """Return the net improvement over routers, as printed and without the exact cells."""
+    drawn = Figure(figsize=(7.2, 3.6), layout="constrained")
+    axes = drawn.subplots()
+    r, printed, without = zip(*rows, strict=True)
+    axes.axhline(0, color=canvas.INK, linewidth=0.8)
+    axes.plot(r, printed, "s--", color=canvas.VERMILLION, label="as printed")
+    axes.plot(r, without, "o-", color=canvas.BLUE, label="without cells of exactly .00")
+    axes.set(xlabel="routers, r", ylabel="improve less degrade, questions")
+    axes.legend()
+    return drawn

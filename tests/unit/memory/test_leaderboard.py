@@ -1,0 +1,142 @@
+"""A panel of simulated models: planted memory is ranked down, and a panel without memory stays as it is."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands_here import import_logs, leaderboard
+
+from audit.memory.cells import score_cells
+from audit.memory.leaderboard import Leaderboard, sentence
+from audit.memory.leaderboard import leaderboard as judged
+from audit.memory.leaderboard_page import document, figure, page, table
+from audit.records import Item
+from audit.report.canvas import svg_text
+
+N, HELD_OUT = 300, 200
+ABILITIES = {"amber-1": 0.9, "beryl-1": 0.6, "coral-1": 0.3, "dune-1": 0.0, "ember-1": -0.3, "fjord-1": -0.6}
+LEARNT = "ember-1"
+
+
+def outcomes(planted: float, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By model its right answers to both sets (Rasch). planted: share of the benchmark that `LEARNT` knows by heart."""
+    rng = np.random.default_rng(seed)
+    difficulty = [rng.normal(0, 1, n) for n in (N, HELD_OUT)]
+    made = {}
+    for model, ability in ABILITIES.items():
+        sides = [rng.random(d.size) < 1 / (1 + np.exp(d - ability)) for d in difficulty]
+        if model == LEARNT:
+            sides[0] |= rng.random(N) < planted
+        made[model] = (sides[0].astype(float), sides[1].astype(float))
+    return made
+
+
+def board_of(scores: dict[str, tuple[np.ndarray, np.ndarray]]) -> Leaderboard:
+    items = {
+        name: [Item(f"{name}{k}", name, "", (), -1, f"{name}{k}") for k in range(n)]
+        for name, n in (("exam", N), ("unseen", HELD_OUT))
+    }
+    answers = {
+        (model, name): {f"{name}{k}": [None if x != x else x] for k, x in enumerate(values)}
+        for model, sides in scores.items()
+        for name, values in zip(("exam", "unseen"), sides, strict=True)
+    }
+    references = {model: [one for one in scores if one != model] for model in scores}
+    return judged(score_cells(items, answers, references), n_resamples=99)
+
+
+def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None:
+    clean, spoilt = outcomes(0.0), outcomes(0.6)
+    truth = float(clean[LEARNT][0].mean())  # the same draws without the plant
+    board = board_of(spoilt)
+    row = next(one for one in board.rows if one.model == LEARNT)
+    assert [one.model for one in board.found] == [LEARNT]
+    assert row.without is not None and row.without.low <= truth <= row.without.high
+    assert row.score is not None and row.score.estimate == pytest.approx(float(spoilt[LEARNT][0].mean()))
+    by_truth = sorted(clean, key=lambda model: -clean[model][0].mean())
+    assert row.rank == 1 and row.rank_without is not None and row.rank_without >= by_truth.index(LEARNT)
+    assert row.moved == row.rank_without - 1
+    assert LEARNT in sentence(board) and [one.model for one in board.spoilt] == [LEARNT]
+
+
+def test_without_memory_nobody_is_found() -> None:
+    board = board_of(outcomes(0.0))
+    assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)
+    for row in board.rows:
+        assert row.without is not None and row.score is not None
+        assert row.without.low <= row.score.estimate <= row.without.high
+
+
+def test_a_model_that_cannot_be_judged_says_why_and_has_no_rank() -> None:
+    scores = outcomes(0.0)
+    lost = scores["dune-1"][0].copy()
+    lost[::2] = np.nan  # half of the answers cannot be read
+    board = board_of(scores | {"dune-1": (lost, scores["dune-1"][1])})
+    row = next(one for one in board.rows if one.model == "dune-1")
+    assert (row.rank, row.rank_without, row.without) == (None, None, None) and row.why
+    assert sorted(one.rank or 0 for one in board.judged) == [1, 2, 3, 4, 5]
+
+
+def test_page_table_and_document_hold_every_model_and_escape_names() -> None:
+    scores = {f"<b>{model}": sides for model, sides in outcomes(0.6).items()}
+    board = board_of(scores)
+    html = page(board, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command="a <i> b")
+    assert "<b>" not in html and "&lt;b&gt;amber-1" in html and "a &lt;i&gt; b" in html
+    assert table(board).count("\n") == 1 + len(scores)
+    content = document(board, ())
+    assert len(content["models"]) == len(scores) and json.dumps(content, allow_nan=False)
+    assert svg_text(figure(board)) == svg_text(figure(board))
+
+
+def write_csv(path: Path, scores: dict[str, tuple[np.ndarray, np.ndarray]], skip: str = "") -> None:
+    lines = ["model,item,right,benchmark"]
+    for model, sides in scores.items():
+        for name, values in zip(("exam", "unseen"), sides, strict=True):
+            kept = values[: len(values) // 2] if model == skip else values
+            lines += [f"{model},{name}{k},{int(x)},{name}" for k, x in enumerate(kept)]
+    path.write_text("\n".join(lines))
+
+
+WORDS = ["--map", "correct=right", "--benchmark", "exam", "--held-out", "unseen"]
+
+
+def test_the_command_agrees_with_an_import_of_the_same_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three models judged against three named references: score, gap and score without memory are the import's."""
+    log, run = tmp_path / "log.csv", tmp_path / "run"
+    write_csv(log, outcomes(0.6))
+    named = ["--references", "amber-1", "beryl-1", "coral-1"]
+    assert import_logs([str(log), *WORDS, *named, "-o", str(run)]) == 0
+    capsys.readouterr()
+    assert leaderboard([str(log), *WORDS, *named, "-o", str(tmp_path / "board"), "--json"]) == 0
+    printed = capsys.readouterr()
+    content = json.loads(printed.out)
+    assert content == json.loads((tmp_path / "board" / "leaderboard.json").read_text())
+    rows = {one["model"]: one for one in content["models"]}
+    cells = json.loads((run / "report" / "verdict.json").read_text())["cells"]
+    assert [one["model"] for one in cells] == ["dune-1", "ember-1", "fjord-1"]
+    for cell in cells:
+        row, (gap,) = rows[cell["model"]], [one for one in cell["indicators"] if one["name"] == "gap"]
+        without = cell["without_memory"]["estimate"]["without"]
+        assert row["score"] == pytest.approx(cell["score"], abs=1e-5)
+        assert row["gap"] == pytest.approx(gap["estimate"], abs=1e-4)
+        assert row["without_low"] == pytest.approx(without["low"], abs=1e-5)
+    assert (tmp_path / "board" / "leaderboard.html").is_file()
+
+
+def test_a_model_with_half_of_the_items_is_a_row_without_a_rank(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "board"
+    write_csv(log, outcomes(0.0), skip="coral-1")
+    assert leaderboard([str(log), *WORDS, "-o", str(out)]) == 0
+    (row,) = [one for one in json.loads((out / "leaderboard.json").read_text())["models"] if one["model"] == "coral-1"]
+    assert row["rank"] is None and "150 of 300" in row["why"]
+
+
+def test_what_a_leaderboard_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.csv"
+    scores = outcomes(0.0)
+    write_csv(log, {name: scores[name] for name in ("amber-1", "beryl-1")})
+    assert leaderboard([str(log), *WORDS[:4], "-o", str(tmp_path / "a")]) == 1
+    assert "--held-out" in capsys.readouterr().err
+    assert leaderboard([str(log), *WORDS, "-o", str(tmp_path / "a")]) == 1
+    assert "2" in capsys.readouterr().err and not (tmp_path / "a").exists()

@@ -184,6 +184,7 @@ def rates_said(entry: Mapping[str, Any]) -> str:
         read = f", and {told(r, 'text')} of those to which published text and orders are likelier by .3 of their spread"
     return (
         f"{text}. It finds {told(r, 'answers')} of models that know the answers of 30 % of the items, "
-        f"{told(r, 'half')} of those that know half{read}. It clears {told(r, 'clean_cleared')} of models without memory, "
-        f"and (false negatives) {told(r, 'gap_5_cleared')} of models that score 5 points more for answers that they know."
+        f"{told(r, 'half')} of those that know half{read}. It clears {told(r, 'clean_cleared')} of models without "
+        f"memory, and (false negatives) {told(r, 'gap_5_cleared')} of models that score 5 points more for answers "
+        "that they know."
     )

@@ -420,7 +420,39 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
 
 
 class ImportOptions(TypedDict, total=False):
-    """Options of an import, named as those of `audit import`."""
+    """Name the options of an import, as `audit import` has them.
+
+    Attributes
+    ----------
+    held_out : sequence of Path or str
+        Logs of held-out items, or the name of a benchmark of the logs.
+    reworded : sequence of Path or str
+        Logs of the same items in other words.
+    judge, references : sequence of str
+        Models to judge, and models that serve as references.
+    family : str
+        Family of the judged models, whose models in a reference set are left out.
+    held_out_date : str
+        When the held-out items were written, such as "2024-05".
+    released : sequence of str
+        Dates after which nothing was in the judged models' training, or MODEL=DATE.
+    model, benchmark : str
+        Names, if a log does not state them.
+    map : mapping of str to str
+        Columns of a table by field.
+    key : str
+        Field that names an item in every log; "text" joins items by their words.
+    metric, filter : str
+        The score to read, and lm-eval's filter.
+    options : int
+        Options of an item, if no log lists them; 0 for free answers.
+    below_chance_is_real : bool
+        True accepts a score far below guessing.
+    answer_as, gold_as : str
+        How the answers and the keys of a table are written.
+    seed : int
+        Seed of the analysis.
+    """
 
     held_out: Sequence[Path | str]
     reworded: Sequence[Path | str]

@@ -36,6 +36,10 @@ class EngineDiedError(EngineError):
     """An engine that served is dead; a new one could serve."""
 
 
+class EngineLoadingError(EngineError):
+    """An engine that was started again is not loaded yet; others can serve meanwhile."""
+
+
 class EndpointAuthError(EngineError):
     """An endpoint refused the key (401, 403)."""
 

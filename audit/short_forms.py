@@ -33,7 +33,7 @@ from audit.errors import ConfigError
 from audit.plain_words import folders_of
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
-PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/decisions/14-default-benchmark.md
+PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/understand/decisions.md
 _CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
 _ROOM = 0.8 * 0.9 * 80e9  # bytes on a GPU of 80 GB; a fifth is the KV cache's
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model

@@ -33,6 +33,14 @@ OUTSIDE = {
 }
 
 
+def on_config(config: Any) -> Any:
+    """Add every page of docs/findings that the nav does not name, so that a page that is generated is never missed."""
+    (findings,) = (section["Findings"] for section in config.nav if "Findings" in section)
+    pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/findings").glob("*.md"))
+    findings[:0] = [page for page in pages if page not in findings]
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     for source, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))

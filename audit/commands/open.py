@@ -110,6 +110,8 @@ def _of_run(folder: Path, run: RunEntry) -> Line:
     cells = tuple(_of_cell(about, cell) for cell in run.cells)
     if len(cells) == 1:
         return cells[0]
+    if not cells and (run.path / "report" / "verdict.json").is_file():
+        return replace(about, problem=run.reason)
     return replace(about, cells=cells, tally=_tally([one.word for one in cells if one.word]))
 
 

@@ -410,7 +410,7 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
             found = recomputed(run_dir, section_of, alone=True)
         except (AuditError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
-        same = [packed.is_file() and packed.read_bytes() == json_text(again).encode() for packed, again in found]
+        same = [packed.is_file() and packed.read_bytes() == json_text(again.plain).encode() for packed, again in found]
         if not all(same):
             odd = [place.relative_to(folder).as_posix() for (place, _), one in zip(found, same, strict=True) if not one]
             raise SignatureError(

@@ -24,7 +24,8 @@ _SHOWN = 3
 _LABELS_MAX = 0.1
 _WORDS_MAX = 10  # keys that are labels if there are no more
 _YES_NO = frozenset(("yes", "no", "true", "false"))
-_LISTED = re.compile(r"(?:^|\n)\s*\(?A[).:]\s.*?\n\s*\(?B[).:]\s", re.DOTALL)
+_LISTED = re.compile(r"(?:^|\n)[ \t]*\(?A[).:][ \t].{0,2000}?\n[ \t]*\(?B[).:][ \t]", re.DOTALL)
+_TEXT_MAX = 20_000  # characters at the end of a text in which options are looked for
 _LETTER = re.compile(r"\W*(?:the )?(?:correct )?(?:answer(?: is)?)?\W*([A-J])\W*", re.IGNORECASE)
 
 
@@ -77,7 +78,9 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
         items = joined.items[benchmark]
         free = {key: item for key, item in items.items() if not item.options}
         given = {key: item.target or _answer(joined, benchmark, key) for key, item in free.items()}
-        labels = [key for key, item in free.items() if _LISTED.search(item.text or "") or is_label(given[key])]
+        labels = [
+            key for key, item in free.items() if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(given[key])
+        ]
         if len(labels) > _LABELS_MAX * len(items):
             return (
                 f"{len(labels):,} of {len(items):,} items of {benchmark} have a key or an answer that names an option, "

@@ -63,12 +63,16 @@ class Joined:
                 self._compare(log, one.key, one, key)
             if unfinished:
                 self.partial[one.model, one.benchmark] = unfinished
-            if one.measure:
-                self.measures.add((one.model, one.benchmark))
-            elif one.of > 1 and not one.counted:
-                before = self.denominators.get((one.model, one.benchmark), 1)
-                if before <= MAX_OF:
-                    self.denominators[one.model, one.benchmark] = lcm(before, one.of)
+            if one.of > 1:
+                self._count_trials(one)
+
+    def _count_trials(self, one: Imported) -> None:
+        """Note a share: of a score that counts no right answers, or its part in the common number of trials."""
+        cell = (one.model, one.benchmark)
+        if one.measure:
+            self.measures.add(cell)
+        elif not one.counted and (before := self.denominators.get(cell, 1)) <= MAX_OF:
+            self.denominators[cell] = lcm(before, one.of)
 
     def _check_new(self, log: str, one: Imported) -> None:
         name = hash((one.model, one.benchmark, one.sample, one.epoch))
@@ -83,10 +87,11 @@ class Joined:
 
     def _take(self, log: str, key: str, one: Imported) -> None:
         known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
-        told = _filled(known, one)
+        told = known if known is one else _filled(known, one)
         if told is not known:
             self.items[one.benchmark][key] = told
-        self._compare(log, key, one, key)
+        if _differ(told, one):
+            self._compare(log, key, one, key)
         epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
         epochs.append(Answered(one.right, one.of, _put_back(told, one, one.answer), one.error))
 
@@ -125,7 +130,7 @@ def _differ(known: Imported, one: Imported) -> bool:
     """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
     counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
     others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys))
-    return 1 in counts or any(others) or _other_target(known.target, one.target)
+    return 1 in counts or any(others) or (known.target != one.target and _other_target(known.target, one.target))
 
 
 def _other_target(known: str, one: str) -> bool:

@@ -120,14 +120,17 @@ class _Scores:
     sums: dict[str, float] = field(default_factory=dict)
     differ: set[str] = field(default_factory=set)
     items: int = 0
+    names: tuple[str, ...] = ()
 
     def add(self, sample: Record) -> None:
-        """Add a sample's scores: those that it lists as metrics, and the usual ones."""
+        """Add a sample's scores: those that the first sample lists as metrics, and the usual ones."""
+        if not self.items:
+            listed = sample.get("metrics")
+            names = [*(listed if isinstance(listed, list) else ()), *_COUNTS]
+            self.names = tuple(dict.fromkeys(one for one in names if isinstance(one, str) and one in sample))
         self.items += 1
-        listed = sample.get("metrics")
-        names = [*(listed if isinstance(listed, list) else ()), *_COUNTS]
-        for name in dict.fromkeys(one for one in names if isinstance(one, str) and one in sample):
-            value = sample[name]
+        for name in self.names if len(self.names) > 1 else ():
+            value = sample.get(name)
             if isinstance(value, int | float) and 0 <= value <= 1:
                 self.sums[name] = self.sums.get(name, 0.0) + value
                 if value != sample[self.read]:

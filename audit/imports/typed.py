@@ -174,7 +174,9 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
 
 
 def _skeleton(word: str) -> str:
-    """Return what is left of a word for the eye: Latin letters without accents, and digits."""
+    """Return what is left of a word for the eye: Latin letters without accents, and digits; no letter of an option."""
+    lettered = _LETTERED.fullmatch(word)
+    word = lettered[3] if lettered else word
     plain = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
     return "".join(one for one in plain if one.isalnum())
 

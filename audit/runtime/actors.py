@@ -4,11 +4,13 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
+from ray.util import metrics
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
@@ -18,7 +20,7 @@ from audit.engines.precision import computes_in_bfloat16_here, dtype_on_cpu
 from audit.engines.processes import explain
 from audit.engines.vllm_engine import VllmEngine, engine_environment, is_cpu_build
 from audit.engines.weights import Weights, local_path
-from audit.errors import EngineDiedError, EngineError, EngineLoadError
+from audit.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.records import Generation, GenerationRequest
 from audit.runtime.nodes import cluster_nodes
 from audit.runtime.placement import Placement, plan_placement
@@ -31,6 +33,8 @@ _CPU_WAIT_NOTED_S = 45.0  # how often a person is told that there are none
 _CLOSE_S = 60.0  # for all replicas together
 _ANSWER_S = 4.0  # for an engine to say how it does
 _DYING_S = 10.0  # for a dead engine to be cleared away
+_AGAIN_S = 1.0  # before an engine that is started again is called again
+_LOOK_S = 1.0  # between two looks at the nodes while engines load
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ def build_engine(spec: EngineSpec) -> Engine:
     # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
     os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build())
     path = local_path(spec.model, spec.weights)
-    return VllmEngine(spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu)
+    exported = metrics if spec.model.engine_metrics else None
+    return VllmEngine(spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu, exported)
 
 
 class EngineActor:
@@ -75,20 +80,30 @@ class EngineActor:
         self._engine: Engine | None = None
         self._failed: EngineError | None = None
         self._starting = asyncio.Lock()
+        self._loading: asyncio.Task[Engine] | None = None  # of one that was started again
         self._in_flight = 0
+
+    def __repr__(self) -> str:
+        return self._spec.engine_id  # in Ray's dashboard and logs
 
     async def start(self) -> str:
         """Load, and return the engine's precision. Raises EngineLoadError or EndpointAuthError."""
         return (await self._ready()).precision
 
     async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+        """Return the replies. Raises EngineLoadingError while an engine that was started again loads: its requests are
+        answered by others meanwhile, if there are any."""
         self._in_flight += len(requests)
         try:
+            if self._engine is None and ray.get_runtime_context().was_current_actor_reconstructed:
+                self._loading = self._loading or asyncio.create_task(self._ready())
+                if not self._loading.done():
+                    raise EngineLoadingError(f"The engine {self._spec.engine_id} was started again and loads.")
             engine = await self._ready()
             return await engine.run(requests, priority)
         except EngineDiedError as error:
-            # The process holds a dead engine. Ray starts a new one, once, and asks again what was not answered; should
-            # that one's engine die as well, the run stops and says why.
+            # The process holds a dead engine. Ray starts a new one, once, and what was not answered is asked again;
+            # should that one's engine die as well, the run stops and says why.
             if self._spec.model.max_restarts == 0 or ray.get_runtime_context().was_current_actor_reconstructed:
                 raise
             print(f"{error} This process ends, so that Ray starts another.", flush=True)
@@ -140,8 +155,9 @@ class EnginePool:
 
     model: str
     actors: list[Any]
-    groups: list[PlacementGroup]
+    groups: list[PlacementGroup]  # one for each actor, or none without GPUs
     ready: bool = False
+    places: list[dict[str, float]] = field(default_factory=list)  # GPUs of each group by node; empty without all
     precision: str = ""  # of every replica, once they are loaded
     told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
     done: int = 0  # requests that `progress` counted before
@@ -152,24 +168,7 @@ class EnginePool:
         job run the wait has no end: theirs come free when they are done."""
         try:
             began = yield from self._wait_for_gpus(timeout_s, note, others)
-            waiting = [actor.start.remote() for actor in self.actors]
-            told = time.monotonic()
-            precisions: set[str] = set()
-            while waiting:
-                loaded, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-                precisions |= set(ray.get(loaded))  # raises at once where one failed
-                if waiting:
-                    if time.monotonic() - told >= _CPU_WAIT_NOTED_S:
-                        told = time.monotonic()
-                        if ray.available_resources().get("CPU", 0.0) < _CPUS:
-                            note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
-                    if time.monotonic() - began >= timeout_s:
-                        raise EngineLoadError(
-                            f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its "
-                            "engine is doing stands in the dashboard, or on its node in session_latest/logs of Ray's "
-                            "folder (/tmp/ray; of a Ray of our own /tmp/ray-USERID/ray)."
-                        )
-                    yield
+            precisions = yield from self._wait_for_engines(began, timeout_s, note)
             self.precision = one_precision(self.model, precisions)
             self.ready = True
         except ray.exceptions.RayTaskError as error:
@@ -180,6 +179,85 @@ class EnginePool:
             raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
         except ray.exceptions.RayError as error:  # such as a runtime_env that could not be set up
             raise EngineLoadError(f"Model {self.model}: its engine process did not start: {error}") from error
+
+    def _wait_for_engines(
+        self, began: float, timeout_s: float, note: Callable[[str], None]
+    ) -> Generator[None, None, set[str]]:
+        """As in `load`; gives the precisions. Engines whose node is gone are not waited for if another one is loaded:
+        they load when there are GPUs again, and are then called."""
+        calls = {actor.start.remote(): actor for actor in self.actors}
+        absent: list[Any] = []  # actors that Ray starts again
+        precisions: set[str] = set()
+        told = called = looked = time.monotonic()
+        while calls or absent:
+            absent += self._answers(calls, precisions)
+            if (now := time.monotonic()) - looked >= _LOOK_S:
+                looked = now
+                for sentence in self.lost_nodes():
+                    note(sentence)
+            if precisions and all(map(self._on_lost_node, [*calls.values(), *absent])):
+                break
+            if absent and now - called >= _AGAIN_S:
+                called = now
+                calls |= {actor.start.remote(): actor for actor in absent}
+                absent = []
+            if now - told >= _CPU_WAIT_NOTED_S:
+                told = now
+                if ray.available_resources().get("CPU", 0.0) < _CPUS:
+                    note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
+            if (calls or absent) and now - began >= timeout_s:
+                raise EngineLoadError(
+                    f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its engine is "
+                    "doing stands in the dashboard, or on its node in session_latest/logs of Ray's folder (/tmp/ray; "
+                    "of a Ray of our own /tmp/ray-USERID/ray)."
+                )
+            if calls or absent:
+                yield
+        return precisions
+
+    def _answers(self, calls: dict[Any, Any], precisions: set[str]) -> list[Any]:
+        """Take the calls that ended out of `calls`, and add the precisions of the engines that are loaded; return the
+        actors that Ray starts again. Raises what an engine raised while it loaded."""
+        ended, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0) if calls else ([], [])
+        absent = []
+        for reference in ended:
+            actor = calls.pop(reference)
+            try:
+                precisions.add(ray.get(reference))
+            except ray.exceptions.ActorUnavailableError:
+                absent.append(actor)
+            except ray.exceptions.ActorDiedError:
+                if len(self.actors) == 1 or not self._on_lost_node(actor):
+                    raise
+        return absent
+
+    def lost_nodes(self) -> list[str]:
+        """Return what a person is to know of nodes that are gone since the last call, with the GPUs that were used
+        there. The engines there are started again where such GPUs are free."""
+        if not self.groups:
+            return []
+        try:
+            nodes = {node["NodeID"]: node for node in ray.nodes()}
+            alive = {name for name, node in nodes.items() if node["Alive"]}
+            places = [_place(group, alive) for group in self.groups]
+        except ray.exceptions.RayError:
+            return []  # the head does not answer: nothing is known of the nodes
+        before, self.places = self.places, places
+        gone = sorted({name for place in before for name in place} - alive)
+        return [self._gone(name, before, nodes.get(name, {}).get("NodeManagerAddress", name)) for name in gone]
+
+    def _gone(self, node: str, before: Sequence[Mapping[str, float]], address: str) -> str:
+        engines = [f"{self.model}/{i}" for i, place in enumerate(before) if node in place]
+        gpus, others = sum(place.get(node, 0.0) for place in before), sum(map(bool, self.places))
+        rest = f"The other {others} answer its requests" if others else "No other engine is left"
+        return (
+            f"{self.model}: node {address} is gone, with {gpus:g} GPUs and {', '.join(engines)}. {rest}; it is started "
+            "again when such GPUs are free or a node joins (see 'ray status')."
+        )
+
+    def _on_lost_node(self, actor: Any) -> bool:
+        """Return whether an actor's GPUs are gone and no others were given to it yet."""
+        return bool(self.places) and not self.places[self.actors.index(actor)]
 
     def _wait_for_gpus(
         self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
@@ -197,6 +275,7 @@ class EnginePool:
                 note(f"{self.model}: {self._gpus_wanted()}")
                 told, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
             yield
+        self.lost_nodes()  # notes the places
         return began
 
     def _gpus_wanted(self) -> str:
@@ -259,6 +338,18 @@ class EnginePool:
                 remove_placement_group(group)
 
 
+def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
+    """Return the GPUs of a placement group by node; {} while one of its nodes is gone."""
+    table = placement_group_table(group)
+    nodes = table.get("bundles_to_node_id") or {}
+    if table["state"] != "CREATED" or not alive >= set(nodes.values()):
+        return {}
+    found: dict[str, float] = {}
+    for bundle, node in nodes.items():
+        found[node] = found.get(node, 0.0) + group.bundle_specs[bundle].get("GPU", 0.0)
+    return found
+
+
 def cpus_there() -> str:
     cpus, free = (found.get("CPU", 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
     if not cpus:
@@ -313,13 +404,25 @@ def start_pool(
     return pool
 
 
+_names: Counter[str] = Counter()
+
+
+def _unique(engine_id: str) -> str:
+    """Return a name for an actor; Ray gives one back only some time after its actor is killed."""
+    _names[engine_id] += 1
+    return engine_id if _names[engine_id] == 1 else f"{engine_id} ({_names[engine_id]})"
+
+
 def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]) -> Any:
     options: dict[str, Any] = {
         # A model on CPUs asks for some, so that it does not land on a head node that offers none.
         "num_cpus": _CPUS if spec.model.engine == "vllm" and placement is None else 0,
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
-        "max_task_retries": spec.model.max_restarts,
+        # A call to an engine that is being started again fails, and the caller asks another one: with retries it would
+        # wait for GPUs that may never come.
+        "max_task_retries": 0,
+        "name": _unique(spec.engine_id),
     }
     if placement is not None:
         group = placement_group(list(placement.bundles), strategy=placement.strategy)

@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from audit.errors import EngineDiedError, EngineError
+from audit.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.records import Generation, GenerationRequest
 
 _WEIGHT = 0.1  # of the newest observation of a replica's pace
@@ -122,14 +122,13 @@ class EngineCaller:
                 try:
                     found = ray.get(done[0])
                     seconds = time.monotonic() - share.sent_s
-                except ray.exceptions.ActorUnavailableError:
-                    # Not dead, whatever it was asked: Ray starts it again, or says that it died. Its own retries
-                    # (max_task_retries) may be spent by then on a connection that was refused.
+                except (ray.exceptions.ActorUnavailableError, EngineLoadingError):
+                    # Not dead: Ray starts it again when there is room, and it loads; or Ray says that it died.
                     self._balancer.unreachable(share.replica, _UNREACHABLE_S)
                     time.sleep(_AGAIN_S)
-                except (ray.exceptions.RayActorError, EngineDiedError) as error:
+                except (ray.exceptions.RayActorError, EngineDiedError, EngineLoadError) as error:
                     if not self._balancer.lost(share.replica):
-                        if isinstance(error, EngineDiedError):
+                        if isinstance(error, EngineError):
                             raise
                         raise EngineDiedError(
                             "An engine's process died and was not started again (max_restarts). Type the same command "

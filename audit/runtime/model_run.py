@@ -31,6 +31,7 @@ from audit.shards.working_copy import where, withdraw
 
 _REACH_S = 2.0  # for a node to take a connection
 _AT_ONCE = 64
+_LOOK_S = 2.0  # between two looks at the nodes of the engines
 
 
 def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
@@ -93,6 +94,8 @@ class ModelRun:
         self._chunks: ChunkRun | None = None  # what is asked now
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
+        self._counting = False  # the counters are exported, which needs Ray
+        self._look_at = 0.0  # when nodes are next looked at, by the monotonic clock
         self._timing = f"{self.name}/{self.run_dir.attempt}"
         self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.again else {}
 
@@ -198,6 +201,10 @@ class ModelRun:
 
     def _follow(self, chunks: ChunkRun) -> Generator[None]:
         """Count what is stored until the last chunk is."""
+        if not self._counting:
+            self._counting = True
+            self._metrics.begin("retries")
+            self._metrics.begin("cost", currency=self.resolved.config.cost.currency)
         with self.display.watching(self.name, partial(waits_for, self._pools)):
             while True:
                 ended = chunks.ended  # before what it stored is read
@@ -210,7 +217,16 @@ class ModelRun:
                         raise refusal(self._canary, self.run_dir.path, self.resolved.audit.schema, self.name)
                 if ended:
                     return
+                self._look_at_nodes()
                 yield
+
+    def _look_at_nodes(self) -> None:
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _LOOK_S
+        for pool in dict.fromkeys(self._pools):
+            for said in pool.lost_nodes():
+                self.display.note(said)
 
     def _timed(self, **seconds: float) -> None:
         """What an attempt took: without generate_s one that did not end."""

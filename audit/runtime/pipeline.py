@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -75,6 +76,9 @@ def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[st
             block = [id_ for _, id_ in group]
             yield first, benchmark, block
             first += len(block)
+
+
+Stage = TypeVar("Stage")
 
 
 class ChunkRun:
@@ -154,9 +158,18 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
     light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None, "compute": pool}
     # Blocks that are there already: the read tasks of ray.data.range would start another process, and ask for a CPU.
     chunks = ray.data.from_blocks([pa.table({"id": [chunk]}) for chunk in range(n_chunks)])
+    run = f"{context.audit.name} {context.work.model}"
     if context.audit.prepare is not None:
-        chunks = chunks.map_batches(PrepareStage, fn_constructor_args=(context,), **light)
-    return chunks.map_batches(AnswerStage, fn_constructor_args=(context,), **light)
+        prepare = _named(PrepareStage, f"{run} {context.audit.prepare_role}")
+        chunks = chunks.map_batches(prepare, fn_constructor_args=(context,), **light)
+    stored = chunks.map_batches(_named(AnswerStage, f"{run} answer"), fn_constructor_args=(context,), **light)
+    stored.set_name(f"{context.audit.name}-{context.work.model}")  # part of file names too
+    return stored
+
+
+def _named(stage: type[Stage], name: str) -> type[Stage]:
+    """Return the stage under a name, which Ray's dashboard shows for the operator: it takes the name of the class."""
+    return type(name, (stage,), {"__module__": stage.__module__})
 
 
 def _audit_error(error: BaseException) -> AuditError:

@@ -52,12 +52,19 @@ class AuditMetrics:
         self._counters: dict[str, Counter] = {}
 
     def add(self, name: str, value: float, *, arm: str = "all", **tags: str) -> None:
-        if value <= 0:
-            return
+        if value > 0:
+            tags |= {"model": self._model, "arm": arm}
+            self._counter(name, tags).inc(value, tags=tags)
+
+    def begin(self, name: str, *, arm: str = "all", **tags: str) -> None:
+        """Export a counter at 0. Prometheus sees no increase from nothing to the first value of a counter."""
         tags |= {"model": self._model, "arm": arm}
+        self._counter(name, tags)._record(0.0, tags=tags)  # `inc` refuses 0, and Ray has no public way
+
+    def _counter(self, name: str, tags: Mapping[str, str]) -> Counter:
         if name not in self._counters:
             self._counters[name] = Counter(f"audit_{name}_total", METRICS[name], tag_keys=tuple(tags))
-        self._counters[name].inc(value, tags=tags)
+        return self._counters[name]
 
     def answered(self, role: str, replies: Iterable[tuple[str, Generation]]) -> None:
         """The replies of one chunk, each with its arm: one update for each arm and engine, not one a call."""
@@ -169,6 +176,9 @@ class PrepareStage:
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
+_STORED = {"questions_done": "rows", "parse_failures": "unparsed", "errors": "errors"}  # counter: column of the counts
+
+
 class AnswerStage:
     """Tasks -> what the model was asked, its answer and its score -> a shard on disk. Passes on only counts, so nothing
     large reaches the driver. The shard is written here and not by a stage of its own: the rows need no second trip
@@ -179,6 +189,9 @@ class AnswerStage:
         self._call = EngineCaller(context.answering_engines)
         self._options_shown = shows_options(context.work.protocol)
         self._metrics = AuditMetrics(context.work.model)
+        for arm in dict.fromkeys(part.arm for part in context.work.design.parts):
+            for name in _STORED:
+                self._metrics.begin(name, arm=arm)
         self._reader = TaskReader(context)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -223,7 +236,7 @@ class AnswerStage:
         write_shard(context.run_dir, rows, schema, attempt=context.attempt, format=context.store_format)
         counts = count_answers(rows, schema)
         for row in counts.to_pylist():
-            for name, column in (("questions_done", "rows"), ("parse_failures", "unparsed"), ("errors", "errors")):
+            for name, column in _STORED.items():
                 self._metrics.add(name, row[column], arm=row["arm"])
         return counts
 

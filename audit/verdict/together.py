@@ -104,10 +104,10 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
     """
     if not isinstance(plain, dict):
         raise ConfigError(f"{what} is {_short(plain)}. Expected an object. {_AGAIN}")
-    if "audits" not in plain:
+    if not {"audits", "joint", "suite"} & plain.keys():
         return _audit(plain, cell_of, what, "")
-    if not isinstance(plain["audits"], dict):
-        raise ConfigError(f"{what}: audits is {_short(plain['audits'])}. Expected an object. {_AGAIN}")
+    if not isinstance(plain.get("audits"), dict):
+        raise ConfigError(f"{what}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}")
     joint = _checked(JointVerdict, {**plain, "audits": {}}, what, "")
     parts = {}
     for name, part in plain["audits"].items():

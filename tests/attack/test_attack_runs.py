@@ -124,8 +124,7 @@ JUDGED = {"nothing", "verdict: another headline", "a panel of itself"}
 # What --trust-report believes: the verdict's own words, and a shard whose hash was made to fit.
 BELIEVED = JUDGED | {
     "verdict: one word", "verdict: the key twice", "verdict: a gate that failed passed", "verdict: another model",
-    "verdict: another benchmark", "verdict: a second cell that passes", "verdict: of an audit that there is not",
-    "verdict: of another audit", "verdict: not a number", "shards: a bit, and its hash",
+    "verdict: another benchmark", "verdict: a second cell that passes", "shards: a bit, and its hash",
     "all but the verdict gone, which passes",
 }  # fmt: skip
 

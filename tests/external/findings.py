@@ -71,7 +71,9 @@ def _line(row: Row) -> str:
 
 def livecodebench_page(data: Path) -> Finding:
     before, after = livecodebench.load(data, "leetcode")
-    board = board_of(replace(before, name="LeetCode before September 2023"), after, livecodebench.REFERENCES)
+    # The name decides the random numbers: it is the command's, so that the page has the command's figures.
+    board = board_of(replace(before, name="before"), after, livecodebench.REFERENCES)
+    board = replace(board, benchmark="LeetCode before September 2023")
     names = " ".join(livecodebench.REFERENCES)
     return Finding(
         "LiveCodeBench: 45 models before and after September 2023",
@@ -81,6 +83,7 @@ def livecodebench_page(data: Path) -> Finding:
         (
             *cautions(board),
             "The references were chosen from the models without a visible gap, so they are clean by choice.",
+            "DSCoder-1.3b-Ins is at the limit: its corrected p is above or below .05 by the draw of permutations.",
             "LiveCodeBench's authors named the DeepSeek-Coder models before; CodeQwen15-7B they did not.",
         ),
         "audit leaderboard leetcode.csv -o outputs/board --map correct=right,of=n --benchmark before "

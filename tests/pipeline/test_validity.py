@@ -14,8 +14,6 @@ from s3_server import CREDENTIALS, s3_server
 
 from audit.judging.ladder import Grade
 from audit.shards.working_copy import run_folder, working_copy
-from audit.validity.vocabulary import VERDICTS
-from audit.verdict.vocabulary import grade_of
 
 
 def validity(run_dir: Path | str, *overrides: str) -> Finished:
@@ -65,7 +63,7 @@ def test_the_verdict_has_both_statuses_and_every_gate(finished):
         assert not [f for f in cell["faults"] if f["state"] == "missed"]
         assert [f["state"] for f in cell["faults"] if f["check"] == "scorer_valid"] == ["caught", "caught"]
         assert cell["calibration"]["sentence"]
-    found = {grade_of(VERDICTS, cell) for cell in verdict["cells"]}
+    found = {Grade(cell["grade"]) for cell in verdict["cells"]}
     code = 3 if Grade.FOUND_STRONG in found else 0 if found == {Grade.CLEARED} else 5
     assert gate([str(finished.run_dir)]) == code
     page = (finished.run_dir / "report" / "report.html").read_text()

@@ -61,7 +61,8 @@ class Night:
 class Nodes:
     """A Ray of its own: a head node, and workers beside it that die and are replaced."""
 
-    def __init__(self, workers: int, port: int) -> None:
+    def __init__(self, workers: int, port: int, gpus: int = 0) -> None:
+        """gpus: of each worker; they are numbers alone."""
         os.environ.pop("RAY_ADDRESS", None)
         os.environ.update(
             RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_DATA_USAGE_DISABLED="1",
@@ -77,8 +78,9 @@ class Nodes:
         light = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
         self._add(num_cpus=cpus, gcs_server_port=self._port(), **light)
         self.address = str(self._cluster.address)
+        self._worker = {"num_cpus": _NODE_CPUS, "num_gpus": gpus}
         for _ in range(workers):
-            self._add(num_cpus=_NODE_CPUS)
+            self._add(**self._worker)
 
     def _add(self, **node: Any) -> None:
         ports = self._ports()
@@ -97,8 +99,8 @@ class Nodes:
     def victims(self, title: str) -> list[int]:
         return ray_workers(os.getpid(), title)
 
-    def kill_node(self, rng: random.Random) -> None:
-        """All of a worker node's processes at once, as when its machine loses power; another one joins."""
+    def kill_node(self, rng: random.Random, joins: bool = True) -> None:
+        """All of a worker node's processes at once, as when its machine loses power. joins: another one does."""
         node = rng.choice(sorted(self._cluster.worker_nodes, key=lambda node: str(node.unique_id)))
         raylets = [info.process.pid for group in node.all_processes.values() for info in group]
         everyone = [c for pid in raylets if psutil.pid_exists(pid) for c in psutil.Process(pid).children(True)]
@@ -106,7 +108,12 @@ class Nodes:
         for process in everyone:
             with _gone_is_fine():
                 process.kill()
-        self._add(num_cpus=_NODE_CPUS)
+        if joins:
+            self.join()
+
+    def join(self) -> None:
+        """Another worker joins."""
+        self._add(**self._worker)
 
     def close(self) -> None:
         self._cluster.shutdown()

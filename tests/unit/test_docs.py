@@ -55,3 +55,20 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert "audit perturb" in page and "https://fonts" not in page
     rates = (tmp_path / "site/findings/memory_calibration.html").read_text()
     assert rates.count("1000 / 500, R=8") >= 5  # once in the head of each of the five shipped tables
+
+
+def test_the_glossary_names_what_the_program_has() -> None:
+    rows = (ROOT / "docs/reference/glossary.md").read_text().split("|---|---|---|\n")[1].splitlines()
+    names = [row.split("|")[3].strip(" `") for row in rows]
+    files = [*(ROOT / "audit").rglob("*.py"), *(ROOT / "conf").rglob("*.yaml")]
+    words = {word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    assert len(names) > 60
+    assert [name for name in names if name not in words] == []
+
+
+def test_the_messages_of_the_troubleshooting_page_are_the_programs() -> None:
+    text = (ROOT / "docs/do/troubleshoot.md").read_text()
+    messages = [m for m in re.findall(r"^\| `([^`]+)`", text, re.MULTILINE) if " " in m]
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "audit").rglob("*.py"))
+    assert len(messages) >= 10
+    assert [message for message in messages if message not in sources] == []

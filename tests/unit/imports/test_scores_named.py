@@ -5,6 +5,7 @@ The inputs are shaped after symptoms in public trackers (lm-evaluation-harness, 
 """
 
 import json
+import time
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -92,6 +93,23 @@ def test_filters_that_differ_by_more_than_chance_are_refused_and_one_can_be_chos
         assert "0.200" in log.notes[0] and "0.800" in log.notes[0]
     with pytest.raises(DataError, match=r"Expected one of samples\.jsonl: flexible-extract, strict-match"):
         list(read_log(path, Wanted(**ASKED, filter="none")).outcomes)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_scores_that_differ_from_the_one_that_is_read_are_named_and_can_be_chosen(listed: bool, tmp_path: Path) -> None:
+    """10 and 16 of 20; a score that agrees, and one that is no share, are not named."""
+    rows = [
+        scored(k, k < 10, 4, {}) | {"acc_norm": float(k < 16), "acc_bytes": float(k < 10), "tokens": 300}
+        | ({"metrics": ["acc", "acc_norm", "tokens"]} if listed else {"metrics": None})
+        for k in range(20)
+    ]  # fmt: skip
+    path = lm_eval(tmp_path / "samples.jsonl", rows)
+    for metric, read, other in (("", "acc 0.500", "(acc_norm 0.800)"), ("acc_norm", "acc_norm 0.800", "acc 0.500")):
+        log = read_log(path, Wanted(**ASKED, metric=metric))
+        (found,) = read_joined([log])
+        assert found.accuracy == float(read.split()[1]) and log.score == read.split()[0]
+        (note,) = log.notes
+        assert f"{read} is read" in note and other in note and "tokens" not in note
 
 
 def test_filters_that_differ_by_no_more_than_chance_are_named_and_the_first_is_read(tmp_path: Path) -> None:
@@ -264,6 +282,13 @@ def test_chance_is_unknown_where_keys_name_options_that_no_log_lists(joined: Joi
     assert (unknown_chance(joined, ["b"]) == "") is known
     assert {one.name: one.passed for one in check_logs(joined, ["b"], None)}["chance_known"] is known
     assert all(one.passed for one in check_logs(joined, ["b"], 4))  # --options 4
+
+
+@pytest.mark.parametrize("text", ["\n" * 400_000, "\nA. x" * 100_000, "A. " + "x" * 400_000, " " * 400_000])
+def test_a_hostile_text_is_looked_through_in_a_moment(text: str) -> None:
+    start = time.process_time()
+    assert unknown_chance(free([""], text=text), ["b"]) == ""
+    assert time.process_time() - start < 2  # a pattern of squared time takes minutes
 
 
 def test_an_unknown_chance_carries_no_verdict_and_options_give_it(tmp_path: Path) -> None:

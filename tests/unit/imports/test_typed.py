@@ -314,3 +314,13 @@ def test_the_same_words_in_another_order_are_unparsed(tmp_path: Path) -> None:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert score(path) == (10 / 11, 1)  # "blue, red" is the first key, and not the third
+
+
+def test_a_sentence_about_a_lettered_key_is_unparsed(tmp_path: Path) -> None:
+    keys = [f"{'ABCD'[k % 4]}. the river {k}" for k in range(30)]
+    answers = [f"The answer is the river {k} because it must be." for k in range(10)] + keys[10:]
+    path = tmp_path / "t.jsonl"
+    pairs = enumerate(zip(answers, keys, strict=True))
+    rows = [{"model": "m", "item": str(k), "answer": a, "gold": g} for k, (a, g) in pairs]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert score(path) == (1.0, 10)

@@ -15,6 +15,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A cluster without CPUs or GPUs, whose placement group waits."""
     found = SimpleNamespace(state="PENDING", resources=dict[str, float](), loaded=False)
     monkeypatch.setattr(actors, "placement_group_table", lambda group: {"state": found.state})
+    monkeypatch.setattr(ray, "nodes", list)
     monkeypatch.setattr(ray, "cluster_resources", lambda: found.resources)
     monkeypatch.setattr(ray, "available_resources", lambda: found.resources)
     monkeypatch.setattr(ray, "wait", lambda refs, **_: (refs, []) if found.loaded else ([], refs))
@@ -50,3 +51,114 @@ def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
     assert any("no node offers a CPU" in one for one in told) is said
     cluster.loaded = True
     assert list(loading) == [] and waiting.ready
+
+
+class Lost:
+    """Two nodes of two GPUs, with an engine each. Ray's answers: an engine of a node that is gone is unavailable."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.alive, self.loaded, self.places = {"a": True, "b": True}, set[str](), {"A": "a", "B": "b"}
+        self.started: list[str] = []
+        monkeypatch.setattr(actors, "_AGAIN_S", 0.0)
+        monkeypatch.setattr(actors, "_LOOK_S", 0.0)
+        monkeypatch.setattr(actors, "placement_group_table", self.table)
+        monkeypatch.setattr(ray, "nodes", self.nodes)
+        monkeypatch.setattr(ray, "wait", self.wait)
+        monkeypatch.setattr(ray, "get", self.get)
+        groups = [SimpleNamespace(name=name, bundle_specs=[{"GPU": 2.0}]) for name in "AB"]
+        self.pool = EnginePool("m", [self.actor(name) for name in "AB"], groups)
+        self.said: list[str] = []
+
+    def actor(self, name: str) -> SimpleNamespace:
+        def start() -> str:
+            self.started.append(name)
+            return name
+
+        return SimpleNamespace(start=SimpleNamespace(remote=start))
+
+    def table(self, group: SimpleNamespace) -> dict:
+        return {"state": "CREATED", "bundles_to_node_id": {0: self.places[group.name]}}
+
+    def nodes(self) -> list[dict]:
+        return [
+            {
+                "NodeID": one,
+                "Alive": lives,
+                "NodeManagerAddress": f"10.0.0.{one}",
+                "Resources": {"GPU": 2.0} if lives else {},
+            }
+            for one, lives in self.alive.items()
+        ]
+
+    def gone(self, name: str) -> bool:
+        return not self.alive.get(self.places[name], False)
+
+    def wait(self, calls: list[str], **_: object) -> tuple[list[str], list[str]]:
+        ended = [name for name in calls if name in self.loaded or self.gone(name)]
+        return ended, [name for name in calls if name not in ended]
+
+    def get(self, name: str) -> str:
+        if self.gone(name):
+            raise ray.exceptions.ActorUnavailableError("its node is gone", None)
+        return "bfloat16"
+
+    def load(self):
+        return self.pool.load(60.0, self.said.append, lambda: False)
+
+
+def test_a_lost_node_is_said_once_with_its_gpus_and_again_if_the_next_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Lost(monkeypatch)
+    assert lost.pool.lost_nodes() == []
+    lost.alive["b"] = False
+    (said,) = lost.pool.lost_nodes()
+    assert "10.0.0.b is gone, with 2 GPUs and m/1" in said and "other 1" in said
+    assert lost.pool.lost_nodes() == []
+    lost.alive["c"], lost.places["B"] = True, "c"  # a node joined, and Ray gives it the group
+    assert lost.pool.lost_nodes() == []
+    lost.alive["c"] = False
+    (said,) = lost.pool.lost_nodes()
+    assert "10.0.0.c is gone, with 2 GPUs" in said
+
+
+def test_a_run_begins_with_the_engine_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Lost(monkeypatch)
+    loading = lost.load()
+    next(loading)
+    lost.alive["b"] = False
+    for _ in range(3):  # nothing is loaded yet, so it is waited for
+        next(loading)
+    assert not lost.pool.ready and len(lost.said) == 1
+    lost.loaded.add("A")
+    assert len(list(loading)) <= 1 and lost.pool.ready and lost.pool.precision == "bfloat16"
+
+
+def test_an_engine_whose_process_is_gone_but_not_its_node_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Lost(monkeypatch)
+    loading = lost.load()
+    next(loading)
+    lost.loaded.add("A")
+    crashed = [True]
+    found = lost.gone
+    monkeypatch.setattr(lost, "gone", lambda name: (name == "B" and crashed[0]) or found(name))
+    for _ in range(3):
+        next(loading)
+    assert not lost.pool.ready and lost.said == [] and lost.started.count("B") > 1
+    crashed[0] = False
+    lost.loaded.add("B")
+    list(loading)
+    assert lost.pool.ready
+
+
+def test_the_only_engine_is_waited_for_on_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Lost(monkeypatch)
+    lost.pool = EnginePool("m", lost.pool.actors[:1], lost.pool.groups[:1])
+    loading = lost.load()
+    next(loading)
+    lost.alive["a"] = False
+    for _ in range(3):
+        next(loading)
+    assert "No other engine is left" in lost.said[0] and not lost.pool.ready
+    lost.alive["c"], lost.places["A"] = True, "c"
+    lost.loaded.add("A")
+    list(loading)
+    assert lost.pool.ready

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from audit.memory.record import MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import MemoryResult
 from audit.memory.without import score_without
-from audit.verdict.result import Calibration, json_ready, sentence, sentences
+from audit.verdict.result import Calibration, json_ready, percent, sentence, sentences
 from audit.verdict.run import JudgedRun
 from audit.verdict.shipped import apart, nearest_design
 from audit.verdict.simulated import told
@@ -30,7 +30,13 @@ def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
     decision = decide(evidence, gates, limits)
     said = headline(cell, decision.verdict, evidence, gates, limits.alpha)
     without = score_without(cell, evidence, gates)
-    run = {"n": cell.published.n, "fresh": cell.fresh.n if cell.fresh else 0, "references": len(cell.references)}
+    run = {
+        "n": cell.published.n,
+        "fresh": cell.fresh.n if cell.fresh else 0,
+        "references": len(cell.references),
+        "score_alone": no_likelihoods(cell),
+        "accuracy": without.score.estimate if without.score else float("nan"),
+    }
     near = None if cell.recorded else nearest(case.settings.table, run, limits.to_dict())
     return MemoryResult(
         model=cell.model,
@@ -124,31 +130,41 @@ _DIFFER = (
 def nearest(
     table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
 ) -> Calibration | None:
-    """The design with the smallest |log n| + |log fresh| + |log(1 + R)|, held-out items or none alike; none near is
-    said, with no rates, where that is above NEAR. None without a table.
+    """The design with the smallest |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|, held-out items or
+    none alike; none near is said, with no rates, where that is above NEAR. None without a table.
 
-    run: n, fresh (held-out items, 0 for none) and references; with held-out items and no reference it is compared with
-    one of neither. limits: the run's.
+    run: n, fresh (held-out items, 0 for none), references, accuracy as published, and score_alone, which only designs
+    alike have; with held-out items and no reference it is compared with one of neither. limits: the run's.
     """
     n, fresh, references = (run[name] for name in ("n", "fresh", "references"))
     if not fresh or not references:
         fresh = references = 0
 
     def distance(design: Mapping[str, Any]) -> float:
-        if bool(design["fresh"]) != bool(fresh):
+        if bool(design["fresh"]) != bool(fresh) or design["score_alone"] != run["score_alone"]:
+            return inf
+        if fresh and np.isnan(run["accuracy"]):
             return inf
         many = apart(1 + references, 1 + design["references"])
-        return apart(n, design["n"]) + apart(fresh, design["fresh"]) + many
+        height = abs(_log_odds(run["accuracy"]) - _log_odds(design["accuracy"])) if fresh else 0.0
+        return apart(n, design["n"]) + apart(fresh, design["fresh"]) + many + height
 
-    of = f"{n:,} items, {fresh:,} held-out items, {references} references"
+    of = f"{n:,} items, {fresh:,} held-out items, {references} references, accuracy {percent(run['accuracy'])}"
     none_near = f"No calibrated design is near ({of}), so no error rate is quoted."
     return nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=limits)
+
+
+def _log_odds(accuracy: float) -> float:
+    """Of an accuracy, as far as 1,000 items tell it from 0 or 1."""
+    held = min(max(accuracy, 0.001), 0.999)
+    return log(held / (1 - held))
 
 
 def rates_said(entry: Mapping[str, Any]) -> str:
     """The rates of one design in words: both errors, and what it finds and clears."""
     d, r = entry["design"], entry["rates"]
     held_out = f"{d['fresh']} held-out items, {d['references']} references" if d["fresh"] else "no held-out items"
+    held_out += ", the score alone" * d["score_alone"]
     text = (
         f"Nearest calibrated design: {d['n']} items, {held_out}. False positives: of simulated models without memory "
         f"this procedure finds memory in {told(r, 'clean')}"
@@ -163,9 +179,12 @@ def rates_said(entry: Mapping[str, Any]) -> str:
     worst = max(there, key=lambda name: r[name], default=None)
     if worst is not None:
         text += f", and in {told(r, worst)} in the worst of {len(there)} worlds where models or items differ ({worst})"
+    read = ""
+    if not d["score_alone"]:
+        read = f", and {told(r, 'text')} of those to which published text and orders are likelier by .3 of their spread"
     return (
         f"{text}. It finds {told(r, 'answers')} of models that know the answers of 30 % of the items, "
-        f"{told(r, 'half')} of those that know half, and {told(r, 'text')} of those to which published text and orders "
-        f"are likelier by .3 of their spread. It clears {told(r, 'clean_cleared')} of models without memory, and "
-        f"(false negatives) {told(r, 'gap_5_cleared')} of models that score 5 points more for answers that they know."
+        f"{told(r, 'half')} of those that know half{read}. It clears {told(r, 'clean_cleared')} of models without "
+        f"memory, and (false negatives) {told(r, 'gap_5_cleared')} of models that score 5 points more for answers "
+        "that they know."
     )

@@ -50,12 +50,14 @@ _THETA = np.linspace(-12, 12, 961)
 
 @dataclass(frozen=True)
 class MemoryDesign:
-    """What is simulated. fresh: held-out items, 0 for none."""
+    """What is simulated. fresh: held-out items, 0 for none. score_alone: no likelihood is asked, as of imported answers
+    and chat endpoints."""
 
     n: int
     fresh: int = 0
     references: int = 0
     shard_items: int = 5
+    score_alone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,8 @@ class World:
     between the references. sequenced: the sense of an order, in spreads; felt: what the tested model makes of that.
     text: what having read the text and its orders is worth, in spreads. unparsed: share of all models' answers, at
     random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap, below 0 those
-    against it. chosen: see above. guess: chance of a right answer that is not known. even: likelihoods spread alike
+    against it. chosen: see above. guess: chance of a right answer that is not known, fresh_guess: on held-out items,
+    which have fresh_options; the audit knows the options alone. even: likelihoods spread alike
     over texts whatever a model makes of them.
     """
 
@@ -94,6 +97,8 @@ class World:
     hidden: float = 0.0
     chosen: bool = False
     guess: float = 0.0
+    fresh_guess: float | None = None
+    fresh_options: int = N_OPTIONS
     even: bool = False
 
 
@@ -107,13 +112,13 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
     if design.fresh:
         fresh[:] = _side(design, world, scores[1], uses, None, rng)
     pairs = list(zip(published, fresh, strict=True))
-    fresh_items = _items("fresh", design.fresh) if design.fresh else None
+    fresh_items = _items("fresh", design.fresh, world.fresh_options) if design.fresh else None
     undated = world.newer > 0  # where the dates are stated, such items are refused
     return MemoryCell(_items("simulated", design.n), fresh_items, pairs[0], tuple(pairs[1:]), undated=undated)
 
 
-def _items(name: str, n: int) -> ItemSet:
-    return ItemSet(name, tuple(map(str, range(n))), np.arange(n), np.full(n, N_OPTIONS))
+def _items(name: str, n: int, options: int = N_OPTIONS) -> ItemSet:
+    return ItemSet(name, tuple(map(str, range(n))), np.arange(n), np.full(n, options))
 
 
 @lru_cache(maxsize=16)
@@ -139,19 +144,20 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
     mean = float(_accuracy(theirs, world.spread, world.guess).mean())
     # The held-out set is moved so that the references find it as hard on average.
     moves = np.linspace(-4, 4, 321)
-    mu = float(np.interp(mean, [_accuracy(theirs + x, world.fresh_spread, world.guess).mean() for x in moves], moves))
-    there = _accuracy(ability + mu, world.fresh_spread, world.guess) - world.harder
+    guesses = world.guess, world.guess if world.fresh_guess is None else world.fresh_guess
+    mu = float(np.interp(mean, [_accuracy(theirs + x, world.fresh_spread, guesses[1]).mean() for x in moves], moves))
+    there = _accuracy(ability + mu, world.fresh_spread, guesses[1]) - world.harder
     there[0] -= world.newer
     if design.references and world.touchy:
         there[1] -= world.touchy
     published = accuracy + world.tau * rng.standard_normal(accuracy.size)
-    abilities = (_ability(published, world.spread, world.guess), _ability(there, world.fresh_spread, world.guess))
+    abilities = _ability(published, world.spread, guesses[0]), _ability(there, world.fresh_spread, guesses[1])
     sides, like = [], np.zeros(0, dtype=int)
     for side, (n, spread) in enumerate(((design.n, world.spread), (design.fresh, world.fresh_spread))):
         pool = _POOL * n if side and world.chosen else n
         logit = abilities[side][:, None] - spread * rng.standard_normal(pool)
         logit += _OWN_ITEM * rng.standard_normal((accuracy.size, pool))
-        right = rng.random((accuracy.size, pool)) < world.guess + (1 - world.guess) * scipy.special.expit(logit)
+        right = rng.random((accuracy.size, pool)) < guesses[side] + (1 - guesses[side]) * scipy.special.expit(logit)
         if pool > n:
             right = right[:, _chosen(like, right[1:].sum(axis=0), n)]
         if side == 0:
@@ -183,6 +189,8 @@ def _side(
     """Every model on one set of items; felt: None of held-out ones. Where a world is of scores alone, memory of the
     text is still looked for."""
     models, n = scores.shape
+    if design.score_alone:
+        return [_of_score(f"model {k}", one) for k, one in enumerate(scores)]
     texts = {name: _shared(models, (n,), rng) for name in TEXT_SCORES}
     options = _shared(models, (n, OPTION_ORDERS + 1), rng)
     order = _shared(models, (n // design.shard_items, ORDERS + 1), rng)
@@ -202,6 +210,14 @@ def _side(
     return found
 
 
+def _of_score(name: str, score: FloatArray) -> ModelSet:
+    """Return a model of which nothing but answers was asked."""
+    n, asked = score.size, np.ones(score.size, dtype=bool)
+    texts = {name: np.full(n, np.nan) for name in TEXT_SCORES}
+    nothing = np.full((n, 1), np.nan), np.full((0, 1), np.nan)
+    return ModelSet(name, score, texts, {}, np.full(n, np.nan), *nothing, {}, asked=asked)
+
+
 def _shared(models: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
     own = rng.standard_normal((models, *shape))
     return np.sqrt(1 - _OWN_TEXT**2) * rng.standard_normal(shape) + _OWN_TEXT * own
@@ -209,7 +225,7 @@ def _shared(models: int, shape: tuple[int, ...], rng: np.random.Generator) -> Fl
 
 RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators (not of 72)
 SIMULATIONS = 300
-_OF_MEMORY = 3  # so many times fewer models with memory are drawn
+_OF_MEMORY = 2  # so many times fewer models with memory are drawn
 
 _LEARNT = MemoryThresholds().effect_of_interest / 0.3  # of the answers that are wrong at an accuracy of .7
 _OF_15 = MemoryThresholds().effect_of_interest / 0.15  # likewise, of .85
@@ -257,16 +273,25 @@ HOSTILE = (
 )  # fmt: skip
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
 ALONE = ("clean", "sequenced", "text")  # what tells anything without held-out items
+QUOTED = (
+    "clean", "clean_unparsed", "abler", "weaker", "spread_wider", "spread_narrower", "tau_2", "tau_4", "touchy",
+    "larger_1.5", "family", "felt_2", "larger_all", "answers", "half", "dose_15", "text", "gap_5",
+)  # fmt: skip
+OF_SCORES = (  # what tells anything of a score
+    "clean", "clean_unparsed", "abler", "weaker", "spread_wider", "spread_narrower", "tau_2", "tau_4", "harder",
+    "touchy", "guessed_wider", "guessed_narrower", "answers", "half", "dose_15", "half_contaminated", "gap_5",
+    "gap_5_tau_2",
+)  # fmt: skip
 
 # The designs that ship, and their worlds: `analyse.nearest` picks from them.
 SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
-    MemoryDesign(1000, 500, 8): tuple(WORLDS),
     MemoryDesign(1000, 500, 5): tuple(WORLDS),
-    MemoryDesign(1000, 500, 3): tuple(WORLDS),
-    MemoryDesign(3000, 3000, 8): HOSTILE,
+    **{MemoryDesign(1000, 500, r, score_alone=True): OF_SCORES for r in (5, 3, 8)},
+    **{MemoryDesign(1000, 500, r): QUOTED for r in (3, 8)},
     MemoryDesign(208, 208, 3): FEW,
     MemoryDesign(208): ALONE,
     MemoryDesign(1000): ALONE,
+    MemoryDesign(3000, 3000, 8): HOSTILE,
 }
 OUTCOMES = ("", "_text", "_gap", "_unknown", "_cleared", "_panel", "_cleared_panel", "_cleared_10")
 _WIDE = 0.10  # another smallest effect that matters, of which a clearance is counted, too
@@ -332,7 +357,8 @@ def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]]
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
         of_world = rates([f"{case.name}{outcome}" for outcome in OUTCOMES], found)
-        return [{"design": asdict(case.design), "rates": {"simulations": simulations, **of_world}}]
+        design = asdict(case.design) | {"accuracy": World().accuracy}
+        return [{"design": design, "rates": {"simulations": simulations, **of_world}}]
 
     procedure = Procedure(
         cases=[case(design, name) for design, names in designs.items() for name in names],
@@ -348,7 +374,8 @@ def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]]
 def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str = "") -> str:
     """Per cent of models, one row a world and one column a design: found (label ""), or another of OUTCOMES."""
     columns = [e["design"] for e in entries]
-    head = [f"{d['n']} / {d['fresh']}, R={d['references']}" for d in columns]
+    alone = [", score alone" if d["score_alone"] else "" for d in columns]
+    head = [f"{d['n']} / {d['fresh']}, R={d['references']}{end}" for d, end in zip(columns, alone, strict=True)]
     rows = [[name.replace("_", " "), *(shown(e["rates"], f"{name}{label}") for e in entries)] for name in names]
     return table_text(["world", *head], rows)
 

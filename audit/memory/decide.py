@@ -21,7 +21,8 @@ _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
 _TELLS_APART = {  # what to do about another cause, where it is not to take larger references
     "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",
     "no_bracket": "add_held_out",
-    "ability_scale": "abler_references", "unparsed": "mend_unparsed", "undated": "state_dates",
+    "ability_scale": "abler_references", "guessing_rate": "near_references",
+    "unparsed": "mend_unparsed", "undated": "state_dates",
 }  # fmt: skip
 
 
@@ -229,6 +230,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
         "references_read": bool(cell.references),
         "one_reference": len(cell.references) == 1,
         "held_out_differ": cell.fresh is not None,
+        "other_sampling": cell.fresh is not None,
     }
     learnt = contaminated(evidence, alpha)
     return (

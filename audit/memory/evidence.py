@@ -15,7 +15,7 @@ from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
 from audit.statistics.between_models import one_family
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.estimate import hull
-from audit.statistics.fresh_gap import FreshGap, agreement, fresh_gap, unparsed_held
+from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_held
 from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray, IntArray
@@ -176,7 +176,9 @@ class Evidence:
     above chance. fresh_order: of the held-out items, whose order cannot have been learnt. gap: as parsed; abilities:
     the same as `ability_gaps`; held: with unparsed answers, by gamma, none where all were parsed. kind: how well words
     alone part the two sets. apart: each reference's own gap against the rest. alike: `fresh_gap.agreement` of the
-    references' answers to both sets; None without them. outside: as in `Ordered`.
+    references' answers to both sets; None without them. outside: as in `Ordered`. lucky: gaps that another rate of
+    lucky answers on held-out items would make (`by_guessing`), beside the references' mean; unbracketed: the same
+    beside the nearest reference, 0 for a model inside their range.
     """
 
     order: Ordered | None
@@ -194,6 +196,8 @@ class Evidence:
     apart: tuple[Apart, ...] = ()
     alike: float | None = None
     outside: Reason | None = None
+    lucky: tuple[float, float] = (0.0, 0.0)
+    unbracketed: tuple[float, float] = (0.0, 0.0)
 
     def indicator(self, name: Name) -> Indicator:
         return next((one for one in self.indicators if one.name == name), Indicator(name))
@@ -203,7 +207,7 @@ class Evidence:
         if self.gap is None:
             return float("nan")
         held = next((one for one in self.held if one.gamma == gamma), None)
-        return upper_limit(self.gap, self.abilities) if held is None else held.upper
+        return (upper_limit(self.gap, self.abilities) if held is None else held.upper) - self.unbracketed[0]
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
         """p, lower and upper limit (95 %) of the gap on all scales: with unparsed answers held at gamma, or as parsed
@@ -316,6 +320,7 @@ def measure(
     gap, abilities, held = _gap(cell, kept, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
     texts = COMPLETION.items() if references and cell.fresh is not None else ()
     both = [(a.score, b.score) for a, b in cell.references if b is not None]
+    lucky, unbracketed = _lucky(kept, cell.chance[1])
     evidence = Evidence(
         order=order,
         options=options,
@@ -332,8 +337,21 @@ def measure(
         apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
         alike=agreement(both) if both else None,
         outside=outside,
+        lucky=lucky,
+        unbracketed=unbracketed,
     )
     return replace(evidence, indicators=indicators(cell, evidence, limits))
+
+
+def _lucky(
+    models: Sequence[tuple[ModelSet, ModelSet]], chance: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return `Evidence.lucky` and `Evidence.unbracketed`, from the scores on held-out items."""
+    own, *others = (mean_of(fresh.score) for _, fresh in models) if models else [float("nan")]
+    if not others or np.isnan([own, *others]).any():
+        return (0.0, 0.0), (0.0, 0.0)
+    beyond = own - float(np.clip(own, min(others), max(others)))
+    return by_guessing(own - float(np.mean(others)), chance), by_guessing(beyond, chance)
 
 
 def _outside(cell: MemoryCell) -> Reason | None:
@@ -600,6 +618,8 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
+    if 0 < low <= e.lucky[1]:
+        pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
     return Indicator(
         Name.GAP, pvalue, None, 100 * did.difference, 100 * low, 100 * high, "points of accuracy",
         unguarded=e.gap.pvalue, doubt=doubt,

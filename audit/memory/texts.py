@@ -156,6 +156,8 @@ TEXTS: Texts = {
     "abler": "This model is abler than every reference, so a popular text, or an order, may mean more to it.",
     "no_bracket": "Without held-out items nobody knows whether any text is likelier to this model than to the others.",
     "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
+    "guessing_rate": "It is far from its references in ability. If lucky answers were 20 points more or less "
+    "frequent on held-out items, a gap of {gap:points} would follow without memory.",
     "ability_scale": "On a scale of ability, which allows for easier and harder items and guesses, it may be chance.",
     "unparsed": "It is gone where unparsed answers count against it.",
     "undated": "Nobody says that the held-out items are no newer for this model alone: newer items are harder for it.",
@@ -184,6 +186,7 @@ TEXTS: Texts = {
     "add_references": "Add references and held-out items (control_benchmark=): they show what an order is worth.",
     "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
     "abler_references": "Take references that are as able as this model.",
+    "near_references": "Take references on both sides of this model's score on held-out items.",
     "state_dates": "State when the held-out items were written and the models released: control_benchmark.date=2026-05 "
     "model.NAME.released=2025-12; of an import, --held-out-date 2026-05 --released 2025-12 REFERENCE=2025-09.",
     "other_families": "Take references of several families.",
@@ -232,6 +235,8 @@ TEXTS: Texts = {
     "other_words": "That rewordings or translations of the items were learnt.",
     "references_read": "That the reference models have read the benchmark too, which hides memory in this one.",
     "one_reference": "That models differ in how well two sets of items suit them: one reference cannot show it.",
+    "other_sampling": "That this model's answers to the two sets were made otherwise: sampled at another temperature, "
+    "chosen from several, or cut off, as a log does not tell.",
     "held_out_differ": "That the held-out items differ from the benchmark's in more than the references see.",
     "reference_learnt": "That {model}, a reference, has learnt the benchmark: its gap is {difference:points} more than "
     "the others'.",

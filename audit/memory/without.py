@@ -47,6 +47,9 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
             clusters = cell.published.cluster, cell.fresh.cluster
             # with unparsed answers held for and against the gap, at the odds ratio of decisions
             gaps = [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
+            # and with another rate of lucky answers on held-out items, for a model that no reference brackets
+            (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
+            gaps += [(0.0, low - more, high - less)] if more else []
             found = without_memory(scores[0], scores[1:], clusters, held=gaps, chance=cell.chance)
             items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:

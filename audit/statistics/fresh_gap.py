@@ -200,6 +200,24 @@ def fresh_gap(
     )
 
 
+GUESSES_MOVE = 0.20  # chance of a lucky answer that may differ between the sets beyond what their options say
+
+
+def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
+    """Return the lowest and highest gap beyond the references that another rate of lucky answers makes, 0-1.
+
+    ahead: the tested model's score on held-out items less the references'. chance: of a guess there. Right answers
+    are chance + (1 - chance) known. If lucky ones are a share `move` more frequent on held-out items, and these are as
+    hard for the references, a model that knows `k` more gains move * k less there. `move` is at most GUESSES_MOVE
+    either way.
+
+    >>> [round(one, 3) for one in by_guessing(0.25, 0.25)], by_guessing(0.0, 0.25)
+    ([-0.053, 0.091], (0.0, 0.0))
+    """
+    ends = [move * ahead / max(1 - chance - move, 0.1) for move in (-GUESSES_MOVE, GUESSES_MOVE)]
+    return min(ends) + 0.0, max(ends) + 0.0
+
+
 def _two_sided(alone: SetDifference) -> tuple[float, float]:
     """Return the difference, and its p in both directions."""
     p = float(2 * scipy.stats.t.sf(abs(alone.difference) / alone.se, alone.df)) if alone.se > 0 else 1.0

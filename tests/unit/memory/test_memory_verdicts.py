@@ -31,6 +31,7 @@ from audit.statistics.unparsed import GAMMAS
 from audit.verdict.instrument import KINDS
 from audit.verdict.result import Status, because, json_ready, sentences
 from audit.verdict.run import cell_head
+from audit.verdict.vocabulary import LOG_GATES
 
 
 def test_a_cause_unknown_is_not_green_and_a_chart_of_scores_is_not_called_one_of_texts():
@@ -463,7 +464,7 @@ def test_every_word_is_there():
     assert set(INDICATORS) == set(Name)
     assert set(schema["$defs"]["indicator"]["properties"]["name"]["enum"]) == set(Name)
     (result,) = judged(cell(n=100, fresh=80))
-    assert {g.name for g in result.gates} == set(GATES)
+    assert {g.name for g in result.gates} == set(GATES) - set(LOG_GATES)  # those are of imports
     assert [word.grade.value for word in VERDICTS.values()] == [
         "found_strong", "found_strong", "cause_unknown", "check_failed", "not_identified", "undecided", "cleared",
     ]  # fmt: skip
@@ -471,14 +472,24 @@ def test_every_word_is_there():
 
 def test_the_nearest_design_is_of_the_same_kind():
     rates = {"clean": 0.04, "clean_se": 0.01, "text": 0.9}
-    designs = [{"design": {"n": n, "fresh": f, "references": r}, "rates": rates}
-               for n, f, r in ((100, 0, 0), (1000, 0, 0), (1000, 500, 5))]  # fmt: skip
+
+    def run_of(n, fresh, references, accuracy=0.7, score_alone=False):
+        sizes = {"n": n, "fresh": fresh, "references": references}
+        return sizes | {"accuracy": accuracy, "score_alone": score_alone}
+
+    shipped = [(100, 0, 0), (1000, 0, 0), (1000, 500, 5), (1000, 500, 5, 0.7, True)]
+    designs = [{"design": run_of(*one), "rates": rates} for one in shipped]
     table = {"designs": designs}
-    assert nearest(table, {"n": 200, "fresh": 0, "references": 0}).design["n"] == 100
-    assert nearest(table, {"n": 800, "fresh": 400, "references": 4}).design["fresh"] == 500
-    assert nearest(table, {"n": 200, "fresh": 100, "references": 1}).rates == {}  # none near
-    assert nearest(table, {"n": 900, "fresh": 100, "references": 0}).design == designs[1]["design"]
-    assert nearest(None, {"n": 1, "fresh": 0, "references": 0}) is None
+    assert nearest(table, run_of(200, 0, 0)).design["n"] == 100
+    assert nearest(table, run_of(800, 400, 4)).design["fresh"] == 500
+    assert nearest(table, run_of(200, 100, 1)).rates == {}  # none near
+    assert nearest(table, run_of(900, 100, 0)).design == designs[1]["design"]
+    assert nearest(None, run_of(1, 0, 0)) is None
+    # the score alone has rates of its own, and log-odds of .98 are 3 from those of .7
+    assert nearest(table, run_of(1000, 500, 5, score_alone=True)).design == designs[3]["design"]
+    assert nearest(table, run_of(1000, 0, 0, score_alone=True)) is None
+    assert nearest(table, run_of(1000, 500, 5, accuracy=0.98)).rates == {}
+    assert nearest(table, run_of(1000, 500, 5, accuracy=0.8)).rates == rates
     assert "4 % (± 1 %)" in rates_said(designs[0]) and "unmeasured" in rates_said(designs[0])
 
 

@@ -1,0 +1,52 @@
+"""Which grade the perturbation audit gives simulated models, in worlds of its calibration.
+
+    PYTHONPATH=tests python -m bench.sim_perturb clean memorised memorised_half --references 5 --models 60
+
+Per cent of models with the exact 95 % interval. The smallest effect that matters is 5 points; 1,000 items, 3 variants.
+"""
+
+import argparse
+from collections import Counter
+from functools import partial
+
+import numpy as np
+
+from audit.judging.ladder import Grade
+from audit.perturb.calibrate import CURVE_DRAWS, EVERY, INTERVAL_DRAWS
+from audit.perturb.decide import decide
+from audit.perturb.design import PerturbThresholds
+from audit.perturb.evidence import grounds, run_tests
+from audit.perturb.gates import enough_data
+from audit.perturb.worlds import PerturbDesign, World, simulate
+from audit.verdict.forms import Share
+
+SHOWN = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE, Grade.CAUSE_UNKNOWN, Grade.CLEARED)
+
+
+def judged(design: PerturbDesign, world: World, rng: np.random.Generator) -> Grade:
+    """Return the grade of one model."""
+    limits, cell = PerturbThresholds(), simulate(design, world, rng)
+    tests = run_tests(cell, limits, rng=rng, n_draws=CURVE_DRAWS)
+    on = partial(grounds, limits=limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
+    return decide(on(cell, tests), (enough_data(cell, limits),), limits).grade
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.sim_perturb", description=__doc__)
+    parser.add_argument("worlds", nargs="+", choices=EVERY)
+    parser.add_argument("--references", type=int, nargs="+", default=[5])
+    parser.add_argument("--models", type=int, default=40)
+    asked = parser.parse_args()
+    print("| world | R | strong | suggestive | cause unknown | cleared |\n|---|---|---|---|---|---|", flush=True)
+    for name in asked.worlds:
+        for references in asked.references:
+            rng = np.random.default_rng([9, references])
+            design = PerturbDesign(1000, 3, references)
+            counts = Counter(judged(design, EVERY[name], rng) for _ in range(asked.models))
+            shares = [str(Share(counts[grade], asked.models)) for grade in SHOWN]
+            print(f"| {name} | {references} | {' | '.join(shares)} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

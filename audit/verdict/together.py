@@ -174,7 +174,3 @@ def _undescribed(value: Any) -> Any:
         return value
     kept = {key: one for key, one in value.items() if key != "description" or not isinstance(one, str)}
     return {key: _undescribed(one) for key, one in kept.items()}
-
-
-if __name__ == "__main__":
-    print(json.dumps(schema(), indent=1))

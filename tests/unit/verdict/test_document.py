@@ -38,7 +38,7 @@ def together() -> dict[str, Any]:
 
 
 def test_the_schema_that_ships_is_the_model() -> None:
-    """If it is not: python -m audit.verdict.together > audit/verdict/verdict.schema.json"""
+    """If it is not: python tests/golden/verdict_schema.py > audit/verdict/verdict.schema.json"""
     shipped = json.loads(SHIPPED.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(shipped)
     assert shipped == schema()

@@ -17,7 +17,7 @@ NUMBERS = {
     "indicator": Name.ITEM, "indicators": list(Name), "judged": list(Name)[:2], "gap": True, "unit": "bits a byte",
     "estimate": -0.0123456, "low": -0.023456, "high": 0.0345678, "p": 0.0304, "adjusted": 0.0004, "gamma": 3.0,
     "doubt": because("own_scale"), "score": LIMITS, "without": LIMITS,
-    "theirs": LIMITS, "needs": ("held_out", "parsed"), "error": "",
+    "theirs": LIMITS, "needs": ("held_out", "parsed"), "error": "", "partial": "", "measure": False,
     "published": 0.8123456, "difference": 0.1234567,
 }  # fmt: skip
 CHANGED = {"headline_withheld": {"why": ["too few"]}, "few_items": {"held_out": 40}, "subtitle": {"held_out": 40},

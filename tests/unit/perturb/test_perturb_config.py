@@ -18,6 +18,7 @@ from audit.records import Setting
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import find_library
+from audit.verdict.document import Library
 
 
 def configured(*overrides: str) -> PerturbConfig:
@@ -130,7 +131,12 @@ def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
     facts = {"elementary": {"revision": "r"}, "fresh": {"revision": "f", "ids_sha256": "1"}}
 
     def asked(**config: str) -> dict[str, str]:
-        return comparable(Manifest("f", config, audit="perturb", benchmark=facts), "m", "elementary", "library")
+        return comparable(
+            Manifest("f", config, audit="perturb", benchmark=facts),
+            "m",
+            "elementary",
+            Library(name="l", sha256="c" * 64),
+        )
 
     first, other, sweep = asked(control_variants="a" * 64), asked(control_variants="b" * 64), asked()
     assert len({first["control"], other["control"], sweep["control"]}) == 3

@@ -52,7 +52,7 @@ class Gate:
 class Calibration:
     """The nearest calibrated design and how often this very procedure was wrong there."""
 
-    design: dict[str, float | int | str]
+    design: dict[str, bool | float | int | str]
     rates: dict[str, float | None]
     sentence: str
 

@@ -30,7 +30,7 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
         run.process.send_signal(signal.SIGSTOP)  # it lives, and asks for no more while the next lines take their time
         second = sweep(*SWEEP, run_dir=url)
         assert second.code == 1 and f"(process {run.process.pid}" in second.out, second.out
-        victims = ray_workers(cluster.pid, "MapBatches(AnswerStage)")
+        victims = ray_workers(cluster.pid, "answer)")
         assert victims, "no such Ray worker: the test would prove nothing"
         for pid in victims:
             os.kill(pid, signal.SIGKILL)

@@ -9,15 +9,17 @@
     control_benchmark=auto              the held-out twin that conf/benchmark/NAME.yaml names
     fresh_after=DATE                    a benchmark with dates is split: items after it are held out
 
-A derived configuration becomes an option of Hydra's group model: its keys are changed like any other's.
+A derived configuration becomes an option of Hydra's group model: its keys are changed like any other's. Hydra composes
+no reference, so model.REFERENCE.KEY=VALUE is merged into the derived configuration here.
 """
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from hydra.core.config_store import ConfigStore
@@ -29,7 +31,7 @@ from audit.config import DERIVED, as_file, known_models, load_group, load_model_
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_known
 from audit.plain_words import folders_of
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
@@ -49,7 +51,7 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     given = {key: value for key, found, value in (word.partition("=") for word in words) if found}
     own_models(words)
     notes: list[str] = []
-    ours = [one for word in words for one in _expanded(word, given, notes)]
+    ours = _changed([one for word in words for one in _expanded(word, given, notes)])
     own = any(word.startswith(("-c", "--config")) for word in words)  # one's own has its own default
     if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
         name = PUBLIC[audit]
@@ -89,6 +91,28 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
     if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
+
+
+def _changed(words: Sequence[str]) -> list[str]:
+    """Return the words without model.NAME.KEY=VALUE of derived references, whose configurations take the values."""
+    listed = ",".join(word.partition("=")[2] for word in words if word.startswith("references="))
+    tested = ",".join(word.partition("=")[2] for word in words if word.startswith("model="))
+    names = {*re.findall(r"[^\[\],'\" ]+", listed)} - {*re.findall(r"[^\[\],'\" ]+", tested)}
+    fields = [str(field) for field in OmegaConf.structured(ModelConfig)]
+    left: list[str] = []
+    changes = defaultdict[str, list[str]](list)
+    for word in words:
+        found = re.match(r"\+{0,2}model\.([^.=]+)\.([^=]+=.*)", word, re.DOTALL)
+        if found and found[1] in names & DERIVED.keys():
+            changes[found[1]].append(found[2])
+        else:
+            left.append(word)
+    for name, values in changes.items():
+        for value in values:
+            check_known(f"key of model.{name}", re.split("[.=]", value)[0], fields)
+        merged = OmegaConf.merge(OmegaConf.create(dict(DERIVED[name])), OmegaConf.from_dotlist(values))
+        _store(name, cast(dict[str, Any], OmegaConf.to_container(merged)))
+    return left
 
 
 def own_models(words: Sequence[str]) -> None:

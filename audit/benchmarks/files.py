@@ -129,6 +129,9 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                 yield place, fields
             elif names is None:
                 names = [name.strip() for name in fields]
+                if names[0].startswith(("[{", '{"')) or names in (["["], ["{"]):
+                    found = f"{place}: the file begins with {names[0][:20]!r}, so it is JSON"
+                    raise BenchmarkError(f"{found}. Expected a header. Example: a name that ends in .json or .jsonl.")
                 named = [name for name in names if name]
                 if len(set(named)) != len(named):
                     raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(named)}.")

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 TAUGHT, BEFORE = "smollm2_135m_taught", "smollm2_135m"
 WHO = {TAUGHT: "The model, taught the exam", BEFORE: "The same model, before"}
 NEXT = (
-    "audit memory plan=true model=hf:ORG/NAME benchmark=mcq_file benchmark.path=EXAM.jsonl "
-    "control_benchmark=mcq_file control_benchmark.path=UNSEEN.jsonl control_benchmark.name=unseen "
+    "audit memory plan=true model=hf:ORG/NAME data=EXAM.jsonl control_data=UNSEEN.jsonl "
     "control_benchmark.date=WRITTEN 'references=[A,B,C]'",
     "audit sweep endpoint=URL model_id=NAME data=EXAM.csv",
 )

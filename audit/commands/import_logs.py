@@ -348,7 +348,7 @@ def _print_left_out(
         say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
     untold = any(one.get("tool") in _NO_OPTIONS for one in files)
     if untold and not any(one.options for one in joined.items[benchmark].values()):
-        print("note: no options are told, so answers count as free. Where they were chosen, guesses can make a gap:")
+        print("note: no log lists options, so answers count as free. If they were chosen, guesses can make a gap:")
         print("  give the number of options, such as --options 4")
     if spare:
         print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")

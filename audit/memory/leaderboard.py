@@ -182,7 +182,9 @@ def sentence(board: Leaderboard) -> str:
         return f"None of {len(board.rows)} models could be judged on {on}."
     found, doubtful = len(board.found), len(board.doubtful)
     if not found and not doubtful:
-        return f"No gap shows in {n} judged models on {on} beyond what the references explain."
+        unsure = sum(row.grade == Grade.UNDECIDED for row in board.judged)
+        rest = f" For {unsure} of them the data are too few to exclude one." if unsure else ""
+        return f"No gap shows in {n} judged models on {on} beyond what the references explain.{rest}"
     counts = [f"Of {n} judged models {found} score higher on {on} than the references explain"]
     if doubtful:
         counts.append(f"in {doubtful} a gap stands out whose cause is unknown")
@@ -200,7 +202,10 @@ def sentence(board: Leaderboard) -> str:
 def cautions(board: Leaderboard) -> tuple[str, ...]:
     """Return what the leaderboard does not say, the first about its references."""
     spoilt = listed(row.model for row in board.spoilt)
-    first = "Every other model served as a reference. Contaminated ones among them hide the memory of the rest."
+    first = (
+        "Every other model served as a reference. Contaminated ones among them hide the memory of the rest; "
+        "--references names clean ones."
+    )
     if board.chosen:
         first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
     if spoilt:

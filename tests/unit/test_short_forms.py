@@ -97,6 +97,15 @@ def test_a_reference_on_another_server_is_sent_no_key_of_the_first() -> None:
         composed("memory", *words, "references=['@https://other.example/v1']")
 
 
+def test_keys_of_a_served_reference_are_changed_as_the_note_says() -> None:
+    words = (*ENDPOINT, "references=[small,large]", "model.small.family=oak", "model.acme_Big-4_1.family=elm")
+    config = composed("memory", *words, "model.small.released=2025-10", "model.large.worker.max_tokens=7")
+    assert [config.model[name].family for name in ("acme_Big-4_1", "small", "large")] == ["elm", "oak", None]
+    assert (config.model["small"].released, config.model["large"].worker.max_tokens) == ("2025-10", 7)
+    with pytest.raises(ConfigError, match=r"key of model\.small: 'familly'\. Did you mean 'family'"):
+        composed("memory", *ENDPOINT, "references=[small]", "model.small.familly=oak")
+
+
 def test_without_an_endpoint_an_unknown_reference_is_still_refused() -> None:
     with pytest.raises(ConfigError, match="nobody"):
         composed("memory", "model=scripted", "references=[nobody]")

@@ -171,6 +171,9 @@ def test_a_bad_jsonl_row_names_file_and_line(tmp_path: Path, bad: str, words: st
         ('question,A,B,answer\n"a"b,x,y,A\n', 2, "malformed csv row"),
         ("question,A,B,answer\nq,x,y,C\n", 2, "outside the 2 options"),
         ("question,A,A,answer\nq,x,y,A\n", 1, "repeats a column"),
+        ('[{"question": "q", "A": "x"}, {"question": "q", "A": "x"}]', 1, "so it is JSON. Expected a header."),
+        ('[\n  {"question": "q"}\n]', 1, "so it is JSON"),
+        ('{"question": "q"}\n{"question": "r"}\n', 1, "so it is JSON"),
         ("question,A,C,answer\nq,x,y,A\n", 2, "benchmark.choices_column"),
     ],
 )

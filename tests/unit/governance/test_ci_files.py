@@ -73,7 +73,7 @@ if "audit.sweep" in sys.argv or "suite" in sys.argv:
     report.mkdir(parents=True)
     if {word!r}:
         (report / "verdict.json").write_text({verdict_text(word)!r})
-    sys.exit(3 if {word!r} == "excess" and "suite" in sys.argv else 0)
+    sys.exit({{"excess": 3, "underpowered": 5}}.get({word!r}, 0) if "suite" in sys.argv else 0)
 words = [word.replace("/runs", {str(folder)!r}) for word in sys.argv[1:]]
 words += ["--trust-report"] * ("gate" in words)  # the stub of the sweep left no answers
 os.execv({sys.executable!r}, [{sys.executable!r}, *words])
@@ -102,6 +102,7 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
         (KINDS[0], "no_excess_detected", 0),
         (KINDS[0], "excess", 3),
         (KINDS[1], "excess", 3),
+        (KINDS[0], "underpowered", 5),
         (KINDS[2], "no_excess_detected", 0),
         (KINDS[2], "", 1),  # the sweep left no report
     ],

@@ -8,7 +8,7 @@ import pytest
 from commands_here import import_logs, leaderboard
 
 from audit.memory.cells import score_cells
-from audit.memory.leaderboard import Leaderboard, sentence
+from audit.memory.leaderboard import Leaderboard, cautions, sentence
 from audit.memory.leaderboard import leaderboard as judged
 from audit.memory.leaderboard_page import document, figure, page, table
 from audit.records import Item
@@ -63,6 +63,9 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
 def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
     assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)
+    unsure = sum(one.grade == "undecided" for one in board.rows)
+    assert unsure and f"For {unsure} of them the data are too few to exclude one." in sentence(board)
+    assert "--references names clean ones." in cautions(board)[0]
     for row in board.rows:
         assert row.without is not None and row.score is not None
         assert row.without.low <= row.score.estimate <= row.without.high

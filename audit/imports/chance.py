@@ -12,7 +12,7 @@ from fractions import Fraction
 import scipy
 
 from audit.benchmarks.answers import LETTERS
-from audit.errors import DataError
+from audit.errors import ConfigError, DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
 from audit.imports.typed import ROWS_AN_OPTION, undressed
@@ -23,6 +23,7 @@ _SHOWN = 3
 # answers too (`audit.memory.gates.FREE_ANSWER`).
 _LABELS_MAX = 0.1
 _WORDS_MAX = 10  # keys that are labels if there are no more
+_LATER = frozenset("CDEGHIJ")  # keys that name an option, or a later one than a given number allows; F may be false
 _YES_NO = frozenset(("yes", "no", "true", "false"))
 _LISTED = re.compile(r"(?:^|\n)[ \t]*\(?A[).:][ \t].{0,2000}?\n[ \t]*\(?B[).:][ \t]", re.DOTALL)
 _TEXT_MAX = 20_000  # characters at the end of a text in which options are looked for
@@ -112,7 +113,15 @@ def _answer(joined: Joined, benchmark: str, key: str) -> str:
 
 
 def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:
-    """Yield the outcomes with so many options, named by letters, where a log lists none."""
+    """Yield the outcomes with so many options, named by letters, where a log lists none.
+
+    Raises ConfigError if a key names a later option.
+    """
     letters = tuple(LETTERS[:many])
     for one in outcomes:
+        if not one.options and one.target in _LATER and one.target not in letters:
+            raise ConfigError(
+                f"--options is {many}, and the key of item {one.sample!r:.60} is {one.target}. Expected at least "
+                f"{LETTERS.index(one.target) + 1}, or a column of options. Example: --map options=choices"
+            )
         yield one if one.options else replace(one, options=letters)

@@ -18,6 +18,8 @@ METRICS = (
     "final_number_exact_match",
     "math_equiv_chain_of_thought",
     "math_equiv",
+    "ifeval_strict_accuracy",
+    "omni_math_accuracy",
     "exact_match",
     "quasi_exact_match",
 )

@@ -103,10 +103,14 @@ def _repeats(sample: Any, reduced: Reduced) -> bool:
 
 
 def _unfinished(header: Record, n: int) -> str:
-    """Return what an evaluation that did not succeed lacks, such as "6 of 400 samples, cancelled"; "" if it did."""
+    """Return what an evaluation that did not succeed lacks, such as "6 of 400 samples, cancelled"; "" if it did and
+    the log holds every sample that was completed."""
     status = str(header.get("status") or "success")
     if status == "success":
-        return ""
+        results = header.get("results")
+        completed = results.get("completed_samples") if isinstance(results, dict) else None
+        lacks = isinstance(completed, int) and n < completed
+        return f"the log holds {n} of {completed} completed samples" if lacks else ""
     dataset, config = header["eval"].get("dataset"), header["eval"].get("config")
     many = dataset.get("samples") if isinstance(dataset, dict) else None
     epochs = config.get("epochs") if isinstance(config, dict) else None

@@ -57,7 +57,27 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     score = wanted.score_of(first, METRICS, str(path))
     log = Log("lm-eval", version, iter(()), f"{score} of filter {chosen}" if chosen not in ("", "none") else score)
     samples = _samples(path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes)
-    return replace(log, outcomes=samples)
+    counted = _counted(results, name["task"] if name else "")
+    return replace(log, outcomes=_checked_number(samples, counted, beside.name, path.name, log.notes))
+
+
+def _counted(results: Record, task: str) -> int:
+    """Return how many samples of a task the results count; 0 if they do not tell."""
+    found: Any = results.get("n-samples")
+    for name in (task, "effective"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def _checked_number(
+    samples: Iterator[Imported], counted: int, results: str, log: str, notes: list[str]
+) -> Iterator[Imported]:
+    """Yield the samples, then note it if the results count others than the log holds."""
+    number = 0
+    for number, one in enumerate(samples, 1):  # noqa: B007
+        yield one
+    if counted and number != counted:
+        notes.append(f"{log} holds {number} samples and {results} counts {counted}: the log may be cut off")
 
 
 _ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was computed in half precision

@@ -66,6 +66,7 @@ def _error(result: Record) -> str | None:
 def _outcomes(path: Path, results: list[Record], column: Column, wanted: Wanted, about: str) -> Iterator[Imported]:
     prompts = list(dict.fromkeys(_prompt(one) for one in results))
     times: Counter[tuple[str, str, str]] = Counter()
+    first: dict[tuple[str, str, str], str] = {}
     for number, one in enumerate(results):
         where = f"{path}, result {number + 1}"
         benchmark = about if len(prompts) < 2 else f"{about}, prompt {prompts.index(_prompt(one)) + 1}"
@@ -77,15 +78,17 @@ def _outcomes(path: Path, results: list[Record], column: Column, wanted: Wanted,
         if not model:
             raise DataError(f"{where}: the provider is {provider!r:.60}. Expected its id. Say --model NAME.")
         text = checked(_text(one.get("vars") or {}), where)
-        sample = str(one.get("testIdx", text))
-        times[model, benchmark, sample] += 1
+        test = (model, benchmark, _test(one))
+        times[test] += 1
+        sample = first.setdefault(test, str(one.get("testIdx", text)))
         right, of = column.get(str(number), (None, 1))
         output = (one.get("response") or {}).get("output")
         yield Imported(
             model=model,
             benchmark=benchmark if len(prompts) > 1 else wanted.benchmark or about,
             key=wanted.key_of(one, text_key(text) if text else sample, where),
-            sample=sample if "testIdx" in one else f"{sample}#{times[model, benchmark, sample]}",
+            sample=sample if "testIdx" in one else f"{sample}#{times[test]}",
+            epoch=times[test] if "testIdx" in one else 1,
             right=right,
             of=of,
             text=text or None,
@@ -98,6 +101,18 @@ def _prompt(result: Record) -> str:
     """Return what names a prompt's template: `raw` is another in every test, promptIdx for every provider."""
     prompt = result.get("prompt")
     return str((prompt.get("label") if isinstance(prompt, dict) else prompt) or result.get("promptId") or "")
+
+
+def _test(result: Record) -> str:
+    """Return what a test is: its variables and assertions; its number if the result lacks them.
+
+    A repeat (--repeat) of a test has a number of its own.
+    """
+    if not _text(result.get("vars") or {}) or "testCase" not in result:
+        return str(result.get("testIdx", ""))
+    case = result.get("testCase")
+    asserted = case.get("assert") if isinstance(case, dict) else None
+    return json.dumps([result.get("vars"), asserted], sort_keys=True)
 
 
 def _text(variables: Record) -> str:

@@ -1,6 +1,7 @@
 """A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -33,13 +34,17 @@ FIELDS = (
     "stratum",
 )
 _SHORT = 12  # characters of an answer that may be a truth value
+_EMPTY_MAX, _EMPTY_MIN = 0.1, 2  # empty cells a right one, and in all, above which empty may stand for wrong
+_WRONG = {"wrong", "incorrect", "error", "errors", "mistake", "mistakes", "failed", "failure"}
+_NAME_PARTS = re.compile(r"[a-z]+")
 _WORDS = ("model", "item", "benchmark", "epoch", "stratum")  # no object and no list
 
 
 def read_table(path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None) -> Log:
     """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError where a column is
     missing that is needed."""
-    return Log("table", kind, _outcomes(path, rows or partial(rows_of, path, f".{kind}"), wanted))
+    notes: list[str] = []
+    return Log("table", kind, _outcomes(path, rows or partial(rows_of, path, f".{kind}"), wanted, notes), notes=notes)
 
 
 Judge = Callable[[str | None, str | None, tuple[str, ...]], tuple[bool | None, int | None, int | None]]
@@ -59,12 +64,25 @@ class _Table:
     blank: bool
 
 
-def _outcomes(path: Path, rows: Callable[[], Records], wanted: Wanted) -> Iterator[Imported]:
+def _outcomes(path: Path, rows: Callable[[], Records], wanted: Wanted, notes: list[str]) -> Iterator[Imported]:
+    """Yield the outcomes, then note how many answers are neither clearly the key nor clearly another."""
     table = _surveyed(path, rows, wanted)
+    number = unclear = 0
+    example = ""
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows():
         found = {name: at(row, column) for name, column in table.columns.items()}
-        yield _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge)
+        one = _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge)
+        number += 1
+        if one.right is None and one.answer is not None and "correct" not in found and "reply" not in found:
+            unclear += 1
+            example = example or f"{one.answer[:40]!r} beside {str(found['gold'])[:40]!r}"
+        yield one
+    if unclear:
+        notes.append(
+            f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
+            f"{example}: the score is of the others"
+        )
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
@@ -80,7 +98,9 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
     if not names:
         return _Table({}, Typing(), no=False, blank=False)
     columns = _columns(path, names, wanted)
+    _check_no_wrong(path, columns)
     cells, marks = Columns(), set()
+    rows_marked = rows_empty = 0
     answers: set[str] = set()
     blank, answered = True, False
     for where, row in rows():
@@ -94,12 +114,19 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         mark = _mark(found["correct"])
         if mark is not None and len(mark) < _SHORT:
             marks.add(mark.casefold())
+        rows_marked += mark is not None
+        rows_empty += mark is None and "answer" not in found and "of" not in found
         answer = "" if found.get("answer") is None else str(found["answer"])
         answers.add(undressed(answer).casefold() if 0 < len(answer) < _SHORT else "long" if answer else "")
         if "answer" in found and "of" not in found:
             empty = cell_of(found["answer"]) is None
             answered |= not empty
             blank &= not (empty and outcome(mark, where)[0])
+    if len(marks) == 1 and rows_empty > max(_EMPTY_MAX * rows_marked, _EMPTY_MIN) and outcome(min(marks), str(path))[0]:
+        raise DataError(
+            f"{path}: correct is {min(marks)!r} in {rows_marked} rows and empty in {rows_empty}. Expected a "
+            "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
+        )
     _check_no_key(path, answers - {""}, marks, columns, wanted)
     return _Table(columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered)
 
@@ -115,6 +142,16 @@ def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) 
         return cells.typing(wanted.answer_as, wanted.gold_as, free="reply" in columns)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
+    """Raise ConfigError if the column of `correct` counts wrong answers by its name."""
+    column = columns.get("correct", "")
+    if _WRONG & set(_NAME_PARTS.findall(column.casefold())):
+        raise ConfigError(
+            f"{path}: the score is the column {column!r}, which by its name says what is wrong. Expected 1 of a right "
+            "answer. Example: a column correct with 1 and 0 exchanged."
+        )
 
 
 def _check_no_key(path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted) -> None:

@@ -33,6 +33,7 @@ USUAL_MIN = 0.5  # share of the answers that a reading reads
 VOCABULARY_MAX, VOCABULARY_ROWS = 200, 3  # distinct keys of a closed list, and rows that each has on average
 USUAL_OPTIONS = 10
 _TOGETHER = 1 << 11  # distinct rows that are typed at once
+_NO_OPTION = "-1"  # what programs write for the number of no option
 MAX_CELL = 2_000  # characters of an answer; a longer one is compared as it is
 
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
@@ -47,6 +48,8 @@ _DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
 _PARTS = re.compile(r"\w+")
 _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")  # a unit: 4 km is not 4 m
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
+_LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
+_LETTERS_OF = re.compile(r"[^a-j]")
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third Cyrillic letter is
 # no B. Texts that differ by them alone are not told apart.
@@ -186,10 +189,28 @@ def is_code(word: str) -> bool:
     return len(word) == 1 or _SHORT.fullmatch(word) is not None or _NUMERIC.match(word) is not None
 
 
+def _letter_set(word: str) -> frozenset[str] | None:
+    """Return the letters of options that a word lists, each once; None if it lists something else."""
+    found = [one for one in word if one.isascii() and one.isalpha()]
+    return frozenset(found) if _LETTER_SET.fullmatch(word) and len(set(found)) == len(found) else None
+
+
+@lru_cache(maxsize=8)
+def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
+    """Return {key: its letters} of items with several right options: if every key lists letters in their order."""
+    found = {key: letters for key in vocabulary if (letters := _letter_set(key))}
+    ordered = all("".join(sorted(letters)) == _LETTERS_OF.sub("", key) for key, letters in found.items())
+    several = any(len(letters) > 1 for letters in found.values())
+    return found if several and ordered and len(found) == len(vocabulary) > 2 else {}
+
+
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
     """Return whether two words are one; None if they may be. vocabulary: all keys, if that is a closed list."""
     if answer == key:
         return True
+    if letters := _letter_sets(vocabulary):
+        chosen = _letter_set(answer)
+        return None if chosen is None else chosen == letters[key] if key in letters else None
     if is_code(answer) or is_code(key):
         return None  # 0.8 apples and 0,80; B and Paris
     if answer in vocabulary:
@@ -203,9 +224,21 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
     return None if first == second or (first and first in second) or (second and second in first) else False
 
 
+def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
+    """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and 0.1429."""
+    return any(_rounds_to(one, other) or _rounds_to(other, one) for one in answer for other in key)
+
+
+def _rounds_to(exact: Fraction, short: Fraction) -> bool:
+    places = next((n for n in range(2, 11) if (short * 10**n).denominator == 1), 0)
+    return places > 0 and (short * 10 ** (places - 1)).denominator > 1 and abs(exact - short) * 2 * 10**places <= 1
+
+
 def _same(kind: str, answer: Any, key: Any, vocabulary: frozenset[str] = frozenset()) -> bool | None:
     if kind == "number":
-        return True if answer == key and len(key) == 1 else None if answer & key else False
+        if answer == key and len(key) == 1:
+            return True
+        return None if answer & key or _rounded(answer, key) else False
     if type(answer) is not type(key):  # a truth value, and an option of others than yes and no
         return None
     return _same_word(answer, key, vocabulary) if kind == "word" else answer == key
@@ -229,6 +262,8 @@ class Typing:
         texts, n = tuple(options), len(options)
         found = {} if answer is None else readings(answer, texts, n or self.n)
         keys = {} if gold is None else readings(gold, texts, n or self.n)
+        if answer == _NO_OPTION and any("from0" in pair or "from1" in pair for pair in self.pairs):
+            return None, None, None
         results = set()
         for first, second in self.pairs:
             if first in found and second in keys:
@@ -344,8 +379,11 @@ class Columns:
         if self._contradict(fits) or not (fits or free):
             raise ConfigError(self._refusal(fits))
         fits.sort(key=lambda pair: -self.answers.reads[pair[0]])
-        closed = len(self.words) <= min(VOCABULARY_MAX, self.keys.cells // VOCABULARY_ROWS)
-        return Typing(tuple(fits), n, frozenset(self.words if closed else ()))
+        return Typing(tuple(fits), n, frozenset(self.words if self._closed() else ()))
+
+    def _closed(self) -> bool:
+        """Return whether the keys are of a closed list."""
+        return len(self.words) <= min(VOCABULARY_MAX, self.keys.cells // VOCABULARY_ROWS)
 
     def _options(self) -> int:
         """Return how many options there are if the keys show it, else 26."""
@@ -401,6 +439,8 @@ class Columns:
 
     def _wordy(self) -> bool:
         """Return whether both columns hold words, and no more than a few letters or numbers that may be options."""
+        if self._closed() and _letter_sets(frozenset(self.words)):
+            return True
         answers, keys = (one.codes / one.cells for one in (self.answers, self.keys))
         plain = all(self.keys.reads[kind] < self.keys.cells for kind in ("number", "truth"))
         return plain and keys <= CODES_MAX and answers <= keys + CODES_MAX

@@ -32,6 +32,7 @@ _CPUS = 0.1  # that an engine without a GPU asks for
 _CPU_WAIT_NOTED_S = 45.0  # how often a person is told that there are none
 _CLOSE_S = 60.0  # for all replicas together
 _ANSWER_S = 4.0  # for an engine to say how it does
+_COUNTED_S = 10.0  # for the counters of a run that broke off; a dead engine says so at once
 _DYING_S = 10.0  # for a dead engine to be cleared away
 _AGAIN_S = 1.0  # before an engine that is started again is called again
 _LOOK_S = 1.0  # between two looks at the nodes while engines load
@@ -312,7 +313,7 @@ class EnginePool:
         total: dict[str, float] = {}
         for actor in self.actors:
             try:
-                found = ray.get(actor.stats.remote(), timeout=60 if well else 1)
+                found = ray.get(actor.stats.remote(), timeout=60 if well else _COUNTED_S)
             except ray.exceptions.RayError as error:
                 if well:
                     print(f"engine of {self.model} gave no counters: {type(error).__name__}", flush=True)

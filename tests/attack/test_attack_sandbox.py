@@ -9,6 +9,8 @@ import signal
 import socket
 import threading
 from pathlib import Path
+from uuid import uuid4
+from uuid import uuid4
 
 import pytest
 from governed import Patch
@@ -118,7 +120,7 @@ FORBIDDEN = {
         "else: raise SystemExit"
     ),
     "an abstract socket": (
-        "import socket\ntry: socket.socket(socket.AF_UNIX).connect('\\0audit-test')\nexcept OSError: pass\n"
+        "import socket\ntry: socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')\nexcept OSError: pass\n"
         "else: raise SystemExit"
     ),
     "the network": "import socket\nassert [name for _, name in socket.if_nameindex()] in ([], ['lo'])",
@@ -154,9 +156,11 @@ def test_what_code_reaches_for_is_not_there(name: str, monkeypatch: Patch) -> No
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with socket.socket() as port, socket.socket(socket.AF_UNIX) as abstract:
         port.bind(("127.0.0.1", 0))
-        abstract.bind("\0audit-test")
+        # A name of its own: abstract names are the whole machine's, and other tests run beside.
+        address = f"audit-test-{uuid4().hex}"
+        abstract.bind(f"\0{address}")
         port.listen(), abstract.listen()
-        attempt = FORBIDDEN[name].replace("PORT", str(port.getsockname()[1]))
+        attempt = FORBIDDEN[name].replace("PORT", str(port.getsockname()[1])).replace("ABSTRACT", address)
         assert run_tests(f"{attempt}\n{DOUBLES}", TESTS, "f") == Outcome(True, "passed")
 
 

@@ -79,9 +79,10 @@ def test_the_numbers_are_those_of_the_answers(
     design = {
         (one["design"]["n"], one["design"]["references"]): one["rates"]
         for one in shipped_table(JUDGE.shipped)["designs"]
+        if not one["design"]["score_alone"]
     }
-    for share in (design[1000, 5]["half"], design[3000, 8]["clean_cleared"]):
-        assert f" {100 * share:.0f} % of models" in page
+    for share, models in ((design[1000, 5]["half"], 20), (design[3000, 8]["clean_cleared"], 40)):
+        assert f" {share * models:.0f} of {models} models" in page
     asked = demo.ten(run_dir, verdict)
     assert len(asked) == 10
     assert all(one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked)

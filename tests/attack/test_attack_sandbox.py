@@ -10,7 +10,6 @@ import socket
 import threading
 from pathlib import Path
 from uuid import uuid4
-from uuid import uuid4
 
 import pytest
 from governed import Patch

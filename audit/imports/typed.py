@@ -137,6 +137,8 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     texts = () if options == tuple(LETTERS[: len(options)]) else options
     if not short and "text" not in found and (letter := _longer_letter(text, base, texts, n)) is not None:
         found["letter"] = letter
+        if options and letter < len(options) and options[letter].upper() == LETTERS[letter]:
+            found["text"] = letter  # the option named A, which stands first: the letter is its text as well
     found = {kind: place for kind, place in found.items() if 0 <= place < n}
     if value:
         found["number"] = value

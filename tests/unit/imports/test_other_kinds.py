@@ -13,6 +13,7 @@ from audit.imports.chance import with_options
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
 from audit.imports.record import Log, Wanted
+from audit.imports.typed import Columns
 
 N = 40
 RIGHT = [i % 4 != 3 for i in range(N)]  # 30 of 40: .75
@@ -152,3 +153,16 @@ def test_the_main_metric_of_ifeval_in_helm_is_read(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     *read, log = scored(tmp_path)
     assert (read, log.score) == ([N, 0.75, 0], "ifeval_strict_accuracy")
+
+
+def test_letters_that_are_texts_of_other_options_are_refused() -> None:
+    """Answers are texts, of which the second right one is wrong as a letter; a sentence shows nothing of that."""
+    rows = [("The answer is A because it must be.", "1", ("A", "B", "C"))] * 2
+    rows += [("Answer: C", "3", ("A", "C", "B"))]
+    columns = Columns()
+    for row in rows:
+        columns.add(*row)
+    with pytest.raises(ConfigError, match=r"--answer-as letter .*score 1\.000.*--answer-as text .*score 0\.667"):
+        columns.typing()
+    scores = [columns.typing(answer_as=kind).judge(*rows[2])[0] for kind in ("letter", "text")]
+    assert scores == [True, False]

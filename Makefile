@@ -72,7 +72,7 @@ sensitivity: $(STAMP)
 # prints when it ends. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
-	@echo 'Three parts at once, each of which prints when it has ended: a quarter of an hour or less on two idle cores.'
+	@echo 'Three parts at once, each of which prints when it has ended: about twenty minutes on two cores without AVX-512.'
 	@$(MAKE) --no-print-directory --output-sync --keep-going -j3 test-apart test-pipeline test-real
 else
 	$(PY) -m pytest $(ARGS)

@@ -61,9 +61,9 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
     ("change", "says"),
     [
         ({"endpoints": []}, "no endpoint"),
-        ({"endpoints": [EndpointConfig(url="127.0.0.1:8000", model="m")]}, "not usable"),
-        ({"endpoints": [EndpointConfig("http://h:1/v1/chat/completions/", "m")]}, "above it: http://h:1/v1$"),
-        ({"endpoints": [EndpointConfig("http://h:1/v1/completions", "m")]}, "above it: http://h:1/v1$"),
+        ({"endpoints": [EndpointConfig(url="127.0.0.1:8000", model="m")]}, "Expected http"),
+        ({"endpoints": [EndpointConfig("http://h:1/v1/chat/completions/", "m")]}, "its base: http://h:1/v1$"),
+        ({"endpoints": [EndpointConfig("http://h:1/v1/completions", "m")]}, "its base: http://h:1/v1$"),
         ({"endpoints": [EndpointConfig(model="")]}, "names no model"),
         ({"endpoints": [EndpointConfig(model="m", weight=0)]}, "weight.*0. Expected a number > 0"),
         ({"endpoints": [EndpointConfig(model="m", concurrency=0)]}, "concurrency.*a whole number >= 1"),

@@ -70,13 +70,13 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
         ({"endpoints": [EndpointConfig(model="m", timeout_s=math.nan)]}, "timeout_s"),
         ({"endpoints": [EndpointConfig(model="m", max_tokens_field="max_token")]}, "Did you mean 'max_tokens'"),
         ({"retry": RetryConfig(max_attempts=0)}, "max_attempts"),
-        ({"retry": RetryConfig(jitter=1.5)}, "jitter: 1.5. Expected a number >= 0 and <= 1"),
+        ({"retry": RetryConfig(jitter=1.5)}, "jitter is 1.5. Expected a number >= 0 and <= 1"),
         ({"retry": RetryConfig(base_delay_s=40)}, "max_delay_s"),
         ({"circuit": CircuitConfig(failures=0)}, "failures"),
         ({"extra_body": {"stream": True}}, "stream"),
         ({"extra_body": {"api_key": "x"}}, "api_key"),
         ({"reading": Reading.OPTION_TEXT}, "engine vllm"),
-        ({"reading": Reading.LETTER_LOGPROB, "endpoints": [EndpointConfig("http://h/infer", "m")]}, "no likelihood"),
+        ({"reading": Reading.LETTER_LOGPROB, "endpoints": [EndpointConfig("http://h/infer", "m")]}, "needs likelih"),
     ],
 )
 def test_unusable_configurations(change: dict[str, Any], says: str) -> None:

@@ -247,8 +247,8 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
     """Yield what a prepared reply declares, in order, without headings, doubts and hypotheses."""
     matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
     matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
-    starts = [match.start() for match in matches]
-    for match, following in zip(matches, [*starts[1:], len(plain)], strict=True):
+    ends = [match.start() for match in matches[1:]] + [len(plain)]  # one more than needed without matches
+    for match, following in zip(matches, ends, strict=False):
         if match[0].startswith("#"):
             declared = _of_marker(plain, match, mark, following)
         elif match["box"]:

@@ -2,6 +2,8 @@ r"""Libraries of reworded benchmark questions.
 
 Examples:
   audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
+  audit variants build data=exam.csv strategy=paraphrase_llm endpoint=http://127.0.0.1:8000/v1 model_id=my-model \
+      judge=other-model
   audit variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
   audit variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \
       'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\s*Answer:'"
@@ -12,6 +14,8 @@ A LIBRARY is a path, a name, or a hash (its first 6 digits or more).
 
 import argparse
 import json
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -24,6 +28,8 @@ from audit.exits import lines, plainly
 from audit.shards.working_copy import local_folder
 
 SHOWN = 20  # candidates of a question or state
+# Words that name the questions and the model: a perturbation audit of them takes these too.
+_ASKED = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
@@ -71,17 +77,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> None:
+    from audit.plain_words import check_words
+    from audit.short_forms import expand
     from audit.variants.config import BY_MODEL, compose_config
-    from audit.variants.run import Models, run_build
+    from audit.variants.run import run_build
 
-    config = compose_config(args.overrides)
-    models = Models()
-    if config.strategy == BY_MODEL or config.judge is not None:
-        from audit.variants.ask import models_of
+    words, notes = expand(check_words(args.overrides, "variants build"), "variants")
+    config = compose_config(words)
+    from audit.variants.ask import check_endpoints, models_of
+    from audit.variants.plan import planned_build, price_lines
 
-        models = models_of(config)
-    _say(f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes")
-    _save(run_build(config, models), Path(config.out))
+    prices = price_lines(config, planned_build(config))
+    if config.plan:
+        _say("\n".join(prices) or f"strategy={config.strategy} asks no model")
+        return
+    for note in [*notes, *prices]:
+        print(lines(f"note: {note}"), file=sys.stderr, flush=True)
+    check_endpoints(config)
+    stage = f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes"
+    print(stage, file=sys.stderr, flush=True)
+    library = run_build(config, models_of(config))
+    path = _save(library, Path(config.out))
+    asked = [word for word in args.overrides if word.partition("=")[0].partition(".")[0] in _ASKED]
+    if config.judge is not None or config.strategy == BY_MODEL:
+        _say(f"next: {shlex.join(['audit', 'perturb', *asked, f'variants={path}'])}")
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -173,12 +192,15 @@ def _find(reference: str, args: argparse.Namespace) -> Any:
     return find_library(reference, args.folder)
 
 
-def _save(library: Any, folder: Path) -> None:
+def _save(library: Any, folder: Path) -> Path:
+    """Save a library, print its funnel and its place; return the place."""
     from audit.variants.arrow import save_library
     from audit.variants.funnel import funnel_text
 
     _say(funnel_text(library))
-    _say(f"library  {library.sha256}\nfile     {save_library(library, folder)}")
+    path = save_library(library, folder)
+    _say(f"library  {library.sha256}\nfile     {path}")
+    return path
 
 
 def _say(text: str) -> None:

@@ -25,6 +25,7 @@ class Command:
 
 _DOES = {
     "demo": "a model before and after it read the exam: two verdicts in half a minute",
+    "init": "write audit.yaml: the model, questions, references of this folder",
     "plan": "calls, tokens, time and power of an audit (audit=NAME); starts nothing",
     "sweep": "router-worker audit: gains where noise should cost",
     "perturb": "the same questions in other words",

@@ -78,11 +78,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> None:
     from audit.plain_words import check_words
+    from audit.project import with_project
     from audit.short_forms import expand
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import run_build
 
-    words, notes = expand(check_words(args.overrides, "variants build"), "variants")
+    typed, project = with_project(check_words(args.overrides, "variants build"), "variants")
+    words, notes = expand(typed, "variants")
     config = compose_config(words)
     from audit.variants.ask import check_endpoints, models_of
     from audit.variants.plan import planned_build, price_lines
@@ -91,14 +93,14 @@ def _build(args: argparse.Namespace) -> None:
     if config.plan:
         _say("\n".join(prices) or f"strategy={config.strategy} asks no model")
         return
-    for note in [*notes, *prices]:
+    for note in filter(None, [project, *notes, *prices]):
         print(lines(f"note: {note}"), file=sys.stderr, flush=True)
     check_endpoints(config)
     stage = f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes"
     print(stage, file=sys.stderr, flush=True)
     library = run_build(config, models_of(config))
     path = _save(library, Path(config.out))
-    asked = [word for word in args.overrides if word.partition("=")[0].partition(".")[0] in _ASKED]
+    asked = [word for word in typed if word.partition("=")[0].partition(".")[0] in _ASKED]
     if config.judge is not None or config.strategy == BY_MODEL:
         _say(f"next: {shlex.join(['audit', 'perturb', *asked, f'variants={path}'])}")
 

@@ -28,7 +28,7 @@ from audit.audits import AUDITS, name_of, part_of
 from audit.config import CONF_DIR, check_keys, options_of
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
-from audit.exits import lines, refused, run_command
+from audit.exits import lines, refused, run_command, tell
 from audit.plain_words import check_words, nested, plainly_said, quoted
 from audit.project import with_project
 from audit.shards.object_store import is_url
@@ -98,7 +98,7 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
             return
         for note in filter(None, (project, *notes)):
-            print(lines(note), file=sys.stderr, flush=True)
+            tell(note)
         if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
             job()
             return

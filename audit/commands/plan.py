@@ -50,7 +50,7 @@ def main() -> int:
         return _seal(audit, rest, asked.out, asked.key)
     if asked.out or asked.key:
         raise UsageError("-o and --key belong to --seal, such as: audit plan model=scripted --seal --key alice.key")
-    sys.argv[1:] = [*rest, "plan=json" if asked.json else "plan=true"]
+    sys.argv[1:] = ["plan=json" if asked.json else "plan=true", *rest]
     part_of(audit, "__main__").main()
     return 0
 

@@ -2,7 +2,7 @@
 
 A procedure can only be trusted where the truth is known. `audit.sweep.simulation` draws states alone; these have texts.
 
-The answer model is `audit.statistics.difficulty`'s.
+The answer model is `audit.statistics.item_response`'s.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from outcome_tables import Outcome
 
 from audit.records import Reading, Setting
-from audit.statistics.difficulty import draw_difficulties, draw_latent, shift
+from audit.statistics.item_response import draw_difficulties, draw_latent, shift
 from audit.sweep.design import Arm, Draws
 
 FloatArray = NDArray[np.float64]

@@ -61,13 +61,13 @@ READS = {
 }
 # What only acts (writes, asks models, serves, decides), or whose result is no data.
 ACTS = {
-    "demo", "init", "sweep", "perturb", "memory", "validity", "suite", "import", "leaderboard", "publish", "open",
-    "export", "calibrate", "plant", "completion", "references build", "references fetch", "variants build",
-    "variants merge", "variants export", "variants panel", "variants review", "review approve", "review reject", "review override",
-    "review serve", "review keygen", "evidence", "registry add", "registry hold", "registry release", "registry forget",
-    "registry expire", "registry draw", "registry notify", "registry card", "registry push", "registry mlflow",
-    "registry wandb", "chronology add", "chronology render", "export inspect", "export eee", "export hub",
-    "export tasks",
+    "demo", "init", "sweep", "perturb", "memory", "validity", "suite", "import", "leaderboard", "publish",
+    "open", "export", "calibrate", "plant", "completion", "references build", "references fetch",
+    "variants build", "variants merge", "variants export", "variants panel", "variants review",
+    "review approve", "review reject", "review override", "review serve", "review keygen", "evidence",
+    "registry add", "registry hold", "registry release", "registry forget", "registry expire",
+    "registry draw", "registry notify", "registry card", "registry push", "registry mlflow", "registry wandb",
+    "chronology add", "chronology render", "export inspect", "export eee", "export hub", "export tasks",
 }  # fmt: skip
 
 

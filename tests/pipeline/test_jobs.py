@@ -6,9 +6,12 @@ import time
 import urllib.error
 import urllib.request
 
+import pytest
 from paths import RAY, ROOT
 from pipeline_helpers import keys_of
 from ray.job_submission import JobStatus, JobSubmissionClient
+
+pytestmark = pytest.mark.long  # the job sets up an environment and runs a driver of its own
 
 SWEEP = [
     "r=1..2", "n=40", "draws=nested", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1",

@@ -72,7 +72,7 @@ def limited(*words: str) -> "subprocess.CompletedProcess[str]":
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, preexec_fn=bounded)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=bounded)
 
 
 @pytest.mark.parametrize("name", PUT)

@@ -47,7 +47,7 @@ def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp
 
 def scrape(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
+        with urllib.request.urlopen(url, timeout=60) as reply:
             return reply.read().decode()
     except (urllib.error.URLError, TimeoutError):  # the exporter starts a little after the node
         return ""

@@ -1,9 +1,11 @@
 """Run the subcommands of `audit registry`; each prints lines, and may return an exit code other
 than 0."""
 
+import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from audit.exits import say
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, at
 from audit.governance.ruling import bound_to, rule_run, verdict_path
+from audit.json_types import plain as as_plain
 from audit.panel import panel_runs
 from audit.registry import finish, retention, store
 from audit.registry.cards import log_wandb, push_card, tag_mlflow, write_card
@@ -96,6 +99,9 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
 def list(asked: Namespace, now: datetime) -> None:
     """Print a line for each model and benchmark of every run."""
     found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
+    if asked.json:
+        _print_json([asdict(one) for one in found])
+        return
     for one in found:
         state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
         say(
@@ -109,6 +115,10 @@ def show(asked: Namespace, now: datetime) -> None:
     """Print all that is registered of one run."""
     registry = opened(asked)
     run = store.find(registry, asked.key)
+    if asked.json:
+        cells = [{"cell": one.cell, "indicators": one.indicators} for one in store.kept(registry, key=run["key"])]
+        _print_json({"run": run, "cells": cells})
+        return
     for name, value in run.items():
         if value not in (None, "", []):
             say(f"{name:16} {value}")
@@ -132,6 +142,9 @@ def trends(asked: Namespace, now: datetime) -> None:
     registry = opened(asked)
     if asked.floor:
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
+        if asked.json:
+            _print_json([asdict(one) for one in levels])
+            return
         for floor in levels:
             (low, lowest), (high, highest) = floor.models[0], floor.models[-1]
             say(
@@ -146,6 +159,9 @@ def trends(asked: Namespace, now: datetime) -> None:
             raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
         levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
         write_file(asked.chart, trend_svg(found, levels).encode())
+    if asked.json:
+        _print_json([asdict(one) for one in found])
+        return
     for series in found:
         say(f"{series.indicator} of {series.model} on {_where(series)} ({series.audit})")
         for point in series.points:
@@ -207,6 +223,10 @@ def opened(asked: Namespace, *, make: bool = False) -> Registry:
     if place is None:
         raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
     return open_registry(place, make=make)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(as_plain(value), indent=1, default=str))
 
 
 def _named(cell: Mapping[str, Any]) -> str:
@@ -347,6 +367,10 @@ def expire(asked: Namespace, now: datetime) -> int:
 def due(asked: Namespace, now: datetime) -> None:
     """Print what a suite with rotate_every has used longer than its period."""
     found = rotation(opened(asked), now)
+    if asked.json:
+        names = ("kind", "name", "since", "due")
+        _print_json([dict(zip(names, one, strict=True)) for one in found])
+        return
     for kind, name, since, is_due in found:
         say(f"{'due' if is_due else 'in time':8} {kind} {name}: since {since}")
         if is_due and kind == "benchmark":

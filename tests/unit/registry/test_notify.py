@@ -110,7 +110,7 @@ def test_a_mail_server_that_hangs_is_given_up(hanging: str, hook: Hook, monkeypa
 
 def test_addresses_that_cannot_be_read_are_not_shown(monkeypatch: Patch) -> None:
     monkeypatch.setenv("AUDIT_NOTIFY", f"json://localhost nonsense://{SECRET}")
-    with pytest.raises(ConfigError, match="Address 2 of 2") as refused:
+    with pytest.raises(ConfigError, match="address 2 of 2") as refused:
         addresses()
     assert SECRET not in str(refused.value)
 

@@ -68,7 +68,7 @@ def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
 
 def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:
     library = verdict.library if isinstance(verdict, AuditVerdict) else None
-    hashes = {}
+    hashes: dict[_Key, Mapping[str, str]] = {}
     for model, facts in manifest.models.items():
         for benchmark in manifest.benchmark:
             key = (model, str(facts.get("revision") or ""), benchmark)

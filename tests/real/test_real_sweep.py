@@ -72,7 +72,7 @@ def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tm
     assert 2 <= len(killer.kept) < len(shards_of(run_dir)) == SHARDS
     assert killer.kept.items() <= shards_of(run_dir).items()  # finished work is not repeated
 
-    assert re.search("40 of 40 rows are already there", sweep(run_dir).out)
+    assert re.search("40 of 40 rows are already stored", sweep(run_dir).out)
 
     rows = ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
     keys = {(r["question_id"], r["arm"], r["routers"], r["replicate"]) for r in rows}

@@ -3,6 +3,7 @@
     model=hf:ORG/NAME[@REVISION]        a configuration is derived; as worker and among references too
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
     references=[ID,ID@URL]              beside endpoint=: other models of the same server, or of another
+    judge=ID or ID@URL                  the same for the one model that votes
     data=exam.csv                       benchmark=mcq_file with this path, named by the file
     control_data=unseen.csv             the same for control_benchmark
     preset=song2026                     conf/preset/song2026.yaml: another default for several keys
@@ -10,7 +11,7 @@
     fresh_after=DATE                    a benchmark with dates is split: items after it are held out
 
 A derived configuration becomes an option of Hydra's group model: its keys are changed like any other's. Hydra composes
-no reference, so model.REFERENCE.KEY=VALUE is merged into the derived configuration here.
+no reference and no judge, so model.REFERENCE.KEY=VALUE is merged into the derived configuration here.
 """
 
 import json
@@ -40,6 +41,7 @@ _CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
 _ROOM = 0.8 * 0.9 * 80e9  # bytes on a GPU of 80 GB; a fifth is the KV cache's
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
+_NO_MODEL = ("", "none", "null")
 
 
 def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
@@ -88,14 +90,17 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
         return [f"control_{one}" for one in data_words(value)]
     if key == "references":
         value = _served_references(value, given, notes)
+    if key == "judge" and value not in _NO_MODEL:
+        return [f"judge={_served(value.strip(), given, notes, what='judge')}"]
     if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
 
 
 def _changed(words: Sequence[str]) -> list[str]:
-    """Return the words without model.NAME.KEY=VALUE of derived references, whose configurations take the values."""
-    listed = ",".join(word.partition("=")[2] for word in words if word.startswith("references="))
+    """Return the words without model.NAME.KEY=VALUE of a derived reference or judge, whose configuration takes the
+    values."""
+    listed = ",".join(word.partition("=")[2] for word in words if word.startswith(("references=", "judge=")))
     tested = ",".join(word.partition("=")[2] for word in words if word.startswith("model="))
     names = {*re.findall(r"[^\[\],'\" ]+", listed)} - {*re.findall(r"[^\[\],'\" ]+", tested)}
     fields = [str(field) for field in OmegaConf.structured(ModelConfig)]
@@ -189,7 +194,7 @@ def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -
     return f"[{','.join(_served(name, given, notes) for name in names)}]" if any(names) else value
 
 
-def _served(name: str, given: Mapping[str, str], notes: list[str]) -> str:
+def _served(name: str, given: Mapping[str, str], notes: list[str], what: str = "reference") -> str:
     model_id, at, url = name.partition("@")
     if at and "://" in url:
         # A key is sent to the server that it was typed for alone.
@@ -201,8 +206,15 @@ def _served(name: str, given: Mapping[str, str], notes: list[str]) -> str:
     else:
         model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
     if not model_id:
-        raise ConfigError(f"Reference is {name!r}. Expected MODEL_ID@URL. Example: 'references=[gpt-4o@{url}]'")
-    return _serve(model_id, url, key_env, notes, what="reference")
+        raise ConfigError(f"{what.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}")
+    tested = safe_name(given.get("model_id", ""))
+    if safe_name(model_id) == tested and url != given.get("endpoint"):
+        raise ConfigError(
+            f"{what.capitalize()} {model_id} at {safe_url(url)} has the name of the model at "
+            f"{safe_url(given['endpoint'])}. Expected models of different names: give one of them a configuration of "
+            "its own in FOLDER/model/NAME.yaml. Example: 'hydra.searchpath=[FOLDER]'"
+        )
+    return _serve(model_id, url, key_env, notes, what=what)
 
 
 def _is_known(reference: str) -> bool:

@@ -1,9 +1,11 @@
 """Run the subcommands of `audit registry`; each prints lines, and may return an exit code other
 than 0."""
 
+import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from audit.exits import say
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, at
 from audit.governance.ruling import bound_to, rule_run, verdict_path
+from audit.json_types import plain as as_plain
 from audit.panel import panel_runs
 from audit.registry import finish, retention, store
 from audit.registry.cards import log_wandb, push_card, tag_mlflow, write_card
@@ -104,6 +107,9 @@ def list(args: Namespace, now: datetime) -> None:
         Present time.
     """
     records = store.kept(opened(args), model=args.model, benchmark=args.benchmark, audit=args.audit)
+    if args.json:
+        _print_json([asdict(record) for record in records])
+        return
     for record in records:
         run, cell = record.run, record.cell
         state = "  on hold" if run["hold"] is not None else ""
@@ -128,6 +134,11 @@ def show(args: Namespace, now: datetime) -> None:
     """
     registry = opened(args)
     run = store.find(registry, args.key)
+    if args.json:
+        records = store.kept(registry, key=run["key"])
+        cells = [{"cell": record.cell, "indicators": record.indicators} for record in records]
+        _print_json({"run": run, "cells": cells})
+        return
     for name, value in run.items():
         if value not in (None, "", []):
             say(f"{name:16} {value}")
@@ -164,6 +175,9 @@ def trends(args: Namespace, now: datetime) -> None:
     registry = opened(args)
     if args.floor:
         levels = floors_of(store.kept(registry, benchmark=args.benchmark, audit=args.audit), args.indicator)
+        if args.json:
+            _print_json([asdict(floor) for floor in levels])
+            return
         for floor in levels:
             (low, lowest), (high, highest) = floor.models[0], floor.models[-1]
             say(
@@ -178,6 +192,9 @@ def trends(args: Namespace, now: datetime) -> None:
             raise ConfigError("No registered run has such a figure, so there is nothing to draw.")
         levels = floors_of(store.kept(registry, benchmark=args.benchmark), args.indicator)
         write_file(args.chart, trend_svg(every_series, levels).encode())
+    if args.json:
+        _print_json([asdict(series) for series in every_series])
+        return
     for series in every_series:
         say(f"{series.indicator} of {series.model} on {_where(series)} ({series.audit})")
         for point in series.points:
@@ -222,7 +239,7 @@ def opened(args: Namespace, *, make: bool = False) -> Registry:
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     make : bool
         True creates the registry if it does not exist.
@@ -243,6 +260,10 @@ def opened(args: Namespace, *, make: bool = False) -> Registry:
     return open_registry(place, make=make)
 
 
+def _print_json(value: Any) -> None:
+    print(json.dumps(as_plain(value), indent=1, default=str))
+
+
 def _named(cell: Mapping[str, Any]) -> str:
     return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
 
@@ -255,7 +276,7 @@ def add(args: Namespace, now: datetime) -> int:
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     now : datetime
         Time of registration.
@@ -373,7 +394,7 @@ def expire(args: Namespace, now: datetime) -> int:
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     now : datetime
         Time of the removal.
@@ -413,6 +434,10 @@ def due(args: Namespace, now: datetime) -> None:
         Present time.
     """
     rotating = rotation(opened(args), now)
+    if args.json:
+        names = ("kind", "name", "since", "due")
+        _print_json([dict(zip(names, row, strict=True)) for row in rotating])
+        return
     for kind, name, since, is_due in rotating:
         say(f"{'due' if is_due else 'in time':8} {kind} {name}: since {since}")
         if is_due and kind == "benchmark":
@@ -447,7 +472,7 @@ def notify(args: Namespace, now: datetime) -> int:
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     now : datetime
         Time of sending.

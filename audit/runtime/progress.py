@@ -1,11 +1,10 @@
-"""Show the progress of an audit: a live display on a terminal, plain lines elsewhere.
+"""Show the progress of an audit on stderr: a live display on a terminal, plain lines elsewhere.
 
 Rates count what this start did. Rows from an earlier start are shown as done, but not as speed.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from audit.exits import lines, one_line
+from audit.exits import QUIET, lines, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,8 +133,8 @@ class Display:
 
     def __init__(self, *, console: Console | None = None, quiet: bool = False, clock: Clock | None = None) -> None:
         self._clock = clock or time.monotonic
-        self._console = console or Console(stderr=False, highlight=False)
-        self._quiet = quiet
+        self._console = console or Console(stderr=True, highlight=False)
+        self._quiet = quiet or QUIET.get()
         self._models: dict[str, _ModelState] = {}
         self._live: Live | None = None
 
@@ -325,8 +324,6 @@ class Display:
         if self._quiet:
             return
         self._console.print(Text(lines(text)), soft_wrap=True)  # a Text has no markup, but keeps escapes
-        if not self._console.is_terminal:
-            sys.stdout.flush()
 
 
 @contextmanager

@@ -441,7 +441,7 @@ def rates_said(entry: Mapping[str, Any]) -> str:
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. "
         f"False positives: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an "
-        f"excess (the paper's rule: {told(r, 'paper_model_fpr')}). False negatives: of models that noise lifts by 5 "
+        f"excess (the paper's rule: {told(r, 'clean_paper_model')}). False negatives: of models that noise lifts by 5 "
         f"points at one router count, it clears {told(r, 'gain_one_r_cleared')}. It clears "
         f"{told(r, 'clean_cleared')} of the former"
     )
@@ -449,7 +449,7 @@ def rates_said(entry: Mapping[str, Any]) -> str:
     if powers:
         text += f", and finds a true gain of {', '.join(f'{g} points in {percent(v)}' for g, v in powers)} of models"
     text += "."
-    if r.get("coverage_mean") is not None:
-        held = f"{percent(r['coverage_gain'])} (per r) and {percent(r['coverage_mean'])} (mean over r)"
+    if r.get("clean_coverage_mean") is not None:
+        held = f"{percent(r['clean_coverage_gain'])} (per r) and {percent(r['clean_coverage_mean'])} (mean over r)"
         text += f" Its 95 % intervals held the truth in {held}."
     return text + " None of these models remembers in a way that helps intact and damaged questions alike."

@@ -100,6 +100,13 @@ class Leaderboard:
         """Return the models with a finding that served as references of others, whose memory they may hide."""
         return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
 
+    @property
+    def blind_below(self) -> float | None:
+        """Return the points that a gap must exceed to stand out by itself in half of the judged models: the median of
+        half the 95 % intervals' widths. None without a gap."""
+        widths = [(high - low) / 2 for _, low, high in (row.gap for row in self.judged if row.gap is not None)]
+        return float(np.median(widths)) if widths else None
+
 
 def leaderboard(
     cells: Sequence[MemoryCell], *, seed: int = 0, n_resamples: int = N_RESAMPLES, chosen: bool = False,
@@ -206,6 +213,12 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
         "Every other model served as a reference. Contaminated ones among them hide the memory of the rest; "
         "--references names clean ones."
     )
+    if board.blind_below is not None:
+        first = f"Low power: a gap below {board.blind_below:.1f} points does not stand out in half of the "
+        first += (
+            "models, before the correction over all of them. Every other model served as a reference, and contaminated "
+            "ones among them hide the memory of the rest. --references names clean ones."
+        )
     if board.chosen:
         first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
     if spoilt:

@@ -303,7 +303,7 @@ def validate(config: VariantsConfig) -> None:
             f"longer ask the same (docs/do/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
     if config.judge not in {None, NO_JUDGE, *config.model, *known_models(), *described_models()}:
-        raise unknown_name("judge model", config.judge, known_models())
+        raise unknown_name("judge model", str(config.judge), known_models())
     check_cost(config.cost)
     for model in writer_and_judge(config):
         if model is not None:

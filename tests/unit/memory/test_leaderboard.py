@@ -1,6 +1,7 @@
 """A panel of simulated models: planted memory is ranked down, and a panel without memory stays as it is."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,19 @@ def test_without_memory_nobody_is_found() -> None:
     for row in board.rows:
         assert row.without is not None and row.score is not None
         assert row.without.low <= row.score.estimate <= row.without.high
+
+
+def test_a_panel_without_named_references_says_which_gaps_it_does_not_see() -> None:
+    """A model that learnt two thirds widens the interval of the others: it is one of their five references."""
+    clean, spoilt = board_of(outcomes(0.0)), board_of(outcomes(0.6))
+    widths = sorted(high - low for _, low, high in (row.gap for row in clean.judged if row.gap))
+    assert clean.blind_below == pytest.approx(sum(widths[2:4]) / 4)  # the median of six, halved
+    assert spoilt.blind_below > 1.2 * clean.blind_below
+    assert f"{clean.blind_below:.1f} points" in cautions(clean)[0]
+    named = replace(clean, chosen=True)
+    assert "Low power" not in cautions(named)[0] and named.blind_below == clean.blind_below
+    html = page(clean, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command="")
+    assert f"{clean.blind_below:.1f} points" in html
 
 
 def test_a_model_that_cannot_be_judged_says_why_and_has_no_rank() -> None:

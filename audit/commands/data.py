@@ -66,7 +66,7 @@ def run(asked: Namespace) -> int:
             print("The first line has to name the columns, and looks like a question: put such a line before it.")
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     if problems and (known := _published(asked.file)):
-        audit = "" if FORMATS[known[0]].asked else "audit=validity "
+        audit = "" if FORMATS[known[0]].answerable else "audit=validity "
         words = " ".join(benchmark_words(BenchmarkConfig(known[0], known[0], asked.file)))
         print(lines(f"It reads as {' or '.join(known)}: audit plan {audit}{words} model=scripted"))
     return FAILED if problems else OK

@@ -8,7 +8,7 @@ from typing import Any
 
 from audit.benchmarks.rows import text_key
 from audit.errors import DataError
-from audit.imports.record import Imported, Log, Record, Wanted, checked, document, outcome
+from audit.imports.record import Imported, Log, Record, Wanted, checked, document, outcome, sampling_of
 from audit.imports.scores import Column, mean_of, share, shown
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
@@ -44,7 +44,8 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     columns = _columns(scores)
     score = wanted.score_of(columns, METRICS, str(path))
     wanted = replace(wanted, model=model, benchmark=benchmark, metric=score)
-    return Log("helm", "", _outcomes(path, requests, scores, wanted), score, _notes(columns, score, path))
+    outcomes, sampling = _outcomes(path, requests, scores, wanted), sampling_of(spec["adapter_spec"])
+    return Log("helm", "", outcomes, score, _notes(columns, score, path), sampling=sampling)
 
 
 def _columns(scores: dict[tuple[str, Any], Record]) -> dict[str, Column]:
@@ -99,4 +100,12 @@ def _outcomes(
             answer=answer,
             epoch=trial + 1,
             target=texts[correct[0]][:200] if len(correct) == 1 and not options else "",
+            cut_off=_cut_off(replies[0]),
         )
+
+
+def _cut_off(reply: Record) -> bool | None:
+    """Return whether a reply ended at its token limit; None if the log does not tell."""
+    reason = reply.get("finish_reason")
+    reason = reason.get("reason") if isinstance(reason, dict) else reason
+    return reason == "length" if isinstance(reason, str) and reason != "unknown" else None

@@ -87,7 +87,8 @@ class Imported:
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
     stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
     target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k
-    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability."""
+    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability. cut_off:
+    the reply ended at its token limit; None where the log does not tell."""
 
     model: str
     benchmark: str
@@ -106,13 +107,15 @@ class Imported:
     target: str = ""
     counted: bool = False
     measure: bool = False
+    cut_off: bool | None = None
 
 
 @dataclass(frozen=True)
 class Log:
     """A log as found: its tool and version, and its outcomes, read as they are asked for. score: the name of the score
     that is read, "" if the format has one alone. notes: what a reader of the score has to know, filled as outcomes are
-    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled"."""
+    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled". sampling:
+    how replies were drawn, such as "temperature 0.7"; "" if the log does not tell."""
 
     tool: str
     version: str
@@ -120,6 +123,21 @@ class Log:
     score: str = ""
     notes: list[str] = field(default_factory=list)
     unfinished: str = ""
+    sampling: str = ""
+
+
+def sampling_of(settings: Any, name: str = "temperature") -> str:
+    """Return how replies were drawn, by the settings of a log; "" if they do not tell.
+
+    >>> sampling_of({"temperature": 0.7}), sampling_of({"do_sample": False, "temperature": 1})
+    ('temperature 0.7', 'temperature 0')
+    """
+    if not isinstance(settings, dict):
+        return ""
+    if settings.get("do_sample") is False:
+        return "temperature 0"
+    value = settings.get(name)
+    return f"temperature {value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def is_failure(text: str) -> bool:

@@ -22,6 +22,7 @@ READ_ADVICE = (
 _LOG_ADVICE = {
     "log_finished": "Finish the evaluation, then import its log.",
     "chance_known": "Give the number of options, such as --options 4; --options 0 if answers are free.",
+    "asked_alike": "Ask both sets at one temperature and with room for whole replies, or leave the named models out.",
     "counts_right": "Choose a score that counts right answers: --metric NAME. Give several trials as k/n.",
 }
 CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"

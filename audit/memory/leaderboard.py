@@ -34,7 +34,8 @@ class Row:
 
     without: None if the model could not be judged; `why` then says what stands against it. at_most: the upper limit of
     `without` alone may be quoted. gap: beyond the references', with its 95 % interval; adjusted: its p after Holm over
-    all models. rank, rank_without: among the models with both scores, 1 the best, ties share the better rank.
+    all models; of a gap whose cause is unknown without the guard against that cause. rank, rank_without: among the
+    models with both scores, 1 the best, ties share the better rank.
     references: how many the model was judged against.
     """
 
@@ -142,6 +143,7 @@ def _by_score(row: Row) -> tuple[float, str]:
 def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
     gap, found = result.evidence.indicator(Name.GAP), result.without.found
     refused = result.grade in _NOT_JUDGED or found is None
+    doubtful = result.grade == Grade.CAUSE_UNKNOWN
     known = gap.estimate is not None and gap.low is not None and gap.high is not None
     return Row(
         model=cell.model,
@@ -149,8 +151,8 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
         without=None if refused or found is None else found.without,
         at_most=found is not None and found.at_most,
         gap=(gap.estimate, gap.low, gap.high) if known else None,  # type: ignore[arg-type]
-        pvalue=gap.pvalue,
-        adjusted=gap.adjusted,
+        pvalue=gap.unguarded if doubtful else gap.pvalue,
+        adjusted=gap.unguarded_adjusted if doubtful else gap.adjusted,
         verdict=result.verdict,
         grade=result.grade,
         why=_why(result) if refused else "",
@@ -222,9 +224,16 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
     if board.chosen:
         first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
     if spoilt:
-        first += f" {spoilt} served, and show a gap themselves: name clean references, and judge again."
+        first += f" References with a gap of their own: {spoilt}. Name clean references, and judge again."
+    why = ()
+    if board.doubtful:
+        why = (
+            "A gap of unknown cause may be that the held-out items are newer, and so harder for this model alone; its "
+            "p is that of the gap. Dates can exclude this. Example: --held-out-date 2026-05 --released MODEL=2025-12",
+        )
     return (
         first,
+        *why,
         "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
         "A rank is of the estimate. Where two intervals overlap, the order of two models is not known.",
         "A model without a finding is not clean: its interval tells how much memory is still possible.",

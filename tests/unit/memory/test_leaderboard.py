@@ -61,6 +61,20 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
     assert LEARNT in sentence(board) and [one.model for one in board.spoilt] == [LEARNT]
 
 
+def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_it(tmp_path: Path) -> None:
+    """Logs without dates: the same gap is found where they exclude that the held-out items are newer."""
+    log, rows = tmp_path / "log.csv", {}
+    write_csv(log, outcomes(0.6))
+    dated = ["--held-out-date", "2024-01", "--released", *(f"{name}=2024-06" for name in ABILITIES)]
+    for name, words in (("undated", []), ("dated", dated)):
+        assert leaderboard([str(log), *WORDS, *words, "-o", str(tmp_path / name)]) == 0
+        content = json.loads((tmp_path / name / "leaderboard.json").read_text())
+        (rows[name],) = [one for one in content["models"] if one["model"] == LEARNT]
+        assert ("--held-out-date" in str(content["does_not_say"])) == (name == "undated")
+    assert rows["undated"]["grade"] == "cause_unknown" and rows["dated"]["grade"] == "found_strong"
+    assert rows["undated"]["p_holm"] <= 0.05 and rows["undated"]["gap"] == rows["dated"]["gap"]
+
+
 def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
     assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)

@@ -225,7 +225,7 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
         first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
     if spoilt:
         first += f" References with a gap of their own: {spoilt}. Name clean references, and judge again."
-    why = ()
+    why: tuple[str, ...] = ()
     if board.doubtful:
         why = (
             "A gap of unknown cause may be that the held-out items are newer, and so harder for this model alone; its "

@@ -19,7 +19,7 @@ import numpy as np
 import ray
 
 from audit.audits import Hooks
-from audit.config import DERIVED, as_file
+from audit.config import as_file, described_models
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.memory import engine_need
 from audit.engines.model_files import files_of
@@ -139,7 +139,7 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
     write_questions(run_dir.path, (q for s in samples for q in s.questions()))
     if resolved.on_open is not None:
         resolved.on_open(run_dir.path)
-    for name in DERIVED.keys() & resolved.config.model.keys():
+    for name in described_models().keys() & resolved.config.model.keys():
         make_folder(run_dir.path / "model")
         text = as_file(name, redact(resolved.plain["model"][name]))
         write_file(run_dir.path / "model" / f"{name}.yaml", text.encode())

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from audit.errors import ShardError
+from audit.errors import ConfigError, ShardError
 from audit.guarded_files import open_file
 from audit.shards.working_copy import publish
 
@@ -62,6 +62,28 @@ def disk_error(path: Path, error: OSError) -> ShardError:
         f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid. To "
         "continue, type the same command again."
     )
+
+
+def check_place(folder: Path) -> None:
+    """Raise if a run directory cannot be made or written, before anything is loaded or asked.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory, which need not exist.
+
+    Raises
+    ------
+    ConfigError
+        If a part of the path is a file, or the nearest folder that exists may not be written.
+    """
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    may = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    if not may:
+        why = "is a file" if place.is_file() else "may not be written"
+        raise ConfigError(f"run_dir is {folder}, and {place} {why}. {_OTHER}")
 
 
 def write_file(

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -220,7 +221,7 @@ def _few_at_once(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 def _parse_json(text: str, place: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
         reason = str(error).partition("; use sys.")[0]  # Python's advice on a number of thousands of digits
@@ -229,12 +230,14 @@ def _parse_json(text: str, place: str) -> Any:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; a repeated key is an error, because json would silently keep the last one."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"key {key!r} occurs twice in one object")
-        found[key] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        raise ValueError(f"key {max(times, key=times.__getitem__)!r} occurs twice in one object")
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 def _object(value: Any, place: str) -> dict[str, Any]:

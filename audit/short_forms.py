@@ -17,8 +17,8 @@ no reference and no judge, so model.REFERENCE.KEY=VALUE is merged into the deriv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -28,7 +28,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from audit.benchmarks.fresh import following
-from audit.config import DERIVED, as_file, known_models, load_group, load_model_config, options_of
+from audit.config import _DESCRIBED, as_file, described_models, known_models, load_group, load_model_config, options_of
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
@@ -108,26 +108,40 @@ def _changed(words: Sequence[str]) -> list[str]:
     changes = defaultdict[str, list[str]](list)
     for word in words:
         found = re.match(r"\+{0,2}model\.([^.=]+)\.([^=]+=.*)", word, re.DOTALL)
-        if found and found[1] in names & DERIVED.keys():
+        if found and found[1] in names & described_models().keys():
             changes[found[1]].append(found[2])
         else:
             left.append(word)
     for name, values in changes.items():
         for value in values:
             check_known(f"key of model.{name}", re.split("[.=]", value)[0], fields)
-        merged = OmegaConf.merge(OmegaConf.create(dict(DERIVED[name])), OmegaConf.from_dotlist(values))
+        merged = OmegaConf.merge(OmegaConf.create(dict(described_models()[name])), OmegaConf.from_dotlist(values))
         _store(name, cast(dict[str, Any], OmegaConf.to_container(merged)))
     return left
 
 
+@contextmanager
+def one_call() -> Iterator[None]:
+    """Forget the models that are described within: they are those of one call of the Python API, and a later call that
+    names no such model must not find them."""
+    token = _DESCRIBED.set({})
+    try:
+        yield
+    finally:
+        group = ConfigStore.instance().repo.get("model", {})
+        for name in described_models():
+            group.pop(f"{name}.yaml", None)
+        _DESCRIBED.reset(token)
+
+
 def own_models(words: Sequence[str]) -> None:
-    """Note in DERIVED the models of the folders that hydra.searchpath names: a suite and references know them by it."""
+    """Note the models of the folders that hydra.searchpath names: a suite and references know them by it."""
     places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
     for path in (file for place in places for folder in folders_of(place) for file in folder.glob("model/*.yaml")):
         with suppress(YAMLError):  # Hydra says what is wrong with the one that is asked for
             loaded = OmegaConf.to_container(OmegaConf.load(path))
             if isinstance(loaded, dict):
-                DERIVED[path.stem] = {str(key): value for key, value in loaded.items()}
+                described_models()[path.stem] = {str(key): value for key, value in loaded.items()}
 
 
 def data_words(path: str) -> list[str]:
@@ -219,7 +233,7 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], what: str = "
 
 def _is_known(reference: str) -> bool:
     """Return whether a reference is a configuration, a set, a model of the hub, or a path that is here."""
-    if reference in (*known_models(), *DERIVED) or reference.startswith((HF, "set:")):
+    if reference in (*known_models(), *described_models()) or reference.startswith((HF, "set:")):
         return True
     return any(Path(path).exists() for path in (reference, reference.partition("@")[2]) if path)
 
@@ -257,7 +271,7 @@ def _of_hub(word: str, notes: list[str]) -> str:
     by = "" if config else ", as its config.json could not be read: a chat model on one GPU"
     notes.append(
         f"model {path} is run as this{by}. To change it type model.{name}.KEY=; a run keeps it as model/{name}.yaml in "
-        f"its directory:\n{as_file(name, DERIVED[name]).rstrip()}"
+        f"its directory:\n{as_file(name, described_models()[name]).rstrip()}"
     )
     return name
 
@@ -306,7 +320,7 @@ def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | No
 
 def _store(name: str, node: Mapping[str, Any]) -> None:
     ConfigStore.instance().store(group="model", name=name, node=dict(node), package=f"model.{name}")
-    DERIVED[name] = node
+    described_models()[name] = node
 
 
 def _real(words: Sequence[str]) -> bool:

@@ -14,7 +14,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.command_line import compose_command
-from audit.config import DERIVED, ClusterConfig, StoreConfig, from_composed, known_models, load_group, load_model_config
+from audit.config import (
+    ClusterConfig,
+    StoreConfig,
+    described_models,
+    from_composed,
+    known_models,
+    load_group,
+    load_model_config,
+)
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
@@ -294,8 +302,8 @@ def validate(config: VariantsConfig) -> None:
             f"strategy={BY_MODEL} needs a judge: the distance window and the rules alone accept rewordings that no "
             f"longer ask the same (docs/do/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
-    if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models(), *DERIVED}:
-        raise unknown_name("judge model", config.judge, known_models())
+    if config.judge not in {None, NO_JUDGE, *config.model, *known_models(), *described_models()}:
+        raise unknown_name("judge model", str(config.judge), known_models())
     check_cost(config.cost)
     for model in writer_and_judge(config):
         if model is not None:

@@ -103,7 +103,7 @@ def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: Patch)
     elsewhere: list[bytes] = []
     with http_here(keeper(elsewhere)) as other, http_here(keeper(received, status, {"Location": other})) as hook:
         notice = Notice("k", "block", "Audit blocks: m", "secret of the run")
-        assert "did not take it" in send(notice, [hook.replace("http", "json") + "/x"])
+        assert "did not accept it" in send(notice, [hook.replace("http", "json") + "/x"])
     assert received and elsewhere == []
 
 

@@ -93,7 +93,7 @@ def test_a_real_sweep_ends_with_a_report_and_is_not_done_again(tmp_path, engine_
     assert done.code == 0, done.out
     stored = shards_of(tmp_path / "run")
     assert len(stored) == SHARDS
-    assert re.search("40 of 40 rows are already there", sweep(tmp_path / "run").out)
+    assert re.search("40 of 40 rows are already stored", sweep(tmp_path / "run").out)
     assert shards_of(tmp_path / "run") == stored
     assert_finished(tmp_path / "run", engine_here.precision)
 

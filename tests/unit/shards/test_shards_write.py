@@ -153,5 +153,5 @@ def test_a_file_size_limit_is_reported_and_what_was_there_stays(run: tuple[Path,
 
 def test_a_run_directory_that_vanished_is_reported(run: tuple[Path, str]) -> None:
     (run[0] / "shards").rmdir()
-    with pytest.raises(ShardError, match=r"its folder is not there.*every node mounts"):
+    with pytest.raises(ShardError, match=r"its folder is missing.*every node mounts"):
         write(*run, row())

@@ -90,7 +90,9 @@ def graded_log(
     score = choose(columns, wanted.metric, str(path))
     column = columns.get(score, {})
     check_total(totals.get(score), column, score, str(path))
-    return Log(tool, "", _outcomes(samples, score, wanted), score, _others(columns, score, path.name), sampling=sampling)
+    return Log(
+        tool, "", _outcomes(samples, score, wanted), score, _others(columns, score, path.name), sampling=sampling
+    )
 
 
 def _outcomes(samples: Samples, score: str, wanted: Wanted) -> Iterator[Imported]:

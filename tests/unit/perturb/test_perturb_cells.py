@@ -43,6 +43,7 @@ def test_bins_of_distance_hold_equally_many_answers():
     assert distance_bins(np.array([]), np.array([])) == []
 
 
+@pytest.mark.long  # eight CPU seconds
 def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     """Without references, with the curve, without evidence, with a control that is asked and one that is not, and with
     a reference that is left out."""

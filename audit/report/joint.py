@@ -216,30 +216,41 @@ def page(whole: JointVerdict, links: Mapping[str, str] | None = None, drawn: Map
     its name. drawn: figures of the audits, name -> SVG document."""
     from audit.report.canvas import inline_svg  # here: the gate needs no matplotlib
 
-    cells = {
-        (audit, cell.model, cell.benchmark, cell.context or ""): cell
-        for audit, verdict in whole.audits.items()
-        for cell in verdict.cells
-    }
+    cells = _by_place(whole)
     rows = [row for verdict in whole.audits.values() for row in verdict.rows]
     links = links or {audit: f"{audit}/report.html" for audit in whole.audits}
-    instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
-    lookers = {kind: [one.name for one in instruments if kind in one.sees] for kind in KINDS}
     said = in_order(whole.joint)
     looked, ruling, suite = matrices(said), rule(whole), whole.suite
     names = {audit: part_of(audit, "vocabulary").INSTRUMENT.name for audit in whole.audits}
     who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
-    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
     return render_page(
         "report/joint.html.j2", rows=rows,
         title=f"Suite {suite.audit_suite_id}: {who}" if suite else f"{len(names)} audits together: {who}",
         ruling=ruling, decision=SHOWN[ruling.decision], why=why(ruling, names),
-        steps=dict.fromkeys((_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do),
+        steps=_steps(ruling, names),
         marks=_marks(said, cells, links), without=_without_memory(cells.values()),
         figures={name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}, looked=looked,
         joint=whole.joint, said=said, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
-        sensitivity=_sensitivity(said), suite=suite, links=links, lookers=lookers,
+        sensitivity=_sensitivity(said), suite=suite, links=links, lookers=_lookers(),
     )  # fmt: skip
+
+
+def _by_place(whole: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
+    """Return the cells of every audit by (audit, model, benchmark, context)."""
+    every = [(audit, cell) for audit, verdict in whole.audits.items() for cell in verdict.cells]
+    return {(audit, cell.model, cell.benchmark, cell.context or ""): cell for audit, cell in every}
+
+
+def _lookers() -> dict[str, list[str]]:
+    """Return the audits that see each kind of memory."""
+    instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
+    return {kind: [one.name for one in instruments if kind in one.sees] for kind in KINDS}
+
+
+def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
+    """Return what to do first about each verdict that decides, with whose it is."""
+    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
+    return dict.fromkeys((_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do)
 
 
 def _sensitivity(said: Sequence[Said]) -> list[str]:

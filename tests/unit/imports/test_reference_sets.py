@@ -1,10 +1,10 @@
 """Reference sets: built of an import, held to a hash, chosen from before the tested model answers, and taken home."""
 
 import json
+import runpy
 import shlex
 import shutil
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -194,11 +194,11 @@ def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
 
 @pytest.mark.long
 def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> None:
-    """The section's own script and lines, on made answers. One item of 201 was answered right in 3 of 10 trials: .3."""
-    text = (Path(__file__).parents[3] / "docs/do/import_logs.md").read_text()
+    """The page's script and commands, on made answers. One item of 201 was answered right in 3 of 10 trials: .3."""
+    folder = Path(__file__).parents[3] / "docs/do"
+    text = (folder / "import_logs.md").read_text()
     section = text.split("## Five commands", 1)[1].split("\n## ", 1)[0].replace("\\\n", " ")
     commands = [shlex.split(line)[1:] for line in section.splitlines() if line.startswith("    audit ")]
-    script = dedent(section.split("python - <<'EOF'\n", 1)[1].split("    EOF", 1)[0])
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     monkeypatch.chdir(tmp_path)
     rng, september = np.random.default_rng(3), 1693526400000
@@ -208,7 +208,7 @@ def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> No
             rows += [(f"{when}{k}", date, name, 100.0 * (rng.random() < accuracy)) for k in range(200)]
     found = [{"question_id": q, "date": d, "model": m, "pass@1": p, "platform": "leetcode"} for q, d, m, p in rows]
     Path("performances_generation.json").write_text(json.dumps({"performances": found}))
-    exec(script, {})
+    runpy.run_path(str(folder / "livecodebench_tables.py"), run_name="__main__")
     assert [audit([*words, *["--no-browser"] * (words[0] == "open")]) or 0 for words in commands] == [0, 0, 0, 3, 0]
     (ant,) = (one for one in load_set("leetcode_2024").models if one.name == "ant0")
     right = sum(p / 100 for q, d, m, p in rows if m == "ant0" and d < september)

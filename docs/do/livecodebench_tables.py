@@ -1,0 +1,61 @@
+"""Write mine_*.csv, published_*.csv and families.csv from LiveCodeBench's performances_generation.json, in this folder.
+
+The tables are those of "Five commands from logs to a report" (import_logs.md).
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+JUDGED = "DSCoder-33b-Ins"
+# 2023-09-01, in milliseconds
+CUT_OFF = 1693526400000
+# A part of a model's name, and the family of the model that it was built on.
+BASES = {
+    "DS": "deepseek",
+    "WCoder-33B": "deepseek",
+    "lama": "llama",
+    "CL-7B": "llama",
+    "Phind": "llama",
+    "WCoder-34B": "llama",
+    "Eurux": "mistral",
+    "Smaug": "qwen",
+    "CodeQwen": "qwen",
+}
+
+
+def family(model: str) -> str:
+    """Return the family of the base model, else the letters that the name begins with."""
+    bases = [base for part, base in BASES.items() if part in model]
+    return bases[0] if bases else re.split("[^A-Za-z]", model)[0].lower()
+
+
+def write(name: str, header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> None:
+    """Write one csv file."""
+    with Path(name).open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *lines])
+
+
+def main() -> None:
+    """Write the five tables."""
+    text = Path("performances_generation.json").read_text(encoding="utf-8")
+    rows = [row for row in json.loads(text)["performances"] if row["platform"] == "leetcode"]
+    for name, newer in (("seen", False), ("new", True)):
+        mine, published = [], []
+        for row in rows:
+            if (row["date"] >= CUT_OFF) == newer:
+                line = (row["model"], row["question_id"], f"{round(row['pass@1'] / 10)}/10")
+                if row["model"] == JUDGED:
+                    mine.append(line)
+                elif "DSCoder" not in row["model"]:
+                    published.append(line)
+        write(f"mine_{name}.csv", ("model", "item", "correct"), mine)
+        write(f"published_{name}.csv", ("model", "item", "correct"), published)
+    models = sorted({row["model"] for row in rows if "DSCoder" not in row["model"]})
+    write("families.csv", ("model", "released", "family"), [(model, "", family(model)) for model in models])
+
+
+if __name__ == "__main__":
+    main()

@@ -221,7 +221,7 @@ def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(what: str
     }[what]
     ended = subprocess.run(
         [sys.executable, "-c", f"import sys, pathlib; {code}; read(pathlib.Path(sys.argv[1]))", str(path)],
-        capture_output=True, text=True, timeout=100,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 1
     assert re.search("LibraryError|BenchmarkError", ended.stderr)

@@ -323,6 +323,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
         "references_read": bool(cell.references),
         "one_reference": len(cell.references) == 1,
         "held_out_differ": cell.fresh is not None,
+        "other_guessing": cell.fresh is not None and any(cell.chance),
         "other_sampling": cell.fresh is not None,
     }
     reasons = [because(code) for code, applies in codes.items() if applies]

@@ -15,7 +15,7 @@ from audit.errors import DataError
 from audit.judge.record import holm_rows
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
-from audit.statistics.between_models import one_family
+from audit.statistics.between_models import one_family, predictive
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.estimate import hull
 from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_held
@@ -24,7 +24,15 @@ from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, ability_gaps
-from audit.statistics.set_difference import SetDifference, Sets, apartness, beside, in_own_spread, set_difference
+from audit.statistics.set_difference import (
+    SetDifference,
+    Sets,
+    apartness,
+    as_guessed,
+    beside,
+    in_own_spread,
+    set_difference,
+)
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
 from audit.statistics.values import mean_of
 from audit.verdict.result import Reason, because
@@ -36,6 +44,7 @@ _DRAWS = 1999  # fewest permutations of the test of matched items: they are chea
 _STANDARD_ERRORS = 2.0  # a reference of the score must be so far above chance, as guesses show no difficulty
 _MORE_LIKELY = 0.05  # share of nats a byte below the best reference beyond which the references do not bracket
 _ABLER = 0.10  # accuracy on held-out items above the best reference beyond which they do not bracket
+_ALIKE = 0.01  # two sets are guessed alike if their chances of a guess differ by no more than this
 
 
 class Name(StrEnum):
@@ -211,6 +220,9 @@ class Evidence:
     lucky: gaps that another rate of lucky answers on held-out items would cause (`by_guessing`),
     against the references' mean. unbracketed: the same against the nearest reference, 0 for a model
     inside their range.
+
+    same_chance: p of the gap with held-out scores as they would be at the benchmark's chance of a
+    guess (`as_guessed`); None if the sets have equal chances.
     """
 
     order: Ordered | None
@@ -230,6 +242,7 @@ class Evidence:
     outside: Reason | None = None
     lucky: tuple[float, float] = (0.0, 0.0)
     unbracketed: tuple[float, float] = (0.0, 0.0)
+    same_chance: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
         """Return the indicator of that name; an empty one if it was not measured."""
@@ -545,8 +558,26 @@ def measure(
         outside=outside,
         lucky=lucky,
         unbracketed=unbracketed,
+        same_chance=None if gap is None else _same_chance(cell, kept),
     )
     return replace(evidence, indicators=indicators(cell, evidence, limits))
+
+
+def guessed_apart(cell: MemoryCell) -> bool:
+    """Return whether a guess is right more often in one set than in the other, by the numbers of
+    their options.
+    """
+    return cell.fresh is not None and abs(cell.chance[0] - cell.chance[1]) > _ALIKE
+
+
+def _same_chance(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet]]) -> float | None:
+    """Return `Evidence.same_chance`: options of other numbers move a score without memory."""
+    if len(models) < 2 or not guessed_apart(cell):
+        return None
+    tested, *references = [as_guessed((a.score, b.score), cell.chance) for a, b in models]
+    did = set_difference(tested, references, _clusters(cell))
+    parts = did.items_se, did.items_df, did.spread, did.sampling
+    return predictive(did.difference, *parts, len(references), PRIOR).pvalue
 
 
 def _lucky(
@@ -892,11 +923,12 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
+    unguarded = max(e.gap.pvalue, e.same_chance or 0.0)  # what options alone make is of known cause
     if 0 < low <= e.lucky[1]:
         pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
     return Indicator(
         Name.GAP, pvalue, None, 100 * did.difference, 100 * low, 100 * high, "points of accuracy",
-        unguarded=e.gap.pvalue, doubt=doubt,
+        unguarded=unguarded, doubt=doubt,
     )  # fmt: skip
 
 

@@ -276,26 +276,3 @@ def unparsed(answers: FloatArray, share: float, rng: np.random.Generator, of: in
     open_to = np.ones(answers.shape, dtype=bool) if of is None else answers == of
     each = share / max(float(open_to.mean()), share)
     return np.where(open_to & (rng.random(answers.shape) < each), np.nan, answers)
-
-
-def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
-    """Draw uniforms whose first axis (the settings of one item) is correlated.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the result.
-    correlation : float
-        Correlation (0-1) of the latent normals, if settings share what was sent. 0 makes the
-        settings independent.
-    rng : numpy.random.Generator
-        Source of the draws.
-
-    Returns
-    -------
-    array
-        Latent values; an answer is right if its latent value is below its chance.
-    """
-    if correlation <= 0:
-        return rng.random(shape)
-    return np.asarray(scipy.special.ndtr(tastes(shape, correlation, rng)))

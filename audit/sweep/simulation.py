@@ -16,7 +16,7 @@ from audit.records import Reading, Setting
 from audit.statistics.item_response import draw_difficulties, learnt, shift, unparsed
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.values import levels_of, replicates_of
-from audit.sweep.design import Arm, Draws
+from audit.sweep.design import Arm, Draws, make_design
 
 N_OPTIONS = 4
 
@@ -180,13 +180,16 @@ def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, pan
 
 
 def settings_of(design: Design) -> tuple[Setting, ...]:
-    """Every setting of the design, sorted."""
-    every = range(1, design.routers + 1)
-    made = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(design.clean_replicates)]
-    made += [Setting(Arm.NOISY_REWRITE, r, k) for r in every for k in range(design.noisy_replicates)]
-    made += [Setting(Arm.DIRECT, 0)] * design.direct
-    made += [Setting(Arm.FORWARD_FULL, r) for r in every[1:]] * design.ensemble
-    return tuple(sorted(made))
+    """Return every setting of the design, sorted."""
+    made = make_design(
+        range(1, design.routers + 1),
+        arms=[arm for arm in Arm if design.direct or arm != Arm.DIRECT],
+        draws=Draws(design.draws),
+        clean_replicates=design.clean_replicates,
+        noisy_replicates=design.noisy_replicates,
+        ensemble_control=design.ensemble,
+    )
+    return tuple(sorted(made.settings))
 
 
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
@@ -205,7 +208,7 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
 
 @dataclass(frozen=True)
 class Luck:
-    """Draw the luck of one setting after another: standard normal, correlated over r in nested draws."""
+    """Draw the luck of one setting after another: standard normal, correlated over r if draws are nested."""
 
     n: int
     correlation: float
@@ -216,7 +219,7 @@ class Luck:
         self.shared.update({(arm, 0): self.rng.standard_normal(self.n) for arm in Arm})
 
     def of(self, s: Setting) -> FloatArray:
-        """Return (n,) values. The settings of one arm and replicate share a part, but for its first message alone."""
+        """Return (n,) values. Settings of one arm and replicate share a part, but for the clean baseline."""
         own = self.rng.standard_normal(self.n)
         if not self.correlation or (s.arm != Arm.NOISY_REWRITE and s.level <= 1):
             return own

@@ -127,9 +127,8 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
         measured = rates([f"{case.name}{name}" for name in names], streams)
-        return [
-            {"design": asdict(case.design), "rates": {f"{case.name}_simulations": sum(map(len, streams)), **measured}}
-        ]
+        count = {f"{case.name}_simulations": sum(map(len, streams))}
+        return [{"design": asdict(case.design), "rates": {**count, **measured}}]
 
     return entries
 

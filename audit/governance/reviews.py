@@ -96,7 +96,7 @@ def approvals_asked(text: str, where: str) -> int:
     try:
         document = parse_yaml(text)  # JSON is YAML
         if document.get("suite") and document.get("governance"):
-            raise ValueError("governance stands at the top and in the suite")
+            raise ValueError("governance stands both at the top and in the suite")
         required = ((document.get("suite") or document).get("governance") or {}).get("approvals_required", 1)
         if isinstance(required, bool) or not isinstance(required, int) or required < 1:
             raise ValueError(f"approvals_required is {reprlib.repr(required)}")

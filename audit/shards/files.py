@@ -33,9 +33,9 @@ _WHY = {
     errno.EPERM: ("no permission to write there", _OTHER),
     errno.EROFS: ("the file system is mounted read-only", _OTHER),
     errno.ENOTDIR: ("a part of this path is a file, not a folder", _OTHER),
-    errno.ENOENT: ("its folder is not there and cannot be made", _MOUNTED),
+    errno.ENOENT: ("its folder is missing and cannot be created", _MOUNTED),
 }
-# Directory fsync is not offered everywhere (some network file systems); the rename is still atomic there.
+# Some network file systems do not offer fsync of directories. Renaming is atomic on them too.
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
@@ -56,11 +56,11 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     """
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
-        folder = next(parent for parent in path.parents if parent.exists())
-        why += f", {shutil.disk_usage(folder).free:,} bytes free"
+        existing = [parent for parent in path.parents if parent.exists()]
+        why += f", {shutil.disk_usage(existing[0]).free:,} bytes free"
     return ShardError(
-        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid; the "
-        "same command again goes on."
+        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid. To "
+        "continue, type the same command again."
     )
 
 

@@ -199,15 +199,22 @@ _OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "withheld")
 
 def markdown(entries: Entries) -> str:
     """The table of designs: one row each, per cent."""
-    rows = [[*_shown_design(e, _OF_DESIGN), *(shown(e["rates"], c) for c in _OF_DESIGNS)] for e in entries]
-    return table_text([*_OF_DESIGN, *_OF_DESIGNS.values()], rows)
+    rows = []
+    for e in entries:
+        models = [f"{e['rates'][f'{truth}_simulations']:g}" for truth in ("clean", "gain_5")]
+        rates = (shown(e["rates"], c) for c in _OF_DESIGNS)
+        rows.append([*_shown_design(e, _OF_DESIGN), *models, *rates])
+    return table_text([*_OF_DESIGN, "clean models", "models with a gain", *_OF_DESIGNS.values()], rows)
 
 
 def worlds_markdown(entries: Entries) -> str:
     """The table of worlds: one row each, per cent of models (any excess: of panels)."""
     design = ("n", "r", "clean runs", "noisy runs", "panel")
-    rows = [[e["name"], *_shown_design(e, design), *(shown(e["rates"], c) for c in _OF_WORLDS)] for e in entries]
-    return table_text(["what acts", *design, *(name.replace("_", " ") for name in _OF_WORLDS)], rows)
+    rows = []
+    for e in entries:
+        rates = (shown(e["rates"], c) for c in _OF_WORLDS)
+        rows.append([e["name"], *_shown_design(e, design), f"{e['rates']['simulations']:g}", *rates])
+    return table_text(["what acts", *design, "models", *(name.replace("_", " ") for name in _OF_WORLDS)], rows)
 
 
 def _shown_design(entry: Mapping[str, Any], columns: Iterable[str]) -> list[str]:

@@ -39,6 +39,7 @@ def within(rates: dict[str, float], name: str, low: float, high: float) -> bool:
     return low - 3 * rates[f"{name}_se"] <= rates[name] <= high + 3 * rates[f"{name}_se"]
 
 
+@pytest.mark.long  # many draws
 def test_a_small_calibration_has_both_errors() -> None:
     *_, (entries, complete) = calibrate(of_designs([SMALL], clean=30, other=15, seed=42))
     rates = entries[0]["rates"]

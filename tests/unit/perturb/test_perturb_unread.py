@@ -64,6 +64,7 @@ def beyond_at(c, gamma):
     return adverse(c, measured(c), LIMITS, gamma, rng=np.random.default_rng(0), n_draws=100).beyond_p
 
 
+@pytest.mark.long  # many draws
 def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_case_holds_them_otherwise():
     """Variants cost every model 5 points, and 5 % of each reference's answers, all wrong ones, are not parsed."""
     c = harder(seed=98)

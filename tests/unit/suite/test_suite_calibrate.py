@@ -89,6 +89,7 @@ def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
     assert text == {"F": 3} and wording == {"F": 3}
 
 
+@pytest.mark.long  # a calibration from end to end
 def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "t.json"
     designs = (SuiteDesign(n=200, fresh=100),)

@@ -9,12 +9,21 @@ from pathlib import Path
 
 from audit.commands import COMMANDS, run, tree
 from audit.errors import unknown_name
-from audit.exits import OK, USAGE, refused, run_command
+from audit.exits import OK, QUIET, USAGE, refused, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
     """Hand over to the command; 2 where there is none of that name."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    words = [word for word in typed if word != "--quiet"]
+    token = QUIET.set(len(words) < len(typed))
+    try:
+        return _hand_over(words)
+    finally:
+        QUIET.reset(token)
+
+
+def _hand_over(words: Sequence[str]) -> int | None:
     if not words or words[0] in ("-h", "--help", "help"):
         tree(()).print_help()
         return OK if words else USAGE

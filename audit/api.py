@@ -363,7 +363,7 @@ def run(audit: str, **options: Any) -> Run:
     from audit.command_line import NAMED_MODEL, configured
     from audit.errors import AuditError, ConfigError
     from audit.plain_words import words
-    from audit.short_forms import need_model
+    from audit.short_forms import need_model, one_call
 
     if options.get("plan"):
         raise ConfigError(f"plan=True gives no run. Expected the command: audit {audit} plan=true ...")
@@ -371,8 +371,9 @@ def run(audit: str, **options: Any) -> Run:
     arguments = list(words(options))
     if audit in NAMED_MODEL:
         need_model(arguments)
-    config = configured(audit, arguments)
-    code = getattr(part, audit)(config)
+    with one_call():
+        config = configured(audit, arguments)
+        code = getattr(part, audit)(config)
     if config.run_dir is None:
         raise AuditError(f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above.")
     return load(config.run_dir)
@@ -501,14 +502,21 @@ def import_logs(logs: Sequence[Path | str], out: Path | str, **options: Unpack[I
     >>> run = import_logs(["scores.csv"], "outputs/scores", held_out=["new.csv"])  # doctest: +SKIP
     """
     import contextlib
+    import io
     import sys
 
     from audit.commands import tree
+    from audit.errors import UsageError
 
     words = ["import", *map(str, logs), "-o", str(out)]
     for name, value in options.items():
         words += _option(name, value)
-    asked = tree(words).parse_args(words)
+    refusal = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(refusal):
+            asked = tree(words).parse_args(words)
+    except SystemExit:
+        raise UsageError(refusal.getvalue().strip().rpartition("error: ")[2]) from None
     with contextlib.redirect_stdout(sys.stderr):
         asked.run(asked)
     return load(out)

@@ -28,8 +28,9 @@ from audit.audits import AUDITS, name_of, part_of
 from audit.config import CONF_DIR, check_keys, options_of
 from audit.entry_points import added
 from audit.errors import AuditError, ConfigError, unknown_name
-from audit.exits import lines, refused, run_command
+from audit.exits import lines, refused, run_command, tell
 from audit.plain_words import check_words, nested, plainly_said, quoted
+from audit.project import with_project
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 from audit.short_forms import expand, need_model, with_twin
@@ -69,7 +70,7 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
     code. Plain overrides are composed here: `@hydra.main` does that twice, to learn whether several jobs are meant, and
     a refusal waits for both.
     """
-    name, typed = name_of(schema.__module__), _without_secrets(sys.argv[1:])
+    name, typed = name_of(schema.__module__), None
 
     @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
     def job(cfg: DictConfig) -> None:
@@ -86,16 +87,18 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
 
     words = sys.argv[1:]
     try:
-        words = check_words(words, name)
+        words, project = check_words(words, name), ""
         if name in NAMED_MODEL:
+            words, project = with_project(words, name)
             need_model(words)
+        typed = _without_secrets(words)
         words, notes = expand(words, name)
         sys.argv[1:] = words = _options_first(hydra_arguments(words, schema))
         if {"--help", "-h"} & set(words) and not any(map(_HYDRAS_OWN.match, words)):
             print(help_text(name, [word for word in words if word not in ("--help", "-h")]))
             return
-        for note in notes:
-            print(lines(note), file=sys.stderr, flush=True)
+        for note in filter(None, (project, *notes)):
+            tell(note)
         if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
             job()
             return

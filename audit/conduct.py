@@ -3,14 +3,13 @@ first loads none of them."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.audits import part_of
-from audit.exits import lines
+from audit.exits import tell
 
 if TYPE_CHECKING:
     from audit.config import RunConfig
@@ -60,7 +59,7 @@ def conduct(
         from audit.summary import conclude, print_failed
 
         for text in filter(None, (*ready.foretold, *announced(ready.resolved))):
-            print(f"note: {lines(text)}", file=sys.stderr, flush=True)
+            tell(f"note: {text}")
         analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
         result = run_audit(ready.resolved, analysis, display, hooks=hooks(config.registry))
     if result.rows == 0:

@@ -5,6 +5,7 @@ Hydra lets `+key=value` add anything, which nothing then reads: keys that the sc
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
@@ -28,6 +29,8 @@ from audit.plan_cost import CostConfig, check_cost, check_priced
 from audit.prompting import check_reading, load_protocol
 from audit.records import Reading
 from audit.scoring.sandbox import sandbox_python
+from audit.shards.files import check_place
+from audit.shards.object_store import is_url
 
 
 def check_keys(values: Any, schema: Any, path: str = "") -> None:
@@ -127,8 +130,17 @@ class RunConfig:
     registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
 
 
-# Models that the words of this process describe, by name: by a short form, or in a folder (`audit.short_forms`).
-DERIVED: dict[str, Mapping[str, Any]] = {}
+_DESCRIBED: ContextVar[dict[str, Mapping[str, Any]] | None] = ContextVar("_DESCRIBED", default=None)
+
+
+def described_models() -> dict[str, Mapping[str, Any]]:
+    """Return the models that the words of this call describe, by name: by a short form, or in a folder. A command is
+    one call; `short_forms.one_call` bounds those of the Python API."""
+    found = _DESCRIBED.get()
+    if found is None:
+        found = {}
+        _DESCRIBED.set(found)
+    return found
 
 
 def conf_of(audit: str) -> Path:
@@ -148,9 +160,9 @@ def known_models() -> list[str]:
 
 def load_model_config(name: str) -> ModelConfig:
     """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives it."""
-    if name not in (*known_models(), *DERIVED):
+    if name not in (*known_models(), *described_models()):
         raise unknown_name("model", name, known_models())
-    return deepcopy(_shipped_model(name)) if name in known_models() else _as_model(dict(DERIVED[name]))
+    return deepcopy(_shipped_model(name)) if name in known_models() else _as_model(dict(described_models()[name]))
 
 
 @cache
@@ -163,9 +175,9 @@ def _as_model(own: dict[str, Any]) -> ModelConfig:
 
 
 def as_file(name: str, model: Mapping[str, Any]) -> str:
-    """A model of DERIVED as a file of conf/model: what was derived, and what was changed of it."""
+    """A described model as a file of conf/model: what was derived, and what was changed of it."""
     usual = OmegaConf.to_container(OmegaConf.structured(ModelConfig))
-    own = {k: v for k, v in model.items() if k in DERIVED[name] or dict(usual or {}).get(k) != v}
+    own = {k: v for k, v in model.items() if k in described_models()[name] or dict(usual or {}).get(k) != v}
     return f"# @package model.{name}\n{OmegaConf.to_yaml(OmegaConf.create(own))}"
 
 
@@ -240,6 +252,8 @@ def check_run(
     if config.plan not in (True, False, "json"):
         raise ConfigError(f"Invalid plan: {config.plan!r}. Expected true, false or json.")
     check_cost(config.cost)
+    if config.run_dir and not is_url(config.run_dir):
+        check_place(Path(config.run_dir))
     _check_different(config.model)
     for name, model in config.model.items():
         other = answering(config, model)

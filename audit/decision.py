@@ -138,17 +138,19 @@ def words_of(audit: str) -> Mapping[str, VerdictWord]:
     return found
 
 
-# Codes that an earlier version wrote, and what this one says of the same data.
-_EARLIER = {"brittle": "no_excess_detected"}
+# Codes and rates that an earlier version wrote, and what this one says of the same data.
+_EARLIER = {"brittle": "no_excess_detected", "brittle_cause_unknown": "drop_cause_unknown"}
+_EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memorised_unknown"}
 
 
 def document_of(plain: Any, what: str = "verdict.json") -> Document:
     """Return what the JSON value of a verdict.json says. what: the file, as messages name it.
 
-    A cell that an earlier version wrote without a grade gets the grade of its verdict. Raises ConfigError if a field is
-    missing or has another kind of value, or a verdict is unknown; the message names the field.
+    A cell that an earlier version wrote gets the names of this one, and the grade of its verdict if it has none.
+    Raises ConfigError if a field is missing or has another kind of value, or a verdict is unknown; the message names
+    the field.
     """
-    document = parse(_graded(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what)
+    document = parse(_renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what)
     for audit, part in parts_of(document):
         known = words_of(audit)
         for k, cell in enumerate(part.cells):
@@ -188,29 +190,33 @@ def _json(path: Path) -> Any:
         ) from error
 
 
-def _graded(plain: Any) -> Any:
-    """Return the value with a grade in every cell that an earlier version wrote without one."""
+def _renamed(plain: Any) -> Any:
+    """Return the value with the names of this version in every cell, and a grade if an earlier version wrote none."""
     if not isinstance(plain, dict):
         return plain
     if isinstance(plain.get("audits"), dict):
-        return {**plain, "audits": {audit: _graded(part) for audit, part in plain["audits"].items()}}
+        return {**plain, "audits": {audit: _renamed(part) for audit, part in plain["audits"].items()}}
     cells = plain.get("cells")
     if not isinstance(cells, list) or plain.get("audit") not in every_audit():
         return plain
     known = words_of(plain["audit"])
-    return {**plain, "cells": [_with_grade(cell, known) for cell in cells]}
+    return {**plain, "cells": [_renamed_cell(cell, known) for cell in cells]}
 
 
-def _with_grade(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
-    if not isinstance(cell, dict) or "grade" in cell or not isinstance(cell.get("verdict"), str):
+def _renamed_cell(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
+    if not isinstance(cell, dict) or not isinstance(cell.get("verdict"), str):
         return cell
-    code = str(_EARLIER.get(cell["verdict"], cell["verdict"]))
+    cell = {**cell, "verdict": _EARLIER.get(cell["verdict"], cell["verdict"])}
+    calibration = cell.get("calibration")
+    if isinstance(calibration, dict) and isinstance(calibration.get("rates"), dict):
+        rates = {_EARLIER_RATES.get(name, name): rate for name, rate in calibration["rates"].items()}
+        cell["calibration"] = {**calibration, "rates": rates}
+    if "grade" in cell or cell["verdict"] not in known:
+        return cell
     evidence = cell.get("evidence")
     archetype = evidence.get("archetype") if isinstance(evidence, dict) else None
-    if code not in known:
-        return cell
-    word = known[code].of(archetype if isinstance(archetype, str) else None)
-    return {**cell, "verdict": code, "grade": str(word.grade)}
+    word = known[cell["verdict"]].of(archetype if isinstance(archetype, str) else None)
+    return {**cell, "grade": str(word.grade)}
 
 
 def rule(document: Document, run: str = "") -> Ruling:

@@ -8,6 +8,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import wraps
 from types import FrameType
 from typing import NoReturn, ParamSpec, TextIO
@@ -30,6 +31,15 @@ def one_line(text: object) -> str:
     """
     spaced = re.sub(r"[\n\r\t]+", " ", str(text))
     return "".join(_BAD if c in _BIDI or unicodedata.category(c) in _DROPPED else c for c in spaced)
+
+
+QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)  # `--quiet`: results and errors alone
+
+
+def tell(text: object) -> None:
+    """Print a note or a stage on stderr, where it does not mix with results; nothing with `--quiet`."""
+    if not QUIET.get():
+        print(lines(text), file=sys.stderr, flush=True)
 
 
 def say(text: object, file: TextIO | None = None) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.benchmarks.fresh import Origin, is_newer, last_date
 from audit.benchmarks.rows import text_key
-from audit.config import DERIVED, RunConfig, known_models, load_model_config
+from audit.config import RunConfig, described_models, known_models, load_model_config
 from audit.engines.config import ModelConfig
 from audit.errors import ConfigError, DataError, check_known, unknown_name
 from audit.guarded_files import read_json
@@ -183,7 +183,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
         if one in models or one.startswith(PREFIX) or _run_of(one) is not None:
             continue
         need_folder(one.partition("@")[2] or one, "A reference")
-        if one not in (*known_models(), *DERIVED):
+        if one not in (*known_models(), *described_models()):
             what = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
             raise unknown_name(what, one, {*config.model, *known_models()})
         models[one] = load_model_config(one)

@@ -160,7 +160,7 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
     full."""
     configs = [one for one in (config.benchmark, config.control_benchmark) if one is not None]
     for one in configs:
-        if not format_of(one.format).asked:
+        if not format_of(one.format).answerable:
             raise ConfigError(f"benchmark={one.name} is for audit validity alone. Expected such as benchmark=arc_easy.")
     if len({format_of(one.format).reading for one in configs}) > 1:
         both = " and ".join(one.name for one in configs)

@@ -3,6 +3,7 @@
     model=hf:ORG/NAME[@REVISION]        a configuration is derived; as worker and among references too
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
     references=[ID,ID@URL]              beside endpoint=: other models of the same server, or of another
+    judge=ID or ID@URL                  the same for the one model that votes
     data=exam.csv                       benchmark=mcq_file with this path, named by the file
     control_data=unseen.csv             the same for control_benchmark
     preset=song2026                     conf/preset/song2026.yaml: another default for several keys
@@ -10,14 +11,14 @@
     fresh_after=DATE                    a benchmark with dates is split: items after it are held out
 
 A derived configuration becomes an option of Hydra's group model: its keys are changed like any other's. Hydra composes
-no reference, so model.REFERENCE.KEY=VALUE is merged into the derived configuration here.
+no reference and no judge, so model.REFERENCE.KEY=VALUE is merged into the derived configuration here.
 """
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -27,7 +28,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from audit.benchmarks.fresh import following
-from audit.config import DERIVED, as_file, known_models, load_group, load_model_config, options_of
+from audit.config import _DESCRIBED, as_file, described_models, known_models, load_group, load_model_config, options_of
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
@@ -40,6 +41,7 @@ _CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
 _ROOM = 0.8 * 0.9 * 80e9  # bytes on a GPU of 80 GB; a fifth is the KV cache's
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
+_NO_MODEL = ("", "none", "null")
 
 
 def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
@@ -88,14 +90,17 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
         return [f"control_{one}" for one in data_words(value)]
     if key == "references":
         value = _served_references(value, given, notes)
+    if key == "judge" and value not in _NO_MODEL:
+        return [f"judge={_served(value.strip(), given, notes, what='judge')}"]
     if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
 
 
 def _changed(words: Sequence[str]) -> list[str]:
-    """Return the words without model.NAME.KEY=VALUE of derived references, whose configurations take the values."""
-    listed = ",".join(word.partition("=")[2] for word in words if word.startswith("references="))
+    """Return the words without model.NAME.KEY=VALUE of a derived reference or judge, whose configuration takes the
+    values."""
+    listed = ",".join(word.partition("=")[2] for word in words if word.startswith(("references=", "judge=")))
     tested = ",".join(word.partition("=")[2] for word in words if word.startswith("model="))
     names = {*re.findall(r"[^\[\],'\" ]+", listed)} - {*re.findall(r"[^\[\],'\" ]+", tested)}
     fields = [str(field) for field in OmegaConf.structured(ModelConfig)]
@@ -103,26 +108,40 @@ def _changed(words: Sequence[str]) -> list[str]:
     changes = defaultdict[str, list[str]](list)
     for word in words:
         found = re.match(r"\+{0,2}model\.([^.=]+)\.([^=]+=.*)", word, re.DOTALL)
-        if found and found[1] in names & DERIVED.keys():
+        if found and found[1] in names & described_models().keys():
             changes[found[1]].append(found[2])
         else:
             left.append(word)
     for name, values in changes.items():
         for value in values:
             check_known(f"key of model.{name}", re.split("[.=]", value)[0], fields)
-        merged = OmegaConf.merge(OmegaConf.create(dict(DERIVED[name])), OmegaConf.from_dotlist(values))
+        merged = OmegaConf.merge(OmegaConf.create(dict(described_models()[name])), OmegaConf.from_dotlist(values))
         _store(name, cast(dict[str, Any], OmegaConf.to_container(merged)))
     return left
 
 
+@contextmanager
+def one_call() -> Iterator[None]:
+    """Forget the models that are described within: they are those of one call of the Python API, and a later call that
+    names no such model must not find them."""
+    token = _DESCRIBED.set({})
+    try:
+        yield
+    finally:
+        group = ConfigStore.instance().repo.get("model", {})
+        for name in described_models():
+            group.pop(f"{name}.yaml", None)
+        _DESCRIBED.reset(token)
+
+
 def own_models(words: Sequence[str]) -> None:
-    """Note in DERIVED the models of the folders that hydra.searchpath names: a suite and references know them by it."""
+    """Note the models of the folders that hydra.searchpath names: a suite and references know them by it."""
     places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
     for path in (file for place in places for folder in folders_of(place) for file in folder.glob("model/*.yaml")):
         with suppress(YAMLError):  # Hydra says what is wrong with the one that is asked for
             loaded = OmegaConf.to_container(OmegaConf.load(path))
             if isinstance(loaded, dict):
-                DERIVED[path.stem] = {str(key): value for key, value in loaded.items()}
+                described_models()[path.stem] = {str(key): value for key, value in loaded.items()}
 
 
 def data_words(path: str) -> list[str]:
@@ -189,7 +208,7 @@ def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -
     return f"[{','.join(_served(name, given, notes) for name in names)}]" if any(names) else value
 
 
-def _served(name: str, given: Mapping[str, str], notes: list[str]) -> str:
+def _served(name: str, given: Mapping[str, str], notes: list[str], what: str = "reference") -> str:
     model_id, at, url = name.partition("@")
     if at and "://" in url:
         # A key is sent to the server that it was typed for alone.
@@ -201,13 +220,20 @@ def _served(name: str, given: Mapping[str, str], notes: list[str]) -> str:
     else:
         model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
     if not model_id:
-        raise ConfigError(f"Reference is {name!r}. Expected MODEL_ID@URL. Example: 'references=[gpt-4o@{url}]'")
-    return _serve(model_id, url, key_env, notes, what="reference")
+        raise ConfigError(f"{what.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}")
+    tested = safe_name(given.get("model_id", ""))
+    if safe_name(model_id) == tested and url != given.get("endpoint"):
+        raise ConfigError(
+            f"{what.capitalize()} {model_id} at {safe_url(url)} has the name of the model at "
+            f"{safe_url(given['endpoint'])}. Expected models of different names: give one of them a configuration of "
+            "its own in FOLDER/model/NAME.yaml. Example: 'hydra.searchpath=[FOLDER]'"
+        )
+    return _serve(model_id, url, key_env, notes, what=what)
 
 
 def _is_known(reference: str) -> bool:
     """Return whether a reference is a configuration, a set, a model of the hub, or a path that is here."""
-    if reference in (*known_models(), *DERIVED) or reference.startswith((HF, "set:")):
+    if reference in (*known_models(), *described_models()) or reference.startswith((HF, "set:")):
         return True
     return any(Path(path).exists() for path in (reference, reference.partition("@")[2]) if path)
 
@@ -245,7 +271,7 @@ def _of_hub(word: str, notes: list[str]) -> str:
     by = "" if config else ", as its config.json could not be read: a chat model on one GPU"
     notes.append(
         f"model {path} is run as this{by}. To change it type model.{name}.KEY=; a run keeps it as model/{name}.yaml in "
-        f"its directory:\n{as_file(name, DERIVED[name]).rstrip()}"
+        f"its directory:\n{as_file(name, described_models()[name]).rstrip()}"
     )
     return name
 
@@ -294,7 +320,7 @@ def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | No
 
 def _store(name: str, node: Mapping[str, Any]) -> None:
     ConfigStore.instance().store(group="model", name=name, node=dict(node), package=f"model.{name}")
-    DERIVED[name] = node
+    described_models()[name] = node
 
 
 def _real(words: Sequence[str]) -> bool:

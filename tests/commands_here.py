@@ -29,5 +29,5 @@ calibrate, chronology, compare, data, demo, evidence, export, gate, inventory = 
 import_logs, overview, publish, reanalyze, references, registry = map(
     _command, ("import", "open", "publish", "reanalyze", "references", "registry")
 )
-leaderboard = _command("leaderboard")
+leaderboard, init = _command("leaderboard"), _command("init")
 report, review, runs, suite, variants, watch = map(_command, ("report", "review", "runs", "suite", "variants", "watch"))

@@ -31,7 +31,7 @@ class S3Server:
     def ask(self, method: str, path: str, data: bytes = b"") -> None:
         headers = {"Content-Type": "application/octet-stream"}
         asked = urllib.request.Request(f"http://{self.endpoint}/{path}", data=data, headers=headers, method=method)
-        urllib.request.urlopen(asked, timeout=10).close()
+        urllib.request.urlopen(asked, timeout=60).close()
 
     @property
     def files(self) -> fs.S3FileSystem:
@@ -70,7 +70,7 @@ def s3_server() -> Iterator[S3Server]:
     process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     found = S3Server(f"127.0.0.1:{port}", process)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while True:
             try:
                 found.ask("PUT", "bucket")

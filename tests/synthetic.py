@@ -2,7 +2,7 @@
 
 A procedure can only be trusted where the truth is known. `audit.sweep.simulation` draws states alone; these have texts.
 
-The answer model is `audit.statistics.difficulty`'s.
+The answer model is `audit.statistics.item_response`'s.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from outcome_tables import Outcome
+from scipy.special import ndtr
 
 from audit.records import Reading, Setting
-from audit.statistics.difficulty import draw_difficulties, draw_latent, shift
+from audit.statistics.item_response import draw_difficulties, shift, tastes
 from audit.sweep.design import Arm, Draws
 
 FloatArray = NDArray[np.float64]
@@ -44,6 +45,11 @@ class Faults:
     leak: float = 0.0
     noop: float = 0.0
     lossy: float = 0.0
+
+
+def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
+    """Uniform; the first axis (the settings of one item) is correlated on the normal scale."""
+    return rng.random(shape) if correlation <= 0 else np.asarray(ndtr(tastes(shape, correlation, rng)))
 
 
 def synthetic_outcomes(

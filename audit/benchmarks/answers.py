@@ -1,4 +1,4 @@
-"""What a gold field means: index, letter, label or text -> position among the options (pure)."""
+"""Resolve a gold field (index, letter, label or text) to a position among the options (pure)."""
 
 import re
 from collections.abc import Sequence
@@ -7,13 +7,14 @@ from string import ascii_uppercase
 from audit.errors import BenchmarkError
 
 LETTERS = ascii_uppercase
-_DRESSED = re.compile(r"[(\[]? ?([A-Za-z0-9]) ?[)\].:]?")
+_BRACKETED = re.compile(r"[(\[]? ?([A-Za-z0-9]) ?[)\].:]?")
 _LETTERED = re.compile(r"\(?(?P<letter>[A-Za-z])(?P<end>[).:])\s*(?P<text>\S.*)", re.DOTALL)
 ANSWER_FORMS = ("auto", "index", "letter", "text", "label")
 
 
 def typed_index(value: object) -> int:
-    """A whole number as int (2, 2.0, "2"); anything else, True included, is a BenchmarkError."""
+    """Convert a whole number (2, 2.0, "2") to int. Raises BenchmarkError for anything else, also
+    True."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -24,7 +25,25 @@ def typed_index(value: object) -> int:
 
 
 def letter_index(value: object, count: int) -> int:
-    """ "C" -> 2, and so are "c" and "(C)"; a letter beyond the options is a BenchmarkError."""
+    """Return the position that a letter names.
+
+    Parameters
+    ----------
+    value : object
+        A letter such as "C", "c" or "(C)".
+    count : int
+        The number of options.
+
+    Returns
+    -------
+    int
+        The position, from 0.
+
+    Raises
+    ------
+    BenchmarkError
+        If the value is not a letter, or names no option.
+    """
     letter = bare(value) if isinstance(value, str) else ""
     allowed = LETTERS[:count]
     if len(letter) != 1 or letter.upper() not in allowed:
@@ -33,19 +52,32 @@ def letter_index(value: object, count: int) -> int:
 
 
 def bare(text: str) -> str:
-    """A letter, or a label, out of its brackets: "(B)", "B)" and "B." -> "B"; another text as it is, stripped."""
-    found = _DRESSED.fullmatch(text.strip())
-    return found[1] if found else text.strip()
+    """Remove the brackets of a letter or label: "(B)", "B)" and "B." give "B". Other text is
+    stripped."""
+    match = _BRACKETED.fullmatch(text.strip())
+    return match[1] if match else text.strip()
 
 
 def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(letters, texts) of options that carry their own letter, such as "(A) 5"; ((), options) where they do not.
+    """Separate options from letters that they carry, such as "(A) 5".
 
-    "(A)" and "A)" count where every option has one, each another; "A." and "A:" begin names too ("E. coli") and count
-    only as A, B, C, ... in order.
+    Parameters
+    ----------
+    options : sequence of str
+        The options' texts.
+
+    Returns
+    -------
+    tuple of tuple
+        (letters, texts), or ((), options) if they carry none.
+
+    Notes
+    -----
+    "(A)" and "A)" count if every option has a different one. "A." and "A:" also begin names ("E.
+    coli"), and count only as A, B, C, ... in order.
     """
-    found = [_LETTERED.fullmatch(option) for option in options]
-    matches = [match for match in found if match]
+    candidates = [_LETTERED.fullmatch(option) for option in options]
+    matches = [match for match in candidates if match is not None]
     letters = tuple(match["letter"].upper() for match in matches)
     in_order = "".join(letters) == LETTERS[: len(options)]
     bracketed = all(match["end"] == ")" for match in matches) and len(set(letters)) == len(options)
@@ -55,7 +87,8 @@ def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def label_index(value: object, labels: Sequence[str]) -> int:
-    """The position of a label among the item's own labels."""
+    """Return the position of a label among the item's labels. Raises BenchmarkError if it is not
+    there."""
     label = str(value).strip()
     if label not in labels:
         raise BenchmarkError(f"gold label {label!r} is not among the item's labels {', '.join(labels)}.")
@@ -63,12 +96,30 @@ def label_index(value: object, labels: Sequence[str]) -> int:
 
 
 def text_index(value: object, options: Sequence[str]) -> int:
-    """The position of the option with this text; it must be one. Case and whitespace count only where they decide."""
+    """Return the position of the option with this text.
+
+    Parameters
+    ----------
+    value : object
+        The gold text. Case and whitespace count only if they decide between options.
+    options : sequence of str
+        The options' texts.
+
+    Returns
+    -------
+    int
+        The position, from 0.
+
+    Raises
+    ------
+    BenchmarkError
+        Unless exactly one option has this text.
+    """
     text = str(value).strip()
     hits = _with_text(text, options)
     if len(hits) != 1:
-        found = f"{len(hits) or 'no'} option{'s' if hits else ''}"
-        raise BenchmarkError(f"gold text {text!r} is the text of {found}; expected one of: {' | '.join(options)}.")
+        count = f"{len(hits) or 'no'} option{'s' if hits else ''}"
+        raise BenchmarkError(f"gold text {text!r} is the text of {count}; expected one of: {' | '.join(options)}.")
     return hits[0]
 
 
@@ -84,11 +135,32 @@ def _folded(text: str) -> str:
 def resolve_answer(
     value: object, options: Sequence[str], *, labels: Sequence[str] = (), form: str = "auto", base: int = 0
 ) -> int:
-    """Position of the gold option.
+    """Return the position of the gold option.
 
-    form: index (counted from `base`), letter, text, label, or auto. auto: a number is an index and a text is whatever
-    it can be; when the readings disagree ("1" with an option "1" at another place) the row is refused, not guessed.
-    Raises BenchmarkError when no option, or more than one, is meant.
+    Parameters
+    ----------
+    value : object
+        The gold field.
+    options : sequence of str
+        The options' texts.
+    labels : sequence of str
+        The item's labels, if it has any.
+    form : str
+        How to read the value: index, letter, text, label, or auto. With auto, a number is an index
+        and a text is whatever it can be.
+    base : int
+        The index of the first option.
+
+    Returns
+    -------
+    int
+        The position, from 0.
+
+    Raises
+    ------
+    BenchmarkError
+        If no option is meant, or more than one. With auto, a row whose readings disagree ("1" with
+        an option "1" at another position) is refused, not guessed.
     """
     if form not in ANSWER_FORMS:
         raise BenchmarkError(f"benchmark.answer_as={form!r}; expected one of {', '.join(ANSWER_FORMS)}.")
@@ -114,7 +186,7 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
     name = letter if letter in names else letter.upper()
     if name in names:
         readings[kind] = names.index(name)
-    elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # the gold is "(A) 5"
+    elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # such as "(A) 5"
         index = label_index(lettered["letter"].upper(), labels)
         named = lettered["text"]
         if _with_text(named, options) != [index]:

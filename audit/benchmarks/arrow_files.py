@@ -1,4 +1,4 @@
-"""Arrow streams and files -> batches, none of which unfolds to more than a bound."""
+"""Read Arrow streams and files in batches, none of which decompresses to more than a bound."""
 
 import struct
 from collections.abc import Iterator
@@ -8,28 +8,49 @@ import pyarrow as pa
 
 from audit.errors import BenchmarkError
 
-_MARK = b"ARROW1"  # of a file, in which a stream follows after eight bytes
-_HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # places of fields in Arrow's Message.fbs
+_MARK = b"ARROW1"  # a file begins with it; its stream follows after eight bytes
+_HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # field numbers in Arrow's Message.fbs
 
 
 def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
-    """What `Dataset.save_to_disk` writes: an Arrow stream; an Arrow file is read too. BenchmarkError, without the
-    file's name, for a compressed batch that unfolds to more bytes than `at_once`. Others are no larger than the file.
+    """Yield the record batches of an Arrow stream (as `Dataset.save_to_disk` writes) or file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    at_once : int
+        The most bytes that a compressed batch may decompress to. Others are no larger than the
+        file.
+
+    Yields
+    ------
+    RecordBatch
+        The batches in order.
+
+    Raises
+    ------
+    BenchmarkError
+        If a batch is larger. The message does not name the file.
     """
     with pa.memory_map(str(path)) as source:
         begins = 8 if source.read(len(_MARK)) == _MARK else 0
         source.seek(begins)
         for message in pa.ipc.MessageReader.open_stream(source):
-            if message.type in ("record batch", "dictionary") and (size := _unfolded(message)) > at_once:
-                found = f"a compressed batch unfolds to {size:,} bytes; at most {at_once:,} are read at once"
-                raise BenchmarkError(f"{found}. Save it in smaller batches, such as 1,000 rows each, or uncompressed.")
+            if message.type in ("record batch", "dictionary") and (size := _decompressed(message)) > at_once:
+                raise BenchmarkError(
+                    f"a compressed batch unfolds to {size:,} bytes; at most {at_once:,} are read at once. "
+                    "Save it in smaller batches, such as 1,000 rows each, or uncompressed."
+                )
         source.seek(begins)
         yield from pa.ipc.open_stream(source)
 
 
-def _unfolded(message: pa.ipc.Message) -> int:
-    """Bytes of a batch once it is decompressed, 0 where it is not compressed. A compressed buffer begins with its own
-    length (Arrow columnar format, "Compression")."""
+def _decompressed(message: pa.ipc.Message) -> int:
+    """Return the decompressed bytes of a batch, 0 if it is not compressed.
+
+    A compressed buffer begins with its length (Arrow columnar format, "Compression").
+    """
     data = message.metadata.to_pybytes()
     try:
         batch = _table(data, _field(data, _table(data, 0), _HEADER))
@@ -47,12 +68,13 @@ def _unfolded(message: pa.ipc.Message) -> int:
 
 
 def _table(data: bytes, at: int) -> int:
-    """Where the table or vector lies that the offset at this place points to (FlatBuffers)."""
+    """Return the position of the table or vector that the offset at this position points to
+    (FlatBuffers)."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table lies; 0 where the table has none."""
+    """Return the position of a field of a table; 0 if the table does not have it."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     (size,) = struct.unpack_from("<H", data, fields)
     place = 4 + 2 * number

@@ -1,4 +1,5 @@
-"""Files -> raw rows, streaming: jsonl, json, csv, parquet and Arrow, with the line of every row for error messages."""
+"""Stream raw rows from jsonl, json, csv, parquet and Arrow files, with their places for
+messages."""
 
 import csv
 import hashlib
@@ -20,30 +21,31 @@ from audit.errors import BenchmarkError
 from audit.guarded_files import check_regular, open_file, read_bytes
 
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
-_DELIMITERS = (";", "\t", "|")  # of a csv that is not cut at commas, in the order in which they are suspected
-_ENCODING_BYTES = 1 << 22  # of a file that is not UTF-8, to tell what it is
-PARQUET_BATCH_ROWS = 64  # a dictionary writes a text once for all rows: few of them are unfolded at once
-_UNFOLDED = 1 << 30  # bytes of the rows that are unfolded at once
-_FOLDED = 1000  # a file that is larger than that unfolds to no more times its own bytes
-MAX_TEXT = 1 << 24  # bytes of a line, characters of a text: a million tokens are a quarter of it
+_DELIMITERS = (";", "\t", "|")  # tried in this order for a csv that is not separated by commas
+_ENCODING_BYTES = 1 << 22  # this much of a file that is not UTF-8 is read to guess its encoding
+PARQUET_BATCH_ROWS = 64  # a dictionary stores a text once for all rows, so only a few are decompressed at once
+_UNFOLDED = 1 << 30  # bytes of the rows that are decompressed at once
+_FOLDED = 1000  # a larger file may decompress to at most this many times its size
+MAX_TEXT = 1 << 24  # bytes of a line, or characters of a text; a million tokens have a quarter of it
 MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
-# One item may be published under any of these names of a split; the asked name is tried first.
+# A split may be published under any of these names. The requested name is tried first.
 _SPLIT_ALIASES = {
     "validation": ("validation", "valid", "val", "dev"),
     "val": ("val", "validation", "valid"),
     "dev": ("dev", "validation"),
 }
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)")
-# iconv's name -> Python's. Windows-1252 holds Latin-1's printable characters.
+# These are iconv's names and Python's. Windows-1252 contains Latin-1's printable characters.
 _WESTERN = {"WINDOWS-1252": "cp1252", "MACINTOSH": "mac_roman"}
 _USUAL = frozenset("àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ’‘“”–—…°²½€£§¿¡")
-_LIKELY = 0.6  # share of the characters outside ASCII that have to make sense
+_LIKELY = 0.6  # at least this share of the characters outside ASCII must be plausible
 _SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read. `label` is how messages name it; `subject` comes from the file's name ("" where none)."""
+    """Hold a file to read, its name in messages, and the subject that its name gives ("" if
+    none)."""
 
     path: Path
     label: str
@@ -53,11 +55,34 @@ class DataFile:
 def read_rows(
     path: Path, *, suffix: str = "", header: bool = True, delimiter: str | None = None
 ) -> Iterator[tuple[str, RawRow]]:
-    """(place, row) of every row, such as ("line 7", {...}); csv without header gives lists of text.
+    r"""Yield every row of a file with its place.
 
-    suffix: what the file is; "": what its name says. delimiter: of a csv or tsv ("\\t" written out is a tab); None: a
-    comma, of a .tsv a tab. Memory is bounded by one row (some of parquet and Arrow, 1 GiB where they are compressed),
-    except .json: one document. Raises BenchmarkError that names the place but not the file.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    suffix : str
+        The kind of file; "" takes the suffix of its name.
+    header : bool
+        Whether a csv begins with column names. Without them rows are lists of text.
+    delimiter : str or None
+        Separates the fields of a csv or tsv (a written-out "\t" is a tab). None: a comma, in a .tsv
+        a tab.
+
+    Yields
+    ------
+    tuple of str and RawRow
+        Such as ("line 7", {...}).
+
+    Raises
+    ------
+    BenchmarkError
+        If a row cannot be read. The message names the place but not the file.
+
+    Notes
+    -----
+    Memory is bounded by one row (a few of parquet and Arrow, 1 GiB if they are compressed). For
+    .json it is bounded by the document.
     """
     suffix = suffix or path.suffix.lower()
     try:
@@ -77,14 +102,15 @@ def read_rows(
             case ".arrow":
                 yield from _numbered(arrow_batches(path, _UNFOLDED), "Arrow")
             case _:
-                what = suffix or "a file without suffix"
-                raise BenchmarkError(f"cannot read {what}; expected {', '.join(SUFFIXES)}.")
+                kind = suffix or "a file without suffix"
+                raise BenchmarkError(f"cannot read {kind}; expected {', '.join(SUFFIXES)}.")
     except OSError as error:
         raise BenchmarkError(f"cannot be read: {error.strerror or error}.") from error
 
 
 def labelled_rows(file: DataFile, *, header: bool = True, delimiter: str | None = None) -> Iterator[tuple[str, RawRow]]:
-    """As `read_rows`; places and errors begin with the file's label, such as "arc.jsonl, line 3"."""
+    """Yield as `read_rows`, with the file's label in places and errors, such as "arc.jsonl, line
+    3"."""
     try:
         for place, row in read_rows(file.path, header=header, delimiter=delimiter):
             yield f"{file.label}, {place}", row
@@ -103,7 +129,7 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
 
 
 def _check_size(place: str, size: int) -> None:
-    """BenchmarkError for a text that no question has: a small file can unfold to one of gigabytes."""
+    """Raise BenchmarkError for an oversized text: a small file can decompress to gigabytes."""
     if size > MAX_TEXT:
         raise BenchmarkError(f"{place}: a text of more than {MAX_TEXT:,} characters. No question is that long.")
 
@@ -114,8 +140,8 @@ def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
     data = read_bytes(path, MAX_DOCUMENT, follow=True).removeprefix(b"\xef\xbb\xbf")
     document = _parse_json(_decode(data, "the document", path), "")
     if not isinstance(document, list):
-        found = type(document).__name__
-        raise BenchmarkError(f"one JSON {found}; expected a list of objects, or an object a line in a file .jsonl.")
+        kind = type(document).__name__
+        raise BenchmarkError(f"one JSON {kind}; expected a list of objects, or one object a line in a .jsonl file.")
     for number, row in enumerate(document, start=1):
         yield f"item {number}", _object(row, f"item {number}")
 
@@ -130,14 +156,18 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
             elif names is None:
                 names = [name.strip() for name in fields]
                 if names[0].startswith(("[{", '{"')) or names in (["["], ["{"]):
-                    found = f"{place}: the file begins with {names[0][:20]!r}, so it is JSON"
-                    raise BenchmarkError(f"{found}. Expected a header. Example: a name that ends in .json or .jsonl.")
+                    raise BenchmarkError(
+                        f"{place}: the file begins with {names[0][:20]!r}, so it is JSON. Expected a header. "
+                        "Example: a name that ends in .json or .jsonl."
+                    )
                 named = [name for name in names if name]
                 if len(set(named)) != len(named):
                     raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(named)}.")
                 if len(names) == 1 and (other := max(_DELIMITERS, key=names[0].count)) in names[0]:
-                    found = f"{place}: the header is one column, {names[0]!r}, and seems to be cut at {other!r}"
-                    raise BenchmarkError(f"{found}: set 'benchmark.delimiter=\"{_shown(other)}\"'.")
+                    raise BenchmarkError(
+                        f"{place}: the header is one column, {names[0]!r}, and seems to be separated by {other!r}: "
+                        f"set 'benchmark.delimiter=\"{_shown(other)}\"'."
+                    )
             elif len(fields) != len(names):
                 raise BenchmarkError(
                     f"{place}: {len(fields)} fields, but the header has {len(names)} ({', '.join(names)}). "
@@ -148,7 +178,8 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
 
 
 def likely_delimiter(path: Path) -> str | None:
-    """Between the fields of a csv whose header has another sign than a comma more often; None for the usual one."""
+    """Return the delimiter of a csv whose header has another sign more often than commas; None if
+    not."""
     with open_file(path, follow=True) as raw, TextIOWrapper(raw, "utf-8-sig", "replace") as stream:
         header = stream.readline(MAX_TEXT)
     best = max((",", *_DELIMITERS), key=header.count)
@@ -160,7 +191,7 @@ def _shown(delimiter: str) -> str:
 
 
 def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Records with the line each begins on (a quoted field may span lines); empty lines are skipped."""
+    """Yield records with the line on which each begins. A quoted field may span lines."""
     csv.field_size_limit(MAX_TEXT)
     reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
@@ -178,8 +209,25 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
 
 
 def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows, as many at a time as memory holds however they are folded. BenchmarkError, without the file's name,
-    for texts that no question has, and for a file that unfolds to absurdly more than it is."""
+    """Yield the rows of a parquet file, in batches that fit into memory even if they are
+    compressed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Yields
+    ------
+    RecordBatch
+        The batches in order.
+
+    Raises
+    ------
+    BenchmarkError
+        For oversized texts, and for a file that decompresses to far more than its size. The message
+        does not name the file.
+    """
     with pq.ParquetFile(path) as table:
         widest = 1
         for group in map(table.metadata.row_group, range(table.num_row_groups)):
@@ -190,8 +238,10 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
         for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
             unfolded += sum(_plain(column).nbytes for column in batch.columns)
             if unfolded > limit:
-                found = f"its rows hold more than {limit:,} bytes: long texts are repeated in it"
-                raise BenchmarkError(f"{found}. Leave that column out, or save the rows as jsonl.")
+                raise BenchmarkError(
+                    f"its rows hold more than {limit:,} bytes: long texts are repeated in it. "
+                    "Leave that column out, or save the rows as jsonl."
+                )
             yield batch
 
 
@@ -203,10 +253,11 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
     number = 0
     try:
         for batch in batches:
-            batch.validate(full=True)  # damaged offsets would otherwise crash the process that follows them
+            batch.validate(full=True)  # damaged offsets would crash the process
             for row in _few_at_once(batch):
                 number += 1
-                _check_size(f"row {number}", max((len(v) for v in row.values() if isinstance(v, str)), default=0))
+                lengths = [len(value) for value in row.values() if isinstance(value, str)]
+                _check_size(f"row {number}", max(lengths, default=0))
                 yield f"row {number}", row
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
@@ -228,13 +279,13 @@ def _parse_json(text: str, place: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a repeated key is an error, because json would silently keep the last one."""
-    found: dict[str, Any] = {}
+    """Return an object. A repeated key is an error, because json silently keeps the last one."""
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise ValueError(f"key {key!r} occurs twice in one object")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _object(value: Any, place: str) -> dict[str, Any]:
@@ -251,46 +302,67 @@ def _decode(data: bytes, place: str, path: Path) -> str:
 
 
 def _check_utf16(path: Path) -> None:
-    """UTF-16 is refused as such at the start: without its mark, English in UTF-16 is valid UTF-8 full of NULs."""
+    """Refuse UTF-16 at the start. Without its mark, English in UTF-16 is valid UTF-8 full of
+    NULs."""
     with path.open("rb") as stream:
         start = stream.read(1024)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in start:
         raise _not_utf8("line 1: it", path)
 
 
-def _not_utf8(found: str, path: Path) -> BenchmarkError:
+def _not_utf8(problem: str, path: Path) -> BenchmarkError:
     with path.open("rb") as stream:
         name = likely_encoding(stream.read(_ENCODING_BYTES))
-    advice = "Save it as UTF-8 in the program that made it (its encoding cannot be told from its bytes)."
+    advice = "Save it as UTF-8 in the program that made it (its encoding is unclear)."
     if name:
         advice = f"It looks like {name}: convert it with `iconv -f {name} -t UTF-8 {path.name} > utf8-{path.name}`."
-    return BenchmarkError(f"{found} is not UTF-8. {advice}")
+    return BenchmarkError(f"{problem} is not UTF-8. {advice}")
 
 
 def likely_encoding(data: bytes) -> str | None:
-    """What a text that is not UTF-8 was probably written in, by the name that iconv knows; None where nothing fits.
+    """Guess the encoding of a text that is not UTF-8.
 
-    UTF-16 shows by its mark, or by a NUL beside each ASCII character. Between the one-byte encodings of western Europe
-    decides which of them makes small accented letters and typographic marks of the bytes outside ASCII.
+    Parameters
+    ----------
+    data : bytes
+        The text, or its beginning.
+
+    Returns
+    -------
+    str or None
+        A name that iconv knows; None if nothing fits.
+
+    Notes
+    -----
+    UTF-16 is recognised by its mark, or by a NUL beside each ASCII character. Among the one-byte
+    encodings of western Europe, the one that gives the most plausible accented letters and
+    typographic marks is chosen.
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
     if b"\0" in data:
         even, odd = data[::2].count(0), data[1::2].count(0)
-        return None if even == odd else "UTF-16LE" if odd > even else "UTF-16BE"
+        if even == odd:
+            return None
+        return "UTF-16LE" if odd > even else "UTF-16BE"
     best = max(_WESTERN, key=lambda name: _sense(data, _WESTERN[name]))
     return best if _sense(data, _WESTERN[best]) >= _LIKELY else None
 
 
 def _sense(data: bytes, encoding: str) -> float:
-    """Share (0-1) of the characters outside ASCII that are usual where they stand."""
+    """Return the share (0-1) of the characters outside ASCII that are plausible in their
+    context."""
     text = f" {data.decode(encoding, errors='replace')} "
     places = [i for i, character in enumerate(text) if character > "\x7f"]
     return sum(_usual(*text[i - 1 : i + 2]) for i in places) / max(len(places), 1)
 
 
 def _usual(before: str, character: str, after: str) -> bool:
-    """No capital within a word of small letters, and no run of accents: another script looks like that."""
+    """Return whether a character is plausible: no capital inside a small word, and no run of
+    accents.
+
+    Texts in another script look like that.
+    """
     if character.isalpha() and (before.isalpha() and before > "\x7f") and (after.isalpha() and after > "\x7f"):
         return False
     if character in _USUAL:
@@ -299,7 +371,23 @@ def _usual(before: str, character: str, after: str) -> bool:
 
 
 def content_hash(files: Sequence[DataFile]) -> str:
-    """sha256:<hex> of one file's bytes; of several, of their "<sha256>  <name>" lines in order."""
+    """Hash the content of files.
+
+    Parameters
+    ----------
+    files : sequence of DataFile
+        The files, in order.
+
+    Returns
+    -------
+    str
+        sha256:<hex> of one file's bytes; for several, of their "<sha256>  <name>" lines.
+
+    Raises
+    ------
+    BenchmarkError
+        If a file cannot be read.
+    """
     digests = []
     for file in files:
         try:
@@ -314,38 +402,58 @@ def content_hash(files: Sequence[DataFile]) -> str:
 
 
 def missing_shards(names: Iterable[str]) -> list[str]:
-    """Those of test-00000-of-00003.parquet, ... that are not among the names."""
-    there = set(names)
-    shards = {match.groups() for name in there if (match := _SHARD.fullmatch(name))}
-    wanted = {f"{stem}-{k:0{len(of)}d}-of-{of}{suffix}" for stem, _, of, suffix in shards for k in range(int(of))}
-    return sorted(wanted - there)
+    """Return the absent files of sets such as test-00000-of-00003.parquet."""
+    present = set(names)
+    wanted: set[str] = set()
+    for name in present:
+        match = _SHARD.fullmatch(name)
+        if match:
+            stem, _, of, suffix = match.groups()
+            wanted.update(f"{stem}-{k:0{len(of)}d}-of-{of}{suffix}" for k in range(int(of)))
+    return sorted(wanted - present)
 
 
 def select_files(
     names: Sequence[str], *, config: str | None, split: str, suffixes: Sequence[str], strict: bool
 ) -> list[str]:
-    """Which of a folder's or repository's files hold one configuration and split, in order; [] when none does.
+    """Select the files that hold one configuration and split.
 
-    names: paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet". The first suffix found wins.
-    strict (the hub): configuration and split must be in the path. Otherwise (a user's folder) a name that no file
-    carries does not select, so that a folder of <category>.jsonl is read whole.
+    Parameters
+    ----------
+    names : sequence of str
+        Paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet".
+    config : str or None
+        The configuration.
+    split : str
+        The split.
+    suffixes : sequence of str
+        The kinds of files. The first kind that is present is used.
+    strict : bool
+        True (the hub) requires configuration and split in the path. False (a user's folder) ignores
+        a name that no file carries, so that a folder of <category>.jsonl is read completely.
+
+    Returns
+    -------
+    list of str
+        In order; empty if no file fits.
     """
     for suffix in suffixes:
-        found = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
+        chosen = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
         if config:
-            mine = [n for n in found if _has_config(n, config)]
-            found = mine if mine or strict else found
+            fitting = [n for n in chosen if _has_config(n, config)]
+            chosen = fitting if fitting or strict else chosen
         elif strict:
-            found = _one_folder(found)
+            chosen = _one_folder(chosen)
         for alias in (split, *_SPLIT_ALIASES.get(split, ())):
-            if mine := [n for n in found if alias.lower() in _tokens(n)]:
-                return mine
-        if found and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(found))):
-            return found
+            if fitting := [n for n in chosen if alias.lower() in _tokens(n)]:
+                return fitting
+        if chosen and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(chosen))):
+            return chosen
     return []
 
 
 def some_names(names: Sequence[str], most: int) -> str:
+    """Join at most this many names, with their number if there are more."""
     more = f", ... ({len(names)} files)" if len(names) > most else ""
     return (", ".join(names[:most]) or "none") + more
 
@@ -360,6 +468,7 @@ def _has_config(name: str, config: str) -> bool:
 
 
 def _one_folder(names: list[str]) -> list[str]:
-    """Files of a repository without configurations: the root or data/, or the only folder there is."""
+    """Return the files of a repository without configurations: in the root, data/, or its only
+    folder."""
     plain = [n for n in names if n.split("/")[0] in ("data", "default") or "/" not in n]
     return plain if plain or len({n.split("/")[0] for n in names}) > 1 else names

@@ -1,4 +1,4 @@
-"""Are items held out? Not those that a benchmark holds already, nor those that suit one model alone. Pure."""
+"""Check that items are held out: not in the benchmark, and not suited to one model alone. Pure."""
 
 import datetime as dt
 import re
@@ -14,7 +14,7 @@ _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 @dataclass(frozen=True)
 class Origin:
-    """What is known of a model; None where nothing is said."""
+    """Hold when a model was released and its family; None if unknown."""
 
     released: str | None = None
     family: str | None = None
@@ -23,30 +23,56 @@ class Origin:
 def check_origin(
     items: str, date: str | None, written_by: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]
 ) -> dict[str, list[str]]:
-    """What a manifest keeps: held_out, what cannot be excluded for want of knowing, a sentence each; undated, the
-    tested models of which it is not known that the items are no newer for them alone. items: name of the held-out set.
+    """Check that held-out items are equally new and neutral for all models.
 
-    ConfigError where a tested model's family wrote them (they suit it, which hides a gap), where they are newer than a
-    tested model and not than a reference (they are harder for the tested model alone, which makes a gap), and for what
-    is no date.
+    Parameters
+    ----------
+    items : str
+        The name of the held-out set.
+    date : str or None
+        When the items were written.
+    written_by : str or None
+        "people", or the family of the model that wrote them.
+    tested, references : mapping
+        The models, by name.
+
+    Returns
+    -------
+    dict
+        For the manifest. held_out: a sentence for each problem that cannot be excluded. undated:
+        the tested models for which the items may be newer than for the references.
+
+    Raises
+    ------
+    ConfigError
+        If a tested model's family wrote the items (they suit it, which hides a gap). If they are
+        newer than a tested model but not than a reference (they are harder for the tested model
+        alone, which makes a gap). If a date is invalid.
     """
-    for told in (date, *(model.released for model in (*tested.values(), *references.values()))):
-        check_date(told)
+    check_date(date)
+    for model in (*tested.values(), *references.values()):
+        check_date(model.released)
     notes = []
     if date is None:
-        open_ = f"It is not known when {items} was written (control_benchmark.date)"
-        notes.append(f"{open_}: items that are newer than a tested model alone make a gap without memory.")
+        notes.append(
+            f"It is not known when {items} was written (control_benchmark.date): items that are newer than a tested "
+            "model alone make a gap without memory."
+        )
     if written_by is None:
-        open_ = f"It is not known who wrote {items} (control_benchmark.written_by)"
-        notes.append(f"{open_}: items that the tested model's own family wrote suit it, and hide a gap.")
+        notes.append(
+            f"It is not known who wrote {items} (control_benchmark.written_by): items that the tested model's family "
+            "wrote suit it, and hide a gap."
+        )
     for name, model in tested.items():
         if _wrote(written_by, name, model):
-            found = f"{items} was written by {written_by}, the family of the tested model {name}, which hides a gap"
-            raise ConfigError(f"{found}. Expected another family, or control_benchmark.written_by=people.")
+            raise ConfigError(
+                f"{items} was written by {written_by}, the family of the tested model {name}, which hides a gap. "
+                "Expected another family, or control_benchmark.written_by=people."
+            )
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
         if _wrote(written_by, name, model):
-            notes.append(f"{items} was written by {written_by}, the family of reference {name}: it may suit that one.")
+            notes.append(f"{items} was written by {written_by}, the family of reference {name}, and may suit it.")
     unknown = [name for name, model in {**tested, **references}.items() if date is not None and not model.released]
     if unknown:
         notes.append(
@@ -66,51 +92,61 @@ def _ages(items: str, date: str | None, name: str, model: Origin, references: Ma
     others = {other: o.released for other, o in references.items() if o.released is not None}
     older = [other for other, released in others.items() if not is_newer(date, released)]
     if newer and older:
-        found = f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference"
         raise ConfigError(
-            f"{found} {older[0]} ({others[older[0]]}): items that are harder for {name} alone make a gap without "
-            f"memory. Expected references released before {date}, or older items."
+            f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference "
+            f"{older[0]} ({others[older[0]]}): items that are harder for {name} alone make a gap without memory. "
+            f"Expected references released before {date}, or older items."
         )
-    old = (
+    if newer:
+        return []
+    return [
         f"{items} ({date}) is not newer than {name} ({model.released}): its items may have been in the training, which "
         "hides a gap."
-    )
-    return [] if newer else [old]
-
-
-def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
-    """Where the items are newer than the model, or nobody says, they must be known to be newer than every reference."""
-    released = [one.released for one in references.values()]
-    new_to_all = date is not None and all(one is not None and is_newer(date, one) for one in released)
-    return [
-        name
-        for name, model in tested.items()
-        if date is None or model.released is None or (is_newer(date, model.released) and not new_to_all)
     ]
 
 
+def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
+    """Return the tested models for which the items may be newer than for a reference."""
+    if date is None:
+        return list(tested)
+    releases = [reference.released for reference in references.values()]
+    new_to_all = all(released is not None and is_newer(date, released) for released in releases)
+    undated = []
+    for name, model in tested.items():
+        if model.released is None or (is_newer(date, model.released) and not new_to_all):
+            undated.append(name)
+    return undated
+
+
 def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
-    """Items of `date` that are newer than a tested model need references released before it: the date, else None."""
-    released = [one.released for one in tested if one.released is not None]
-    return date if date is not None and any(is_newer(date, one) for one in released) else None
+    """Return the date before which references must be released; None if any reference will do.
+
+    Items that are newer than a tested model need references that are older than the items too.
+    """
+    releases = [model.released for model in tested if model.released is not None]
+    return date if date is not None and any(is_newer(date, released) for released in releases) else None
 
 
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-    """{model: family} of a manifest's origins."""
-    return {name: family for name, one in origins.items() if (family := one.get("family"))}
+    """Return the family of each model in a manifest's origins, if it is known."""
+    families = {name: origin.get("family") for name, origin in origins.items()}
+    return {name: family for name, family in families.items() if family}
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Whether all of a year, month or day is after another. ConfigError for what is no date.
+    """Return whether all of a year, month or day is after another. Raises ConfigError for other
+    text.
 
-    >>> is_newer("2024-08", "2024-07-23"), is_newer("2024-07-23", "2024-07"), is_newer("2025", "2024-12")
-    (True, False, True)
+    >>> is_newer("2024-08", "2024-07-23"), is_newer("2024-07-23", "2024-07")
+    (True, False)
+    >>> is_newer("2025", "2024-12")
+    True
     """
     return _span(date)[0] > _span(other)[1]
 
 
 def following(date: str) -> str:
-    """The year, month or day after another. ConfigError for what is no date.
+    """Return the year, month or day after another. Raises ConfigError for other text.
 
     >>> following("2024"), following("2024-12"), following("2024-02-29")
     ('2025', '2025-01', '2024-03-01')
@@ -125,17 +161,17 @@ def following(date: str) -> str:
 
 
 def check_date(date: str | None) -> None:
-    """ConfigError for what is no date. None: nothing is said."""
+    """Raise ConfigError unless a text is a date, or None for unknown."""
     if date is not None:
         _span(date)
 
 
 def _span(date: str) -> tuple[str, str]:
-    """The first and the last day, as text that sorts."""
-    found = _DATE.fullmatch(date)
-    if found is None:
-        raise ConfigError(f"{date!r} is no date. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31.")
-    year, month, day = found.groups()
+    """Return the first and the last day, as texts that sort by time."""
+    match = _DATE.fullmatch(date)
+    if match is None:
+        raise ConfigError(f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31.")
+    year, month, day = match.groups()
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
 
 
@@ -144,30 +180,53 @@ def _wrote(writer: str | None, name: str, model: Origin) -> bool:
 
 
 def check_fresh(benchmark: Iterable[Item], fresh: Iterable[Item], names: tuple[str, str]) -> None:
-    """ConfigError where a held-out set shares an item with the benchmark. names: of the two, in this order.
+    """Check that a held-out set shares no item with the benchmark.
 
-    Give the whole benchmark, not a sample: what a model may have seen is all of it.
+    Parameters
+    ----------
+    benchmark : iterable of Item
+        The whole benchmark, not a sample: a model may have seen all of it.
+    fresh : iterable of Item
+        The held-out set.
+    names : tuple of str
+        The names of the two.
+
+    Raises
+    ------
+    ConfigError
+        If they share an item.
     """
     if shared := shared_items(benchmark, fresh):
         ours, theirs = shared[0]
-        found = f"{len(shared)} items of {names[1]} have the same text as one of {names[0]}"
-        raise ConfigError(f"{found}, such as {theirs} and {ours}. Take them out of control_benchmark.")
+        raise ConfigError(
+            f"{len(shared)} items of {names[1]} have the same text as one of {names[0]}, such as {theirs} and {ours}. "
+            "Remove them from control_benchmark."
+        )
 
 
 def shared_items(benchmark: Iterable[Item], fresh: Iterable[Item]) -> list[tuple[str, str]]:
-    """(id of the benchmark, id of the held-out set) of items with one text, whatever their case, marks and blanks.
+    """Return the items that two sets share, whatever their case, marks and blanks.
 
-    The question decides; where the benchmark asks one question of several lists of options (passages apart), these too.
+    Parameters
+    ----------
+    benchmark, fresh : iterable of Item
+        The benchmark and the held-out set.
+
+    Returns
+    -------
+    list of (str, str)
+        Their ids in the two sets. The question decides. If the benchmark asks one question with
+        several lists of options (about different passages), these must agree too.
     """
     known: dict[str, list[Item]] = {}
     for question in benchmark:
         known.setdefault(words_alone(question.text), []).append(question)
-    found = []
+    pairs = []
     for question in fresh:
         same = known.get(words_alone(question.text), [])
         if len(same) > 1:
             options = set(map(words_alone, question.options))
-            same = [one for one in same if set(map(words_alone, one.options)) == options]
+            same = [item for item in same if set(map(words_alone, item.options)) == options]
         if same:
-            found.append((same[0].id, question.id))
-    return found
+            pairs.append((same[0].id, question.id))
+    return pairs

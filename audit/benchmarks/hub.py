@@ -1,6 +1,7 @@
-"""A benchmark's files, from the Hugging Face hub at one commit, or from the authors' repository by their sha256.
+"""Fetch a benchmark's files from the Hugging Face hub at one commit, or from an address by sha256.
 
-The hub's token, if any, is read by huggingface_hub (HF_TOKEN, or a stored login) and appears nowhere else.
+huggingface_hub reads the hub's token, if any (HF_TOKEN, or a stored login). The token appears
+nowhere else.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from audit.errors import BenchmarkError, ConfigError
 PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
 _CONVERTED = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {{}} holds no such file itself."
 METADATA_TIMEOUT_S = 20.0
-TIMEOUT_S = 30.0  # of the authors' address, without a byte
+TIMEOUT_S = 30.0  # the authors' address may be silent for this time
 RETRIES = 2
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -25,14 +26,30 @@ Snapshot = tuple[str, tuple[DataFile, ...], tuple[str, ...]]  # commit, files in
 
 
 def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
-    """The files of configuration and split, downloaded into the hub's cache.
+    """Download the files of a configuration and split into the hub's cache.
 
-    Without network, a pinned commit is taken from that cache. Raises BenchmarkError that says what to do.
+    Parameters
+    ----------
+    config : BenchmarkConfig
+        The dataset, configuration, split and revision.
+    suffixes : sequence of str
+        The kinds of files, in order of preference.
+
+    Returns
+    -------
+    Snapshot
+        Commit, files and notes. Without network, a pinned commit is read from the cache.
+
+    Raises
+    ------
+    BenchmarkError
+        If the files cannot be fetched. The message says what to do.
     """
-    # Imported here: it takes a while, and local benchmarks do not need it.
+    # The import is slow, and local benchmarks do not need it.
     from huggingface_hub import errors, hf_hub_download
 
-    # The HTTP client's own base error, for a network that is down: httpx's in huggingface_hub 1, httpx2's in 2.
+    # The base error of the HTTP client covers a network that is down. The client is httpx in
+    # huggingface_hub 1, and httpx2 in 2.
     (client_error, *_) = errors.HfHubHTTPError.__bases__
     try:
         repository = str(config.hub)
@@ -58,7 +75,7 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
 
 
 def _listed(repository: str, revision: str | None) -> tuple[str, list[str]]:
-    """The commit, and the names of its files."""
+    """Return the commit of a revision, and the names of its files."""
     from huggingface_hub import HfApi
 
     info = HfApi().dataset_info(repository, revision=revision, timeout=METADATA_TIMEOUT_S)
@@ -66,12 +83,13 @@ def _listed(repository: str, revision: str | None) -> tuple[str, list[str]]:
 
 
 def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[str]) -> list[str]:
-    whole = [name for name in names if not any(part.startswith("partial-") for part in name.split("/"))]
-    return select_files(whole, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True)
+    complete = [name for name in names if not re.search("(?:^|/)partial-", name)]
+    return select_files(complete, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True)
 
 
 def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | None:
-    """The snapshot of a pinned commit in the local cache; None when it is not there, or nothing is pinned."""
+    """Return the snapshot of a pinned commit in the cache; None if it is not there, or not
+    pinned."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -84,7 +102,7 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
         return None
     names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
     chosen = _choose(names, config, suffixes)
-    if not chosen or missing_shards(chosen):  # a cache may hold some only
+    if not chosen or missing_shards(chosen):  # the cache may be incomplete
         return None
     return config.revision, _files(config, chosen, [str(folder / name) for name in chosen]), ()
 
@@ -105,7 +123,10 @@ def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
 
 
 def _refused(error: Exception) -> bool:
-    """The hub answered, and said no: a cached copy must not hide a licence that was withdrawn or a mistyped name."""
+    """Return whether the hub refused the request.
+
+    A cached copy must not hide a withdrawn licence or a mistyped name.
+    """
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status is not None and 400 <= status < 500 and status not in (408, 429)
 
@@ -115,23 +136,40 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
 
     local = "or download it yourself and give benchmark.path=FILE_OR_FOLDER"
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    known = {  # the first that fits: a gated repository is one that was not found, too
+    known = {  # in this order, because a GatedRepoError is a RepositoryNotFoundError too
         errors.GatedRepoError: f"is gated: accept its terms at its hub page, then set HF_TOKEN to your token, {local}",
         errors.RevisionNotFoundError: f"has no revision {config.revision!r}: give one, such as benchmark.revision=main",
         errors.RepositoryNotFoundError: f"is not on the hub, or private: check the spelling, or set HF_TOKEN, {local}",
         errors.HFValidationError: "is not a dataset id: expected owner/name, such as benchmark.hub=allenai/ai2_arc",
         Exception: f"could not be fetched ({reason}): check the network, HF_ENDPOINT if you use a mirror, {local}",
     }
-    what = next(text for kind, text in known.items() if isinstance(error, kind))
-    return BenchmarkError(f"The hub dataset {config.hub!r} {what}.")
+    problems = [text for kind, text in known.items() if isinstance(error, kind)]
+    return BenchmarkError(f"The hub dataset {config.hub!r} {problems[0]}.")
 
 
 def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
-    """The files of these names, from the cache where they are there unchanged, else from `config.url`.
+    """Fetch files by their sha256, from the cache or from `config.url`.
 
-    Raises ConfigError for an address with credentials, BenchmarkError where a file cannot be had or is another file.
+    Parameters
+    ----------
+    config : BenchmarkConfig
+        The address, and the sha256 of each file.
+    wanted : list of str
+        The names of the files.
+
+    Returns
+    -------
+    list of Path
+        The files, in this order.
+
+    Raises
+    ------
+    ConfigError
+        If the address holds credentials.
+    BenchmarkError
+        If a file cannot be fetched or differs.
     """
-    # Imported here: local benchmarks do not need it.
+    # Local benchmarks do not need these imports.
     import pooch
     import requests
 
@@ -139,11 +177,12 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
         raise ConfigError("benchmark.url holds a user name or key, which would be written into the run. Leave it out.")
     pooch.get_logger().setLevel(logging.WARNING)
     address = f"{str(config.url).rstrip('/')}/"
-    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]  # its own for each address
+    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]  # each address has its own folder
+    registry = {name: f"sha256:{config.files[name]}" for name in wanted}
     source = pooch.create(
         path=Path(pooch.os_cache("benchmark-audit"), "benchmarks", folder),
         base_url=address,
-        registry={name: f"sha256:{config.files[name]}" for name in wanted},
+        registry=registry,
         urls={name: address + quote(name) for name in wanted},
         retry_if_failed=RETRIES,
     )
@@ -153,16 +192,21 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
             paths.append(Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
         except (requests.RequestException, OSError) as error:
             reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
-            found = f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]})"
-            raise BenchmarkError(f"{found}. Have it from elsewhere? Give benchmark.path=FILE_OR_FOLDER.") from error
-        except ValueError as error:  # pooch's word for another hash
-            found = f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}"
-            raise BenchmarkError(f"{found}. Have the right one? Give benchmark.path=FILE_OR_FOLDER.") from error
+            raise BenchmarkError(
+                f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]}). If you have the "
+                "file, give benchmark.path=FILE_OR_FOLDER."
+            ) from error
+        except ValueError as error:  # pooch raises it for another hash
+            raise BenchmarkError(
+                f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}. If you have "
+                "that file, give benchmark.path=FILE_OR_FOLDER."
+            ) from error
     return paths
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """What happened, out of the layers that each say it again: no name, no route, no answer in time."""
-    while inner := error.__cause__ or error.__context__:
-        error = inner
+    """Return the first cause of an error: no such name, no route, or no answer in time."""
+    cause: BaseException | None = error
+    while cause is not None:
+        error, cause = cause, cause.__cause__ or cause.__context__
     return error

@@ -1,9 +1,11 @@
-"""Compare answers in LaTeX: what a reply's last \\boxed{...} holds, and whether two answers are one. Pure.
+r"""Compare answers in LaTeX: read a reply's last \boxed{...}, and decide whether two answers are
+equal.
 
-The authors' rule (hendrycks/math, math_equivalence.py): one way of writing each, then equality of texts. Beyond it,
-numbers are equal by value (1/2, \\frac{2}{4}, 0.5, 1\\frac{1}{2}, 10^{3}), and tuples and intervals by their parts. A
-list without brackets has no order. Within brackets a comma separates: (1,234) is a pair. Two forms of one expression
-(x+1, 1+x) are two answers.
+The rule is the authors' (hendrycks/math, math_equivalence.py): normalise the spelling, then compare
+texts. Beyond it, numbers are equal by value (1/2, \frac{2}{4}, 0.5, 1\frac{1}{2}, 10^{3}), and
+tuples and intervals by their parts. A list without brackets has no order. Within brackets a comma
+separates: (1,234) is a pair. Two forms of one expression (x+1, 1+x) are different answers.
+Everything is pure.
 """
 
 import re
@@ -11,9 +13,9 @@ from fractions import Fraction
 
 from audit.benchmarks.number import closing, written_alone
 
-_MAX = 1000  # characters of an answer; a longer one is compared as it is
+_MAX = 1000  # an answer of more characters is compared unchanged
 _BOX = re.compile(r"\\(?:boxed|fbox) ?\{|\\boxed (?=[-\d])")
-_BARE_BOX = re.compile(r"[\s$]|[.,](?!\d)|$")  # where the content of a box without braces ends
+_BARE_BOX = re.compile(r"[\s$]|[.,](?!\d)|$")  # ends the content of a box without braces
 _JOINED = re.compile(r"[\s$,.\\()\[\]]{0,12}(?:\bor\b|\band\b|,|;|/)[\s$\\()\[\]]{0,12}", re.IGNORECASE)
 _UNIT = r"(?<=\d)\s*\\(?:text|mathrm|mbox)\{[a-z. ]+\}(?:\^\{?\d\}?)?$"
 _COMMA = r"(?<=\d)(?:\{,\}|,\\!|\\?,)(?=\d{3}(?!\d))"
@@ -28,66 +30,89 @@ _BARE = (
 _SIZES = re.compile(r"\\(?:left|right|bigl?|bigr?)(?![A-Za-z])")
 _WORD_SEPARATOR = re.compile(r"\\(?:text|mathrm|mbox) ?\{ ?,? ?(?:and|or) ?\}|(?<![\w\\])(?:and|or)(?!\w)")
 _PAIRS = {"(": ")", "[": "]", "\\{": "\\}"}
+_NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 
 Reading = tuple[str, Fraction | str | tuple["Reading", ...]]
-"""What an answer is: ("number", value), ("text", text), ("list", parts), or parts between brackets ("(]", parts)."""
+"""("number", value), ("text", text), ("list", parts), or, between brackets, such as ("(]", parts)."""
 
 
 def boxed(text: str) -> str | None:
-    """Return what the last \\\\boxed{...} holds; None where there is none, or it does not end."""
+    r"""Return the content of the last \boxed{...}; None if there is none, or it does not end."""
     boxes = list(_boxes(text))
     return boxes[-1][2].strip() or None if boxes else None
 
 
 def one_box(text: str) -> tuple[str, int] | None:
-    """Return what the last box of a reply holds and where it ends; None where two boxes are joined ("3" or "5")."""
+    """Return the content of a reply's last box and where it ends.
+
+    Returns
+    -------
+    tuple of str and int, or None
+        None if there is no box, or if two different boxes are joined ("3" or "5").
+    """
     boxes = list(_boxes(text))
     if not boxes or not boxes[-1][2].strip():
         return None
-    start, end, held = boxes[-1]
-    if len(boxes) > 1 and boxes[-2][2] != held and _JOINED.fullmatch(text[boxes[-2][1] : start]):
+    start, end, content = boxes[-1]
+    if len(boxes) > 1 and boxes[-2][2] != content and _JOINED.fullmatch(text[boxes[-2][1] : start]):
         return None
-    return held.strip(), end
+    return content.strip(), end
 
 
 def _boxes(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end, content) of each box; none where the last one does not end."""
-    found = []
+    """Return (start, end, content) of each box; an empty list if the last one does not end."""
+    boxes = []
     for box in _BOX.finditer(text):
         braced = box[0].endswith("{")
         end = closing(text, box.end()) if braced else _BARE_BOX.search(text, box.end()).start()  # type: ignore[union-attr]
         if end < 0:
             return []
-        found.append((box.start(), end + braced, text[box.end() : end]))
-    return found
+        boxes.append((box.start(), end + braced, text[box.end() : end]))
+    return boxes
 
 
-def same_answer(one: str, other: str) -> bool | None:
-    """Return whether two answers in LaTeX are one; None where that depends on how one of them is meant.
+def same_answer(first: str, second: str) -> bool | None:
+    r"""Return whether two answers in LaTeX are equal.
 
-    >>> same_answer("x = \\\\dfrac12", "0.50"), same_answer("(1, 2)", "(1,2)"), same_answer("2\\\\sqrt3", "3\\\\sqrt2")
-    (True, True, False)
-    >>> same_answer("(1,234)", "(1234)"), same_answer("50\\\\%", "0.5")
+    Parameters
+    ----------
+    first, second : str
+        The answers.
+
+    Returns
+    -------
+    bool or None
+        None if that depends on how one of them is meant.
+
+    Examples
+    --------
+    >>> same_answer("x = \\dfrac12", "0.50"), same_answer("(1, 2)", "(1,2)")
+    (True, True)
+    >>> same_answer("2\\sqrt3", "3\\sqrt2")
+    False
+    >>> same_answer("(1,234)", "(1234)"), same_answer("50\\%", "0.5")
     (None, None)
     """
-    first, second = reading(one), reading(other)
-    if first == second or _one_way(one) == _one_way(other):
-        same_commas = one.count(",") == other.count(",") or first == second
+    left, right = reading(first), reading(second)
+    if left == right or _normalised(first) == _normalised(second):
+        same_commas = first.count(",") == second.count(",") or left == right
         return True if same_commas else None
-    bare = [re.sub(r"[\s,{}$()]|\\[,!;]", "", answer) for answer in (one, other)]
+    bare = [re.sub(r"[\s,{}$()]|\\[,!;]", "", answer) for answer in (first, second)]
     if bare[0] == bare[1]:
         return None
-    if ("%" in one) != ("%" in other) and first[0] == second[0] == "number":
-        return None if first[1] in (second[1] * 100, second[1] / 100) else False  # type: ignore[operator]
+    if ("%" in first) != ("%" in second) and left[0] == right[0] == "number":
+        return None if left[1] in (right[1] * 100, right[1] / 100) else False  # type: ignore[operator]
     return False
 
 
 def reading(answer: str) -> Reading:
-    """Return what an answer is: a number, a text, a list in any order, or parts between brackets."""
+    """Return how an answer is read: a number, a text, a list in any order, or parts between
+    brackets."""
     if len(answer) > _MAX:
         return "text", answer
     text = _SIZES.sub("", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)).strip()
-    opening = next((mark for mark in _PAIRS if text.startswith(mark)), None)
+    openings = [mark for mark in _PAIRS if text.startswith(mark)]
+    opening = openings[0] if openings else None
     inside, last = (text[len(opening) :], text[-1:]) if opening else ("", "")
     if opening and last in (")", "]", "}") and _closes_last(text):
         inside = inside[:-1].removesuffix("\\")
@@ -102,11 +127,12 @@ def reading(answer: str) -> Reading:
     number = written_alone(text, decimal_point=True)
     if number is not None and number.value is not None:
         return "number", number.value
-    return "text", _one_way(text)
+    return "text", _normalised(text)
 
 
 def _part(text: str) -> Reading:
-    """Return the reading of a part between brackets; "000" is the end of a number, and no part."""
+    """Return the reading of a part between brackets. "000" is the end of a number, so it stays a
+    text."""
     return ("text", text) if re.match(r"-?0\d", text) else reading(text)
 
 
@@ -118,20 +144,21 @@ def _closes_last(text: str) -> bool:
     """Return whether the bracket that opens a text closes at its end."""
     depth = 0
     for place, character in enumerate(text):
-        depth += 1 if character in "([{" else -1 if character in ")]}" else 0
+        depth += _NESTING.get(character, 0)
         if depth == 0 and character in ")]}":
             return place == len(text) - 1
     return False
 
 
 def _split(text: str, *, brackets: bool) -> list[str]:
-    """Return the parts of a list; a comma before three digits is a thousands mark where no brackets stand around."""
+    """Return the parts of a list. Outside brackets, a comma before three digits is a thousands
+    mark."""
     text = _WORD_SEPARATOR.sub(",", text) if not re.search(r"\d\s?\\text\{[^}]*\d", text) else text
     if not brackets and not re.search(r",\s", text) and re.fullmatch(r"[^,]*\d(?:,\d{3})+(?!\d)[^,]*", text):
         return [text]
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
-        depth += 1 if character in "([{" else -1 if character in ")]}" else 0
+        depth += _NESTING.get(character, 0)
         escaped = text[place - 1 : place] == "\\"
         braced = text[place - 1 : place + 2] == "{,}" or text[place : place + 2] == ",\\"
         if character in ",;" and depth == 0 and not escaped and not braced:
@@ -141,7 +168,7 @@ def _split(text: str, *, brackets: bool) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-def _one_way(answer: str) -> str:
+def _normalised(answer: str) -> str:
     if len(answer) > _MAX:
         return answer
     plain = _NAMED.sub("", _DROPPED.sub("", answer.strip()).removesuffix("."))

@@ -1,4 +1,4 @@
-"""Opens a benchmark: finds its files, fixes their revision, streams their questions."""
+"""Open a benchmark: find its files, fix their revision, and stream their questions."""
 
 import re
 import shlex
@@ -21,18 +21,31 @@ from audit.benchmarks.sample import Census, take_census
 from audit.errors import BenchmarkError, ConfigError, check_seed, unknown_name
 from audit.records import Item
 
-_KEYS = 20  # questions: of four options, keys at random leave one out with probability .75^20 = .003
+_KEYS = 20  # of this many random keys among four options, none is the first with probability .75^20 = .003
 _EMBEDDED = ("elementary", "contrast")  # they ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark whose files are found and whose revision is known; no row has been read yet.
+    """Hold a benchmark whose files are found and whose revision is known; no row has been read yet.
 
-    revision: the hub commit, or sha256:... of the local files. files: what is read, in order. notes: what was found
-    while opening. only: ids of the questions that are looked at; None for all. Reading raises BenchmarkError with file
-    and line for an unusable row.
+    Reading raises BenchmarkError, with file and line, for an unusable row.
+
+    Parameters
+    ----------
+    config : BenchmarkConfig
+        Where the rows are and how to read them.
+    revision : str
+        The hub commit, or sha256:... of the local files.
+    files : tuple of DataFile
+        What is read, in order.
+    seed : int
+        The seed of the option permutations.
+    notes : tuple of str
+        Remarks from opening it.
+    only : frozenset of str or None
+        Ids of the questions to read; None reads all.
     """
 
     config: BenchmarkConfig
@@ -44,41 +57,44 @@ class Benchmark:
 
     @property
     def name(self) -> str:
+        """Return the benchmark's name."""
         return self.config.name
 
     @cached_property
     def census(self) -> Census:
-        """Counts and duplicates; reads and so validates every row, once."""
+        """Return counts and duplicates. This reads, and so validates, every row once."""
         return take_census(self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the result must know of the data: duplicates, conflicting keys, repeated option texts."""
+        """Return what readers of a result must know: duplicates, conflicting keys, repeated
+        options."""
         census = self.census
         n, repeats = census.n_total, sum(len(group) - 1 for group in census.duplicates)
         unlikely = self.config.format == "mcq_file" and census.lowest_key > 0 and n >= _KEYS
-        found = {
+        sentences = {
             f"{repeats} of {n} questions repeat another exactly; only the first of each is sampled.": repeats,
             f"{census.conflicting} repeated questions have different gold answers.": census.conflicting,
             f"{census.repeated_options} questions have two options with the same text.": census.repeated_options,
             f"The first option is right in none of {n} questions. If keys count from 1, write "
             "benchmark.index_base=1.": unlikely,
         }
-        return (*self.notes, *(sentence for sentence, holds in found.items() if holds), *self._concerns)
+        remarks = [sentence for sentence, holds in sentences.items() if holds]
+        return (*self.notes, *remarks, *self._concerns)
 
     @cached_property
     def _concerns(self) -> tuple[str, ...]:
-        """Return what is lost of a file of one's own: images, and repeated ids."""
+        """Return what is lost of a user's file: images, and repeated ids."""
         if self.config.format != "mcq_file" or self.config.path is None:
             return ()
         return tuple(concerns((row for _, row, _ in self.located_rows()), self.config))
 
     def iter_questions(self) -> Iterator[Item]:
-        """Every item in order, from the start at each call; memory is bounded."""
+        """Yield every item in order. Each call starts anew, and memory is bounded."""
         return (item for _, item in self.iter_located())
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
-        """(place, item), where place reads "arc.jsonl, line 3"."""
+        """Yield (place, item), with places such as "arc.jsonl, line 3"."""
         try:
             for where, item in self._read():
                 yield where, shuffled(item, self.seed) if self.config.shuffle_options else item
@@ -89,30 +105,56 @@ class Benchmark:
             raise BenchmarkError(f"{error}\nHow the whole file is read, and what to type: {shown}") from error
 
     def _read(self, scored: bool = False) -> Iterator[tuple[str, Item]]:
-        """(place, item) of those that are looked at."""
+        """Yield (place, item) of the items that are in `only`."""
         parse = format_of(self.config.format).parse
         for where, row, context in self.located_rows(scored):
             try:
-                found = parse(row, context)
+                item = parse(row, context)
             except BenchmarkError as error:
                 raise BenchmarkError(f"{where}: {error}") from error
-            if self.only is None or found.id in self.only:
-                yield where, found
+            if self.only is None or item.id in self.only:
+                yield where, item
 
     def read_items(self) -> Items:
-        """Every item that can be scored, in the file's order, with what reference scorers and edits need.
+        """Return every item that can be scored, with what reference scorers and edits need.
 
-        Texts that stand in the file with both labels (10 of ToxiGen's) are excluded and named. Raises BenchmarkError
-        for an unusable row or an id that occurs twice.
+        Returns
+        -------
+        Items
+            In the file's order. Texts that occur with both labels (10 in ToxiGen) are excluded and
+            named.
+
+        Raises
+        ------
+        BenchmarkError
+            For an unusable row, or an id that occurs twice.
         """
-        found: dict[str, Item] = {}
+        items: dict[str, Item] = {}
         for where, item in self._read(scored=True):
-            if found.setdefault(item.id, item) is not item:
+            if items.setdefault(item.id, item) is not item:
                 raise BenchmarkError(f"{where}: id {item.id!r} occurs twice. Ids must be unique.")
-        return without_contradictions(found.values())
+        return without_contradictions(items.values())
 
     def located_rows(self, scored: bool = False) -> Iterator[tuple[str, RawRow, RowContext]]:
-        """(place, row, context) of every row as it stands in the files."""
+        """Yield every row with its place and context.
+
+        Parameters
+        ----------
+        scored : bool
+            Whether reference scorers need the items; see `RowContext`.
+
+        Yields
+        ------
+        tuple of str, RawRow and RowContext
+            Rows of the configured subjects and dates.
+
+        Raises
+        ------
+        BenchmarkError
+            If there is no row.
+        ConfigError
+            If a configured subject does not occur.
+        """
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
         for file in self.files:
@@ -134,10 +176,26 @@ class Benchmark:
 
 
 def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
-    """Finds the files (a local path, the package, the hub, or the authors' repository) and fixes their revision.
+    """Find a benchmark's files and fix their revision.
 
-    seed: of the option permutations, where the configuration asks for them. Raises ConfigError for a configuration that
-    cannot be used, and BenchmarkError when the files cannot be had.
+    Parameters
+    ----------
+    config : BenchmarkConfig
+        A local path, a benchmark of the package, a hub dataset, or an address.
+    seed : int
+        The seed of the option permutations, if they are configured.
+
+    Returns
+    -------
+    Benchmark
+        The opened benchmark.
+
+    Raises
+    ------
+    ConfigError
+        If the configuration cannot be used.
+    BenchmarkError
+        If the files cannot be fetched.
     """
     format_ = format_of(config.format)
     _check(config, format_, seed)
@@ -158,13 +216,13 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
         return Benchmark(config, content_hash(files), files, seed)
     raise ConfigError(
-        f"{config.name} names no file and no dataset of the hub. Expected such as data=my_exam.csv, and of held-out "
+        f"{config.name} names no file and no dataset of the hub. Expected such as data=my_exam.csv, or for held-out "
         "items control_benchmark=mcq_file control_benchmark.path=unseen.jsonl."
     )
 
 
 def _check(config: BenchmarkConfig, format_: Format, seed: int) -> None:
-    """ConfigError for what can be refused before a file is looked for."""
+    """Raise ConfigError for what can be refused before files are searched."""
     if not _SAFE_NAME.fullmatch(config.name):
         raise ConfigError(f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam.")
     check_seed(seed)
@@ -190,12 +248,12 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     except OSError as error:
         raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
     files = tuple(_data_file(root / name, name, format_) for name in _chosen(names, config, format_.suffixes))
-    named = {file.subject for file in files}  # else the rows name their subjects
+    named = {file.subject for file in files}  # if no file names a subject, the rows do
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
 
 def _of_subjects(config: BenchmarkConfig, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """The files of the subjects that are asked for."""
+    """Return the files of the configured subjects."""
     named, wanted = [file.subject for file in files], config.subjects
     if unknown := sorted(set(wanted) - set(named)):
         raise unknown_name(f"subject of {config.name}", unknown[0], named)
@@ -203,39 +261,47 @@ def _of_subjects(config: BenchmarkConfig, files: tuple[DataFile, ...]) -> tuple[
 
 
 def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]) -> list[str]:
-    """The files of a folder that hold the benchmark, all of one kind and complete."""
+    """Return the files of a folder that hold the benchmark, all of one kind and complete."""
     shown: tuple[str, ...] = SUFFIXES
-    # Dataset.save_to_disk, one split or several: Arrow files beside JSON that is no data.
+    # Dataset.save_to_disk writes Arrow files beside JSON without data, for one split or several.
     if {"state.json", "dataset_dict.json"} & set(names):
-        names = [name for name in names if not Path(name).name.startswith("cache-")]  # what `map` and `filter` leave
+        names = [name for name in names if not Path(name).name.startswith("cache-")]  # `map` and `filter` cache
         suffixes = shown = (".arrow",)
     of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
-    kinds = [found for suffix in suffixes if (found := of_kind(suffixes=(suffix,)))]
+    kinds = [files for files in (of_kind(suffixes=(suffix,)) for suffix in suffixes) if files]
     if not kinds:
-        there = some_names(sorted(n for n in names if n.lower().endswith(shown)), 5)
+        listed = some_names(sorted(n for n in names if n.lower().endswith(shown)), 5)
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
-            f"Data files there: {there}. Name one file, or another split, such as benchmark.split=validation."
+            f"Data files in it: {listed}. Name one file, or another split, such as benchmark.split=validation."
         )
-    tables = [found[0] for found in kinds if not found[0].lower().endswith(".json")]  # what describes data is .json
-    if config.format == "mcq_file" and len(tables) > 1:  # what is published has its known files
-        why = f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds"
-        raise BenchmarkError(f"{why}. Name one file, or keep one kind in the folder.")
+    tables = [files[0] for files in kinds if not files[0].lower().endswith(".json")]  # .json often describes data
+    if config.format == "mcq_file" and len(tables) > 1:  # the files of published formats are known
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "
+            "kind in the folder."
+        )
     if missing := missing_shards(kinds[0]):
-        why = f"benchmark.path={config.path}: a part of the benchmark, without {some_names(missing, 3)}"
-        raise BenchmarkError(f"{why}. Download the rest, or name one file.")
+        raise BenchmarkError(
+            f"benchmark.path={config.path}: a part of the benchmark, without {some_names(missing, 3)}. "
+            "Download the rest, or name one file."
+        )
     return kinds[0]
 
 
 def _data_file(path: Path, label: str, format_: Format) -> DataFile:
-    """The file with the subject its name tells: astronomy_test.csv -> astronomy, Age.first9lines.jsonl -> Age."""
+    """Return a file with the subject in its name: astronomy for astronomy_test.csv, Age for
+    Age.x.jsonl."""
     stem = path.name.split(".")[0]
     subject = re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""
     return DataFile(path, label, subject)
 
 
 def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
-    """Whether a row is within `dated_until` and `dated_after`. BenchmarkError where it has no date to tell."""
+    """Return whether a row is within `dated_until` and `dated_after`.
+
+    Raises BenchmarkError if the row has no date.
+    """
     if config.dated_until is None and config.dated_after is None:
         return True
     value = str(row.get(config.date_column) or "")[:10] if isinstance(row, Mapping) else ""

@@ -1,16 +1,21 @@
-"""Read a written number as the number that it is, or not at all (pure).
+"""Read a written number exactly, or not at all (pure).
 
-A spelling that two conventions read as two numbers has no value. The rules, in order:
+A spelling that two conventions read as different numbers has no value. The rules, in order:
 
-1. A comma and a point in one number: the last one is the decimal mark ("1,234.50", "1.234,50").
-2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567", "1 234 567"); commas also
-   in the Indian way ("1,00,000"). Spaces and apostrophes are never decimal marks.
-3. A point before one, two or more than three digits, or after a zero, is a decimal point ("18.5", "0.125").
-4. A comma before exactly three digits is a thousands mark, unless the text has a number of the other convention.
-5. A point before exactly three digits ("1.234") and a comma before other than three ("3,5") have a value only where
-   other numbers of the text show its convention, and all show the same. "12,50 €" is a price.
+1. If a number has a comma and a point, the last one is the decimal mark ("1,234.50", "1.234,50").
+2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567",
+   "1 234 567"). Commas may also follow the Indian way ("1,00,000"). Spaces and apostrophes are
+   never decimal marks.
+3. A point before one, two or more than three digits, or after a zero, is a decimal point ("18.5",
+   "0.125").
+4. A comma before exactly three digits is a thousands mark, unless the text has a number of the
+other
+   convention.
+5. A point before exactly three digits ("1.234") and a comma before another number of digits ("3,5")
+   have a value only if other numbers of the text show its convention, and all show the same.
+   "12,50 €" is a price.
 
-Linear in the text: every repetition in a pattern is bounded.
+The time is linear in the text: every repetition in a pattern is bounded.
 """
 
 import re
@@ -19,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from unicodedata import decimal, numeric
 
-RELATIVE_TOLERANCE = 1e-9  # of one decimal written in two ways ("0.3", "0.30"); far below any difference that is meant
+RELATIVE_TOLERANCE = 1e-9  # absorbs rounding of equal decimals ("0.3", "0.30"); real differences are far larger
 MAX_DIGITS = 30
 MAX_POWER = 99
 
@@ -28,7 +33,7 @@ _MAGNITUDES = {
     "k": 3, "K": 3, "M": 6, "mn": 6, "B": 9, "bn": 9,
 }  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-_MARKS = {  # one character for each meaning: "'" between groups, "-" a hyphen or minus, "−" always a minus
+_MARKS = {  # one character for each meaning: "'" separates groups, "-" is a hyphen or minus, "−" a minus
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
     **dict.fromkeys("’‘ʼ´", "'"),
     **dict.fromkeys("‐‑–﹣－", "-"),
@@ -36,7 +41,7 @@ _MARKS = {  # one character for each meaning: "'" between groups, "-" a hyphen o
     "✕": "×", "⇒": "=", "→": "=", "∴": "=", "º": "°", "˚": "°", "％": "%", "٪": "%", "＄": "$", "“": '"', "”": '"',
     "\u200b": "", "\ufeff": "", "\u200e": "", "\u200f": "",
 }  # fmt: skip
-# (character, pattern, form): what a text that has the character is rewritten by, in this order.
+# (character, pattern, form): a text with this character is rewritten so. The order matters.
 _REWRITES = tuple(
     (needed, re.compile(pattern), form)
     for needed, pattern, form in (
@@ -124,9 +129,16 @@ _ATTACHED_UNIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One number of a text: its place in the prepared text, and `value`, None where its spelling is ambiguous.
+    """Hold one number of a text.
 
-    percent: a percent sign follows; the value is the number before it.
+    Parameters
+    ----------
+    start, end : int
+        Its place in the prepared text.
+    value : Fraction or None
+        None if its spelling is ambiguous.
+    percent : bool
+        Whether a percent sign follows. The value is the number before it.
     """
 
     start: int
@@ -136,41 +148,68 @@ class Written:
 
 
 def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
-    """Return the one number that a text writes, or None where it writes none, several, or an ambiguous one.
+    r"""Return the one number that a text writes.
 
-    A sign, a currency, a percent sign, Markdown or LaTeX around it and a unit after it are taken off: "$1,234.50",
-    "**18** apples", "6\\frac{1}{2}", "2.5 million", "25 %" (25). Other words, an expression and a range have no value.
+    Parameters
+    ----------
+    text : str
+        A sign, a currency, a percent sign, Markdown or LaTeX around the number and a unit after it
+        are removed: "$1,234.50", "**18** apples", "6\frac{1}{2}", "2.5 million", "25 %" (25). With
+        other words, an expression or a range there is no value.
+    decimal_point : bool
+        Read a lone point before three digits as a decimal point too ("1.125"), as in files that
+        programs write.
 
-    decimal_point: a lone point is a decimal point before three digits too, as in a file that a program wrote ("1.125").
+    Returns
+    -------
+    Fraction or None
+        None if the text writes no number, several, or an ambiguous one.
 
+    Examples
+    --------
     >>> one_number("1.234,50 EUR"), one_number("1 1/2"), one_number("3 to 5"), one_number("1.234")
     (Fraction(2469, 2), Fraction(3, 2), None, None)
     """
-    found = written_alone(text, decimal_point=decimal_point)
-    return None if found is None else found.value
+    number = written_alone(text, decimal_point=decimal_point)
+    return None if number is None else number.value
 
 
 def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
-    """Return the number that is all of a text beside its dress and unit (`one_number`), or None."""
+    """Return the number that is all of a text except its formatting and unit (see `one_number`), or
+    None."""
     if len(text) > 200:
         return None
     return _alone(prepared(text).strip().strip("\"'"), "." if decimal_point else None)
 
 
 def values_alone(text: str) -> frozenset[Fraction]:
-    """Return every number that a text alone can be, by either decimal mark; a percentage is also its hundredth.
+    """Return every number that a text alone can mean, with either decimal mark.
 
-    A spelling that has no value by itself and one value by a mark, such as "3,5", may be a list: it is none.
+    Parameters
+    ----------
+    text : str
+        A short text. A percentage is also its hundredth.
 
+    Returns
+    -------
+    frozenset of Fraction
+        Empty for a spelling without a value of its own and with one value by a mark, such as "3,5":
+        it may be a list.
+
+    Examples
+    --------
     >>> sorted(map(float, values_alone("1.234"))), values_alone("18.5"), values_alone("25 %")
     ([1.234, 1234.0], frozenset({Fraction(37, 2)}), frozenset({Fraction(1, 4), Fraction(25, 1)}))
     """
     if _DIGITS.fullmatch(text):
         return frozenset((Fraction(int(text)),))
     plain = prepared(text).strip().strip("\"'") if len(text) <= 200 else ""
-    read = [_alone(plain, mark) for mark in (None, ".", ",")]
-    found = {value for one in read if one is not None for value in _values(one)}
-    return frozenset(found if read[0] is not None or len(found) > 1 else ())
+    numbers = [_alone(plain, mark) for mark in (None, ".", ",")]
+    values: set[Fraction] = set()
+    for number in numbers:
+        if number is not None:
+            values.update(_values(number))
+    return frozenset(values if numbers[0] is not None or len(values) > 1 else ())
 
 
 def _values(number: Written) -> Iterator[Fraction]:
@@ -190,19 +229,20 @@ def _alone(plain: str, mark: str | None) -> Written | None:
 
 
 def same_number(value: float, target: float) -> bool:
-    """Return whether two numbers are one, written perhaps with other trailing digits (relative error 1e-9)."""
+    """Return whether two numbers are equal up to trailing digits (relative error 1e-9)."""
     return abs(value - target) <= RELATIVE_TOLERANCE * max(abs(value), abs(target), 1.0)
 
 
 def prepared(text: str) -> str:
-    """Return a text with one character for each mark, ASCII digits, and without Markdown, LaTeX dress and currencies.
+    """Return a text with one character for each mark, ASCII digits, and without formatting.
 
-    What has a meaning for a number stays: LaTeX commands of mathematics, operators, line breaks.
+    Markdown, LaTeX formatting and currencies are removed. What changes a number stays: LaTeX
+    commands of mathematics, operators and line breaks.
     """
     if not text.isascii():
         text = "".join(map(_character, text))
         text = _UNICODE_FRACTION.sub(_unicode_fraction, text)
-        text = _POWER.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
+        text = _POWER.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text)
     text = text.replace("`", "")
     for place, (needed, pattern, form) in enumerate(_REWRITES):
         if place == 2 and "frac" in text:
@@ -219,29 +259,45 @@ def _character(character: str) -> str:
     return _MARKS.get(character, character) if value is None else str(value)
 
 
-def _unicode_fraction(found: re.Match[str]) -> str:
-    value = Fraction(numeric(found[0])).limit_denominator(10)
-    follows = found.start() and found.string[found.start() - 1].isdigit()
+def _unicode_fraction(match: re.Match[str]) -> str:
+    value = Fraction(numeric(match[0])).limit_denominator(10)
+    follows = match.start() and match.string[match.start() - 1].isdigit()
     return f"{' ' if follows else ''}{value.numerator}/{value.denominator}"
 
 
-def _fraction(found: re.Match[str]) -> str:
-    """Return a LaTeX fraction as "1/2", and one behind a variable or a bracket as a product, which has no value."""
-    before = found.string[max(0, found.start() - 1) : found.start()]
-    product = "×" if before.isalpha() or before in tuple(")}") else " " if before.isdigit() else ""
-    return f"{product}{found[1] or found[2]}/{found[3] or found[4]}"
+def _fraction(match: re.Match[str]) -> str:
+    """Return a LaTeX fraction as "1/2". After a variable or a bracket it is a product, without a
+    value."""
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    product = " " if before.isdigit() else ""
+    if before.isalpha() or before in tuple(")}"):
+        product = "×"
+    return f"{product}{match[1] or match[2]}/{match[3] or match[4]}"
 
 
 def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> Iterator[Written]:
-    """Yield the numbers of a prepared text in order; one whose spelling is ambiguous has the value None.
+    """Yield the numbers of a prepared text in order.
 
-    Digits that are a part of a name are left out: "m2", "step 3", "5th", a number that opens a line of a list.
+    Parameters
+    ----------
+    text : str
+        A prepared text. Digits that are part of a name are skipped: "m2", "step 3", "5th", a number
+        that begins an entry of a list.
+    mark : str or None
+        The decimal mark of the text ("." or ","), see `decimal_mark`; None if unknown.
+    alone : bool
+        The text must be one number, so "10 000" is not two numbers.
 
-    mark: the decimal mark of the text ("." or ","), see `decimal_mark`; None where it is not known. alone: the text is
-    to be one number, so "10 000" is no pair of numbers.
+    Yields
+    ------
+    Written
+        With the value None if the spelling is ambiguous.
     """
     at = 0
-    while (run := _RUN.search(text, at)) is not None:
+    while True:
+        run = _RUN.search(text, at)
+        if run is None:
+            return
         at = run.end()
         before = text[max(0, run.start() - 40) : run.start()]
         written, is_name = _written(text, run, before, mark, alone)
@@ -251,7 +307,7 @@ def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> It
 
 
 def _written(text: str, run: re.Match[str], before: str, mark: str | None, alone: bool) -> tuple[Written, bool]:
-    """Return the number that begins with a run of digits, and whether it is a part of a name."""
+    """Return the number that begins with a run of digits, and whether it is part of a name."""
     end = run.end()
     if run[0].startswith(".") and before[-1:].isalnum():
         return Written(run.start(), end, None), False
@@ -274,34 +330,35 @@ def _written(text: str, run: re.Match[str], before: str, mark: str | None, alone
 
 
 def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> tuple[Fraction | None, int, bool]:
-    """Return the value with its fraction, power or magnitude, where it ends, and whether it is an ordinal number."""
+    """Return the value with its fraction, power or magnitude, where it ends, and if it is an
+    ordinal."""
     whole = value is not None and run.isdigit()
-    if found := _SCIENTIFIC.match(text, end):
-        return _times_power(value, Fraction(10), found[1] or found[2]), found.end(), False
-    if found := _EXPONENT.match(text, end):
-        return _times_power(Fraction(1) if whole else None, value or Fraction(0), found[1]), found.end(), False
-    if found := _SLASHED.match(text, end):
-        usable = whole and value is not None and int(found[1])
-        return (value / int(found[1]) if usable and value is not None else None), found.end(), False
-    if found := _MIXED.match(text, end):
-        top, bottom = int(found[1]), int(found[2])
+    if match := _SCIENTIFIC.match(text, end):
+        return _times_power(value, Fraction(10), match[1] or match[2]), match.end(), False
+    if match := _EXPONENT.match(text, end):
+        return _times_power(Fraction(1) if whole else None, value or Fraction(0), match[1]), match.end(), False
+    if match := _SLASHED.match(text, end):
+        usable = whole and value is not None and int(match[1])
+        return (value / int(match[1]) if usable and value is not None else None), match.end(), False
+    if match := _MIXED.match(text, end):
+        top, bottom = int(match[1]), int(match[2])
         proper = whole and value is not None and 0 < top < bottom
-        return (value + Fraction(top, bottom) if proper and value is not None else None), found.end(), False
-    if found := _ATTACHED.match(text, end):
-        return _with_letters(text, run, found, value)
-    if found := _HALF.match(text, end):
-        return (None if value is None or not whole else value + Fraction(1, 2)), found.end(), False
-    if (found := _WORD_AFTER.match(text, end)) and found[1].lower() in _MAGNITUDES and len(found[1]) > 2:
-        times = 10 ** _MAGNITUDES[found[1].lower()]
-        more = re.match(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)", text[found.end() :][:12])
-        return (None if value is None or more else value * times), found.end(), False
+        return (value + Fraction(top, bottom) if proper and value is not None else None), match.end(), False
+    if match := _ATTACHED.match(text, end):
+        return _with_letters(text, run, match, value)
+    if match := _HALF.match(text, end):
+        return (None if value is None or not whole else value + Fraction(1, 2)), match.end(), False
+    if (match := _WORD_AFTER.match(text, end)) and match[1].lower() in _MAGNITUDES and len(match[1]) > 2:
+        times = 10 ** _MAGNITUDES[match[1].lower()]
+        more = re.match(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)", text[match.end() :][:12])
+        return (None if value is None or more else value * times), match.end(), False
     return value, end, False
 
 
 def _with_letters(
-    text: str, run: str, found: re.Match[str], value: Fraction | None
+    text: str, run: str, match: re.Match[str], value: Fraction | None
 ) -> tuple[Fraction | None, int, bool]:
-    letters, end = found[0], found.end()
+    letters, end = match[0], match.end()
     if letters.lower() in _ORDINALS and run.isdigit():
         return None, end, True
     if letters in _MAGNITUDES:
@@ -327,26 +384,42 @@ def _times_power(value: Fraction | None, base: Fraction, exponent: str) -> Fract
 
 
 def _signed(text: str, start: int, before: str) -> tuple[int, int | None]:
-    """Return where a number begins with its sign, and the sign; None where a dash may be a sign or not."""
+    """Return where a number begins with its sign, and the sign; None if a dash may or may not be a
+    sign."""
     if before.endswith("negative "):
         return start - len("negative "), -1
-    found = re.search(r"([-−+–])( ?)$", before)
-    if found is None:
+    match = re.search(r"([-−+–])( ?)$", before)
+    if match is None:
         return start, 1
-    place = start - len(found[0])
-    left = before[: found.start()]
+    place = start - len(match[0])
+    left = before[: match.start()]
     close = left.rstrip(" ")
     if close and (close[-1].isdigit() or close[-1] in ")]}%°" or left[-1:].isalnum()):
         return place, None  # a subtraction, a range, or a hyphen
-    if found[1] == "+":
-        return place, None if found[2] else 1
-    if found[2] and found[1] == "-" and close[-1:] != "=":
+    if match[1] == "+":
+        return place, None if match[2] else 1
+    if match[2] and match[1] == "-" and close[-1:] != "=":
         return place, None  # a dash before the number, or a point of a list
     return place, -1
 
 
 def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
-    """Return the value of digits with marks between them by the rules of this module, or None."""
+    """Return the value of digits with marks between them by the rules of this module.
+
+    Parameters
+    ----------
+    run : str
+        Digits and marks.
+    mark : str or None
+        The decimal mark of the text; None if unknown.
+    alone : bool
+        As in `numbers_in`.
+
+    Returns
+    -------
+    Fraction or None
+        None if the spelling is ambiguous.
+    """
     if len(run) > MAX_DIGITS:
         return None
     groups, marks = re.split(r"[.,'\u202f٫ ]", run), re.findall(r"[.,'\u202f٫ ]", run)
@@ -369,7 +442,8 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
 
 
 def _with_one_mark(groups: list[str], mark: str, convention: str | None) -> Fraction | None:
-    """Return the value of "1.234", "18.5", "1,234" or "3,5"; convention: the decimal mark of the text, or None."""
+    """Return the value of "1.234", "18.5", "1,234" or "3,5", given the text's decimal mark or
+    None."""
     thousands = len(groups[1]) == 3 and len(groups[0]) <= 3 and groups[0][0] != "0"
     if convention in (".", ","):
         if mark == convention:
@@ -398,15 +472,28 @@ def _thousands(groups: list[str], mark: str) -> Fraction | None:
 
 
 def decimal_mark(text: str) -> str | None:
-    """Return the decimal mark that the unambiguous numbers of a prepared text show, or None.
+    """Return the decimal mark that the unambiguous numbers of a prepared text show.
 
-    Where the numbers show both conventions the mark is "?", by which no ambiguous number has a value.
+    Parameters
+    ----------
+    text : str
+        A prepared text.
 
+    Returns
+    -------
+    str or None
+        None if no number shows one; "?", with which no ambiguous number has a value, if they
+        disagree.
+
+    Examples
+    --------
     >>> decimal_mark("2,5 of 1.000.000"), decimal_mark("0.75 of 1,250.00"), decimal_mark("1,234")
     (',', '.', None)
     """
-    shown = {mark for run in _RUN.finditer(text) if (mark := _shown_mark(run[0]))}
-    return None if not shown else shown.pop() if len(shown) == 1 else "?"
+    shown = {_shown_mark(run[0]) for run in _RUN.finditer(text)} - {None}
+    if len(shown) > 1:
+        return "?"
+    return shown.pop() if shown else None
 
 
 def _shown_mark(run: str) -> str | None:
@@ -423,7 +510,8 @@ def _shown_mark(run: str) -> str | None:
 
 
 def closing(text: str, start: int) -> int:
-    """Return the place of the brace that closes the one before `start`; -1 if none of 5,000 characters does."""
+    """Return the place of the brace that closes the one before `start`; -1 if none in 5,000
+    characters does."""
     depth = 1
     for brace in re.compile(r"[{}]").finditer(text, start, start + 5000):
         depth += 1 if brace[0] == "{" else -1

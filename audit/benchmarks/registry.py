@@ -1,4 +1,5 @@
-"""The formats that can be read, by the name that `benchmark.format=<name>` takes; other packages may add some."""
+"""List the formats that can be read, by the name for `benchmark.format=<name>`; packages may add
+some."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +13,25 @@ from audit.records import Item, Reading
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one published format is read.
+    """Say how one published format is read.
 
-    suffixes: which files of a folder or repository to take, in order of preference. subject_field: the field that names
-    the subject (a file's name serves where a row lacks it); "" where the format has no subjects. csv_header: the csv
-    begins with column names. reading: of free-form answers (number, code): no options. asked: its questions can be
-    asked as multiple choice; else the options are names of responses (refuses, hate), or sentences to be compared.
-    kept: rows that can be asked; others are left out.
+    Parameters
+    ----------
+    parse : callable
+        Converts a row to an item.
+    suffixes : tuple of str
+        The kinds of files, in order of preference.
+    subject_field : str
+        The field with the subject (the file's name serves if a row lacks it); "" without subjects.
+    csv_header : bool
+        Whether a csv begins with column names.
+    reading : Reading or None
+        How free-form answers are read (number, code).
+    answerable : bool
+        Whether a model can be asked its questions. If not, options are names of responses (refuses,
+        hate), or sentences to compare.
+    kept : callable or None
+        Returns whether a row can be asked; others are left out.
     """
 
     parse: Callable[[RawRow, RowContext], Item]
@@ -26,7 +39,7 @@ class Format:
     subject_field: str = ""
     csv_header: bool = True
     reading: Reading | None = None
-    asked: bool = True
+    answerable: bool = True
     kept: Callable[[RawRow], bool] | None = None
 
 
@@ -36,9 +49,9 @@ FORMATS: dict[str, Format] = {
     "arc_challenge": Format(rows.labelled),
     "truthfulqa_mc1": Format(rows.truthfulqa, (".parquet", ".json", ".csv")),
     "truthfulqa": Format(rows.truthfulqa, (".parquet", ".json", ".csv")),
-    "crows_pairs": Format(items.crows_pairs, (".parquet", ".csv"), asked=False),
-    "toxigen": Format(items.toxigen, (".parquet", ".json"), asked=False),
-    "xstest": Format(items.xstest, (".parquet", ".csv"), subject_field="type", asked=False),
+    "crows_pairs": Format(items.crows_pairs, (".parquet", ".csv"), answerable=False),
+    "toxigen": Format(items.toxigen, (".parquet", ".json"), answerable=False),
+    "xstest": Format(items.xstest, (".parquet", ".csv"), subject_field="type", answerable=False),
     "commonsense_qa": Format(rows.labelled),
     "openbook_qa": Format(rows.labelled),
     "bbq": Format(items.bbq, (".parquet", ".jsonl"), subject_field="category"),
@@ -55,7 +68,8 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(name: str) -> Format:
-    """The format of this name; ConfigError with the list of known ones otherwise."""
+    """Return the format of this name. Raises ConfigError, with the known names, if there is
+    none."""
     if name in FORMATS:
         return FORMATS[name]
     if name in added("readers"):

@@ -1,14 +1,17 @@
-"""Read the number that a reply gives as its answer, or nothing (pure).
+r"""Read the number that a reply gives as its answer, or nothing (pure).
 
-A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box (`\\boxed{}`), or in words
-("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration counts if the reply corrects itself, or its
-form is stronger than those it contradicts; two others that differ leave the reply unparsed. Without a declaration the
-last sentence with a number is read: the result of its last equation, or its one number. Thinking, and the next question
-that a base model invents, are cut off first. A reply that was cut off at its token limit is read by a marker, a box or
-a "final answer" only, and only if text follows it.
+A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box
+(`\boxed{}`), or in words ("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration
+counts if the reply corrects itself, or if its form is stronger than those it contradicts. Two
+others that differ leave the reply unparsed.
 
-Two candidates, a range, a number in words, an open block of thinking and a doubt after the answer leave a reply
-unparsed, which is its own state and never "wrong". Linear in the text.
+Without a declaration the last sentence with a number is read: the result of its last equation, or
+its one number. Thinking, and the next question that a base model invents, are removed first. A
+reply that reached its token limit is read only by a marker, a box or a "final answer", and only if
+text follows it.
+
+Two candidates, a range, a number in words, an open block of thinking and a doubt after the answer
+leave a reply unparsed, which is its own state and never "wrong". The time is linear in the text.
 """
 
 import re
@@ -23,14 +26,22 @@ from audit.prompting import strip_thinking
 
 MARKER = "####"
 NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
-MAX_END = 3_000  # characters in which the last sentence stands
-MAX_DECLARATIONS = 50  # of more the last are read
-MAX_CHARS = 50_000  # of a longer reply the end is read
+MAX_END = 3_000  # the last sentence is searched in this many characters
+MAX_DECLARATIONS = 50  # if there are more, the last are read
+MAX_CHARS = 50_000  # the end of a longer reply is read
 
 
 class NumberAnswer(NamedTuple):
-    """`value` is None when no number could be read. `form`: "marked" (after ####), "declared" (in a box or in words),
-    "last" (of the last sentence), or "none"."""
+    """Hold a number that was read, and the form of the answer.
+
+    Parameters
+    ----------
+    value : float or None
+        None if no number could be read.
+    form : str
+        "marked" (after ####), "declared" (in a box or in words), "last" (in the last sentence), or
+        "none".
+    """
 
     value: float | None
     form: str
@@ -105,7 +116,7 @@ _NOTE = re.compile(
     r"|tokens?|rating)\s?:",
     re.IGNORECASE,
 )
-# A sentence that says what was or is to be done, or speaks of the reply itself, states no answer.
+# A sentence about what was or must be done, or about the reply itself, states no answer.
 _SPEAKER = re.compile(
     r"\b(?:I|I'm|I've|me|my|[Ss]teps?|confiden\w+|sure|certain\w*|version|sources?|tokens?|examples?|hint|note)\b|\?$|✓|✔"
 )
@@ -116,7 +127,7 @@ _PLANS = re.compile(
     r"|factor of|initial|original|matching|says?|said|told|if|would)\b",
     re.IGNORECASE,
 )
-# Before a number that says when or beside what, and not how much.
+# These words precede a number that says when or compared with what, not how much.
 _BESIDE = re.compile(r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$", re.I)
 _OPERATOR = re.compile(r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|by|through|versus|vs|of|nor|times|plus|minus)\b", re.I)
 _ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-−–*] |[-−–*] ?[b-z](?![\w'])")
@@ -124,8 +135,10 @@ _ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """One declaration: where it stands, how strong its form is (1 to 3; 0 of a doubt), and its number; None where
-    it is ambiguous."""
+    """Hold one declaration: its place, the strength of its form, and its number.
+
+    The strength is 1 to 3, or 0 for a doubt. The number is None if it is ambiguous.
+    """
 
     start: int
     end: int
@@ -135,11 +148,23 @@ class _Declared:
 
 
 def read_number(text: str, *, truncated: bool = False) -> NumberAnswer:
-    """Return the number that a reply gives as its answer.
+    r"""Return the number that a reply gives as its answer.
 
-    truncated: the reply was cut off at its token limit.
+    Parameters
+    ----------
+    text : str
+        The reply.
+    truncated : bool
+        Whether the reply reached its token limit.
 
-    >>> read_number("9 * 2 = $18 a day.\\n#### 1,018").value
+    Returns
+    -------
+    NumberAnswer
+        The number and its form.
+
+    Examples
+    --------
+    >>> read_number("9 * 2 = $18 a day.\n#### 1,018").value
     1018.0
     >>> read_number("So she makes $18.50 a day.").value, read_number("It is between 3 and 5.").value
     (18.5, None)
@@ -156,17 +181,32 @@ def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
     mark = decimal_mark(plain)
     declared = list(_declarations(plain, mark))
     if truncated:
-        declared = [one for one in declared if one.strength > 1 and one.end < len(plain)]
+        declared = [each for each in declared if each.strength > 1 and each.end < len(plain)]
     if declared:
         last = _decided(plain, declared)
-        return (last.number, "marked" if last.marked else "declared") if last else (None, "none")
+        if last is None:
+            return None, "none"
+        return last.number, "marked" if last.marked else "declared"
     return (None, "none") if truncated else (_last_sentence(plain, mark), "last")
 
 
 def score_number(text: str, target: float, *, truncated: bool = False) -> tuple[NumberAnswer, bool | None]:
-    """Return the answer as read, and whether it is right; None where nothing could be read.
+    """Read a reply's number and compare it with the target.
 
-    A percentage against a target of a hundredth of it ("25%", .25) is neither: one of the two is in another unit.
+    Parameters
+    ----------
+    text : str
+        The reply.
+    target : float
+        The right number.
+    truncated : bool
+        Whether the reply reached its token limit.
+
+    Returns
+    -------
+    tuple of NumberAnswer and bool or None
+        The answer, and whether it is right. None if nothing could be read, or for a percentage
+        whose hundredth is the target ("25%", .25): one of the two is in another unit.
     """
     number, form = _read(text, truncated)
     if number is None or number.value is None:
@@ -178,51 +218,52 @@ def score_number(text: str, target: float, *, truncated: bool = False) -> tuple[
 
 
 def read_key(text: str) -> float | None:
-    """Return the number of a key: what follows its last `####`, or all of it; None where that is not one number.
+    """Return the number of a key: what follows its last `####`, or all of it; None unless it is one
+    number.
 
-    A key is written by a program, so a lone point is a decimal point and a lone comma a thousands mark.
+    A program writes keys, so a lone point is a decimal point, and a lone comma a thousands mark.
     """
     value = one_number(text.rpartition(MARKER)[2], decimal_point=True)
     return None if value is None else float(value)
 
 
 def corrects(rest: str) -> bool:
-    """Return whether what follows an answer takes it back, or doubts it."""
+    """Return whether the text after an answer withdraws or doubts it."""
     return _DOUBTS.search(_before_next_question(rest)) is not None
 
 
 def _before_next_question(text: str) -> str:
-    """Return a reply without the question that a base model goes on to invent.
+    """Return a reply without the question that a base model invents after it.
 
-    What opens the reply is no invention: a question that is repeated before the answer.
+    A question at the beginning of the reply is repeated, not invented.
     """
-    for found in _NEXT_QUESTION.finditer(text):
-        if re.search(r"\w", text[: found.start()]):
-            return text[: found.start()]
+    for question in _NEXT_QUESTION.finditer(text):
+        if re.search(r"\w", text[: question.start()]):
+            return text[: question.start()]
     return text
 
 
 def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
-    """Yield what a prepared reply declares, in order; headings, doubts and hypotheses are left out."""
-    found = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
-    found = sorted(found, key=lambda one: one.start())[-MAX_DECLARATIONS:]
-    starts = [one.start() for one in found]
-    for place, one in enumerate(found):
-        following = starts[place + 1] if place + 1 < len(found) else len(plain)
-        if one[0].startswith("#"):
-            declared = _of_marker(plain, one, mark, following)
-        elif one["box"]:
-            declared = _of_box(plain, one, mark, following)
+    """Yield what a prepared reply declares, in order, without headings, doubts and hypotheses."""
+    matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
+    matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
+    ends = [match.start() for match in matches[1:]] + [len(plain)]  # one more than needed without matches
+    for match, following in zip(matches, ends, strict=False):
+        if match[0].startswith("#"):
+            declared = _of_marker(plain, match, mark, following)
+        elif match["box"]:
+            declared = _of_box(plain, match, mark, following)
         else:
-            declared = _of_words(plain, one, mark, following)
+            declared = _of_words(plain, match, mark, following)
         if declared:
             yield declared
 
 
-def _of_marker(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
-    """Return the declaration of a marked line; None for a heading, or if another declaration follows in the line."""
-    line = plain[found.end() :].split("\n", 1)[0]
-    end = found.end() + len(line)
+def _of_marker(plain: str, match: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+    """Return the declaration of a marked line; None for a heading, or if another declaration
+    follows."""
+    line = plain[match.end() :].split("\n", 1)[0]
+    end = match.end() + len(line)
     if following < end:
         return None
     cut = _REASONS.search(line)
@@ -233,14 +274,14 @@ def _of_marker(plain: str, found: re.Match[str], mark: str | None, following: in
     heading = first is not None and not re.match(r"[-−–\d.]", body[first.start() :])
     if heading and "=" not in line and (numbers or re.search(r"\d", line)):
         return None
-    if re.match(r"\s*\d{1,3}[.:)]\s+[A-Za-z]", line) or (heading and plain[found.start() - 1 : found.start()] == "#"):
+    if re.match(r"\s*\d{1,3}[.:)]\s+[A-Za-z]", line) or (heading and plain[match.start() - 1 : match.start()] == "#"):
         return None
-    return _Declared(found.start(), end, 3, _one_of(body, numbers), marked=True)
+    return _Declared(match.start(), end, 3, _one_of(body, numbers), marked=True)
 
 
-def _of_box(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
-    start, end = found.end(), found.end()
-    if found["box"].endswith("{"):
+def _of_box(plain: str, match: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+    start, end = match.end(), match.end()
+    if match["box"].endswith("{"):
         end = closing(plain, start)
         if end < 0:
             return None
@@ -249,11 +290,12 @@ def _of_box(plain: str, found: re.Match[str], mark: str | None, following: int) 
     body = _right_side(plain[start:end])
     numbers = list(numbers_in(body, mark, alone=True))
     number = None if re.search(r"\d!|[(\[]\s?-?\d{1,3},\d{3}\s?[)\]]", body) else _one_of(body, numbers)
-    return _Declared(found.start(), end + 1, 3 if found["final"] else 2, number)
+    return _Declared(match.start(), end + 1, 3 if match["final"] else 2, number)
 
 
 def _right_side(text: str) -> str:
-    """Return what follows the last equals sign, where a dash before a number is its sign; else the text."""
+    """Return what follows the last equals sign, with a dash before a number as its sign; else the
+    text."""
     left, equals, right = text.rpartition("=")
     if re.search(r"=[^=]*(?:[,;]|\band\b)[^=]*$", left):
         return text  # several equations
@@ -264,28 +306,30 @@ def _signed(right: str) -> str:
     return re.sub(r"^\s?-\s(?=[\d.])", "-", right)
 
 
-def _of_words(plain: str, found: re.Match[str], mark: str | None, following: int) -> _Declared | None:
-    before = plain[max(0, found.start() - 40) : found.start()]
-    unsure = found["words"] is not None and _UNSURE_BEFORE.search(before) is not None
-    start = found.end() + len(re.match(r"[\s:\"'>]*", plain[found.end() :])[0])  # type: ignore[index]
-    strength = 3 if found["final"] else 2 if found["json"] or found["tag"] else 1
+def _of_words(plain: str, match: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+    before = plain[max(0, match.start() - 40) : match.start()]
+    unsure = match["words"] is not None and _UNSURE_BEFORE.search(before) is not None
+    start = match.end() + len(re.match(r"[\s:\"'>]*", plain[match.end() :])[0])  # type: ignore[index]
+    strength = 2 if match["json"] or match["tag"] else 1
+    if match["final"]:
+        strength = 3
     clause, asks = _clause(plain, start)
     if start + len(clause) > following or _NO_ANSWER.match(clause):
         return None
     if unsure or asks:
-        return _Declared(found.start(), start + len(clause), 0, None) if re.search(r"\d", clause) else None
+        return _Declared(match.start(), start + len(clause), 0, None) if re.search(r"\d", clause) else None
     cut = _REASONS.search(clause)
     kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
-    bare = kept[:1] + _without_asides(kept[1:])  # "(18) (in 3 steps)": the first bracket is no aside
+    bare = kept[:1] + _without_asides(kept[1:])  # in "(18) (in 3 steps)" the first bracket is the answer
     kept = bare if re.search(r"\d", bare) else kept
     body = _right_side(kept)
     return _Declared(
-        found.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True)))
+        match.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True)))
     )
 
 
 def _clause(plain: str, start: int) -> tuple[str, bool]:
-    """Return the sentence from a place on, and whether it is a question."""
+    """Return the sentence that begins at a place, and whether it is a question."""
     end = _SENTENCE_END.search(plain, start)
     if end is None:
         return plain[start:], False
@@ -293,38 +337,42 @@ def _clause(plain: str, start: int) -> tuple[str, bool]:
 
 
 def _one_of(body: str, numbers: list[Written]) -> Written | None:
-    """Return the one number of a text; None where it has several, an expression, or one in words."""
-    if not numbers or any(one.value is None for one in numbers) or _in_words(body, numbers):
+    """Return the one number of a text; None if it has several, an expression, or a number in
+    words."""
+    if not numbers or any(number.value is None for number in numbers) or _in_words(body, numbers):
         return None
     if re.search(r"\b(?:or|and)\s*$", body):
         return None
     if _ALGEBRA.search(body[: numbers[0].start]) or _ALGEBRA.search(body[numbers[-1].end :]):
         return None
-    for one, other in pairwise(numbers):
-        if one.value != other.value or _OPERATOR.search(body[one.end : other.start]):
+    for left, right in pairwise(numbers):
+        if left.value != right.value or _OPERATOR.search(body[left.end : right.start]):
             return None
     return numbers[0]
 
 
 def _in_words(body: str, numbers: list[Written]) -> bool:
-    """Return whether a text has a number in words beside its numbers in digits ("million" belongs to "2.5 million")."""
-    words = _NUMBER_WORD.finditer(body)
-    return any(not any(one.start <= word.start() < one.end for one in numbers) for word in words)
+    """Return whether a text has a number in words outside its numbers ("million" is in "2.5
+    million")."""
+    for word in _NUMBER_WORD.finditer(body):
+        if not any(number.start <= word.start() < number.end for number in numbers):
+            return True
+    return False
 
 
 def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
-    """Return the declaration that counts, or None where the reply contradicts or doubts it."""
+    """Return the declaration that counts; None if the reply contradicts or doubts it."""
     last = declared[-1]
     if last.number is None:
         return None
-    for one in reversed(declared[:-1]):
-        if one.number is None and one.strength < 2:
-            continue  # words that declare no number: "give the answer as a percentage: ..."
-        if one.number is not None and one.number.value == last.number.value:
+    for earlier in reversed(declared[:-1]):
+        if earlier.number is None and earlier.strength < 2:
+            continue  # the words declare no number: "give the answer as a percentage: ..."
+        if earlier.number is not None and earlier.number.value == last.number.value:
             continue
-        between = plain[one.end : last.start]
-        both_marked = last.marked and one.marked
-        if one.strength >= last.strength and not both_marked and not _CORRECTS.search(between):
+        between = plain[earlier.end : last.start]
+        both_marked = last.marked and earlier.marked
+        if earlier.strength >= last.strength and not both_marked and not _CORRECTS.search(between):
             return None
         if not last.marked and re.fullmatch(r"[\s$]*|[\s$,.]*(?:or|and|,|/)[\s$]*", between):
             return None
@@ -333,12 +381,12 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
-    """Return the number that the last sentence with a number comes to, or None."""
+    """Return the number that the last sentence with a number states, or None."""
     sentences = [sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)]
     after = 0
     while sentences and not re.search(r"\d", sentences[-1]):
         after += 1
-        doubtful = any(one.search(sentences[-1]) for one in (_NUMBER_WORD, _DOUBTS, _PLANS, _SPEAKER))
+        doubtful = any(pattern.search(sentences[-1]) for pattern in (_NUMBER_WORD, _DOUBTS, _PLANS, _SPEAKER))
         if doubtful or after > 2:
             return None
         sentences.pop()
@@ -347,31 +395,32 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
     if any(re.search(r"\b(?:verify|check)", sentence) for sentence in sentences[-4:]):
         return None
     last = sentences[-1]
-    if re.search(r"[=:]|\b[a-z]{2,}\b", last) is None:  # no sentence
+    if re.search(r"[=:]|\b[a-z]{2,}\b", last) is None:  # it is not a sentence
         alone = re.search("[A-Za-z]", last) is None
-        earlier = [one for one in sentences[:-1] if re.search(r"\d", one)]
-        if any(not alone or re.search("[A-Za-z]", one) is None for one in earlier):
-            return None  # a signature, or two numbers, each alone in its line
+        earlier = [sentence for sentence in sentences[:-1] if re.search(r"\d", sentence)]
+        if any(not alone or re.search("[A-Za-z]", sentence) is None for sentence in earlier):
+            return None  # it is a signature, or two numbers stand alone in their lines
     return _concluded(last, mark)
 
 
 def _without_asides(text: str) -> str:
-    """Return a text without asides in brackets; a number that may be another answer stays ("(20 with tax)")."""
+    """Return a text without asides in brackets. One with another candidate stays ("(20 with
+    tax)")."""
     return _ASIDE.sub(
         lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text
     )
 
 
 def _sentences(plain: str) -> list[str]:
-    """Return the sentences of a text, without asides in brackets where something is left."""
+    """Return the sentences of a text, without asides in brackets if numbers remain."""
     bare = _without_asides(plain)
     text = bare if re.search(r"\d", bare) else plain
-    found, start = [], 0
+    sentences, start = [], 0
     for end in _SENTENCE_END.finditer(text):
-        found.append(text[start : end.end()].strip())
+        sentences.append(text[start : end.end()].strip())
         start = end.end()
-    found.append(text[start:].strip())
-    return [one for one in found if re.search(r"\w", one)]
+    sentences.append(text[start:].strip())
+    return [sentence for sentence in sentences if re.search(r"\w", sentence)]
 
 
 def _concluded(sentence: str, mark: str | None) -> Written | None:
@@ -396,16 +445,17 @@ def _concluded(sentence: str, mark: str | None) -> Written | None:
 
 
 def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
-    """Return whether every equation before the last is a step to it: the next one's left side uses its result.
+    """Return whether every equation before the last is a step: the next one's left side uses its
+    result.
 
-    "16 - 3 = 13, 13 * 2 = 26" is a chain, "x = 3, y = 4" is none.
+    "16 - 3 = 13, 13 * 2 = 26" is a chain, "x = 3, y = 4" is not.
     """
     _, equals, side = left.rpartition("=")
     if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(r"\d", side):
-        return False  # an equation to be solved
+        return False  # the equation must be solved first
     if not equals or not re.search(r"[,;]|\band\b", side):
         return True
     head, _, use = re.split(r"([,;]|\band\b)", side, maxsplit=1)
-    results = [one.value for one in numbers_in(head, mark)]
-    used = [one.value for one in numbers_in(use, mark)]
+    results = [number.value for number in numbers_in(head, mark)]
+    used = [number.value for number in numbers_in(use, mark)]
     return bool(results) and results[-1] in (*used, value)

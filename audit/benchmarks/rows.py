@@ -1,6 +1,7 @@
-"""Raw rows -> `Item`: one pure function per published format (the authors' file and the hub's fields).
+"""Convert raw rows to items: one pure function for each published format.
 
-A function raises BenchmarkError without a location; the loader, which knows file and line, puts it in front.
+Each reads the authors' file and the hub's fields. A function raises BenchmarkError without a
+location; the loader, which knows file and line, adds it.
 """
 
 import ast
@@ -8,7 +9,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from audit.records import NO_OPTION, Code, Item
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
 
-# What other files call the columns, in the order in which they are suggested.
+# Users' files name the columns so. They are suggested in this order.
 QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
 ANSWER_NAMES = (
     *("answer", "answerkey", "answer_key", "correct_answer", "correct", "gold", "label", "target", "answer_index"),
@@ -38,8 +39,19 @@ PASSAGE_NAMES = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """What a row does not say itself. `number` counts from 0 within `subject` ("" where there are none). scored: the
-    item is for a reference scorer, and a row that lacks what that reads is refused."""
+    """Hold what a row does not say itself.
+
+    Parameters
+    ----------
+    config : BenchmarkConfig
+        How rows are read.
+    subject : str
+        The row's subject; "" without subjects.
+    number : int
+        The row's number within the subject, from 0.
+    scored : bool
+        Whether a reference scorer needs the item. If so, a row that lacks what it reads is refused.
+    """
 
     config: BenchmarkConfig
     subject: str
@@ -48,17 +60,35 @@ class RowContext:
 
 
 def mmlu(row: RawRow, context: RowContext) -> Item:
-    """hendrycks/test csv (no header; question, A, B, C, D, letter) or cais/mmlu (question, subject, choices, answer).
+    """Read a row of hendrycks/test (csv without header) or cais/mmlu.
 
-    Id mmlu/<subject>/<row>: the text alone is not unique (105 of the 14,042 test rows repeat another).
+    Parameters
+    ----------
+    row : RawRow
+        Question, A, B, C, D and letter; or question, subject, choices and answer.
+    context : RowContext
+        Subject and number.
+
+    Returns
+    -------
+    Item
+        With the id mmlu/<subject>/<row>: texts are not unique (105 of the 14,042 test rows repeat
+        another).
+
+    Raises
+    ------
+    BenchmarkError
+        If the row is not valid.
     """
     if isinstance(row, Mapping):
         options, gold = texts(field(row, "choices")), typed_index(field(row, "answer"))
         text = field(row, "question")
     else:
         if len(row) != 6:
-            found = f"{len(row)} fields; the MMLU csv has 6 and no header"
-            raise BenchmarkError(f"{found}: question, A, B, C, D, letter. Of other columns: benchmark=mcq_file.")
+            raise BenchmarkError(
+                f"{len(row)} fields; the MMLU csv has 6 and no header: question, A, B, C, D, letter. "
+                "For other columns: benchmark=mcq_file."
+            )
         text, options = row[0], texts(row[1:5])
         gold = letter_index(row[5], len(options))
     group = f"mmlu/{context.subject}"
@@ -66,15 +96,30 @@ def mmlu(row: RawRow, context: RowContext) -> Item:
 
 
 def labelled(row: RawRow, context: RowContext) -> Item:
-    """ARC, CommonsenseQA and OpenBookQA: gold is a label, to be looked up in the item's own labels (ARC has 1234 too).
+    """Read a row of ARC, CommonsenseQA or OpenBookQA, whose gold is one of the item's own labels.
 
-    File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or question_stem,
-    choices.text[], choices.label[], answerKey.
+    Parameters
+    ----------
+    row : RawRow
+        File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or
+        question_stem, choices.text[], choices.label[], answerKey. ARC has the labels 1234 too.
+    context : RowContext
+        The configuration.
+
+    Returns
+    -------
+    Item
+        With the row's id.
+
+    Raises
+    ------
+    BenchmarkError
+        If the row is not valid.
     """
-    text, asked = field(row, "question", "question_stem"), row
+    text, question = field(row, "question", "question_stem"), row
     if isinstance(text, Mapping):
-        text, asked = field(text, "stem"), text
-    labels, options = _toldchoices(field(asked, "choices"))
+        text, question = field(text, "stem"), text
+    labels, options = _labelled_choices(field(question, "choices"))
     key = field(row, "answerKey")
     if not str(key or "").strip():
         raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
@@ -82,18 +127,38 @@ def labelled(row: RawRow, context: RowContext) -> Item:
 
 
 def truthfulqa(row: RawRow, context: RowContext) -> Item:
-    """TruthfulQA MC1: mc_task.json (mc1_targets {text: 0|1}), the hub (mc1_targets.choices[], .labels[]), or
-    TruthfulQA.csv, of whose columns `Best Incorrect Answer` is one of the incorrect ones, so not read.
+    """Read a row of TruthfulQA MC1.
 
-    Gold is first in every published row, so its options must be shuffled (`shuffle_options`, on by default). Rows have
-    no id: truthfulqa/<sha256 of the question, 12 digits>.
+    Parameters
+    ----------
+    row : RawRow
+        mc_task.json (mc1_targets {text: 0|1}), the hub (mc1_targets.choices[], .labels[]), or
+        TruthfulQA.csv. Of the csv, `Best Incorrect Answer` repeats an incorrect one, so it is not
+        read.
+    context : RowContext
+        The configuration.
+
+    Returns
+    -------
+    Item
+        With the id truthfulqa/<sha256 of the question, 12 digits>, since rows have none.
+
+    Raises
+    ------
+    BenchmarkError
+        If the row is not valid.
+
+    Notes
+    -----
+    The gold is first in every published row, so options must be shuffled (`shuffle_options`, which
+    is on by default).
     """
     if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
         if not str(field(row, "Best Answer")).strip("; "):
             raise BenchmarkError("'Best Answer' is empty, and the first of the others is no key.")
         choices = csv_options(row)
-        told = {"choices": choices, "labels": [1] + [0] * (len(choices) - 1)}
-        row = {"question": field(row, "Question"), "mc1_targets": told}
+        first_is_right = [1, *(0 for _ in choices[1:])]
+        row = {"question": field(row, "Question"), "mc1_targets": {"choices": choices, "labels": first_is_right}}
     targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):
         raise BenchmarkError(f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1.")
@@ -109,16 +174,34 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
 
 
 def csv_options(row: Mapping[str, Any]) -> list[str]:
-    """MC1's options out of TruthfulQA.csv: `Best Answer`, then `Incorrect Answers` cut at semicolons, each with a final
-    stop (authors' utilities.py: format_best, split_multi_answer), as mc_task.json has them."""
+    """Return MC1's options in a row of TruthfulQA.csv, as mc_task.json has them.
+
+    They are `Best Answer`, then `Incorrect Answers` split at semicolons, each with a final stop
+    (authors' utilities.py: format_best, split_multi_answer).
+    """
     cut = [text.strip() for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";")]
     return list(dict.fromkeys(text if text.endswith(".") else f"{text}." for text in cut if text))
 
 
 def mmlu_pro(row: RawRow, context: RowContext) -> Item:
-    """TIGER-Lab/MMLU-Pro: question_id, question, options (3 to 10), answer letter, answer_index.
+    """Read a row of TIGER-Lab/MMLU-Pro.
 
-    Trailing "N/A" options are padding and are dropped, as the authors' own evaluation does.
+    Parameters
+    ----------
+    row : RawRow
+        With question_id, question, options (3 to 10), answer letter and answer_index.
+    context : RowContext
+        The configuration.
+
+    Returns
+    -------
+    Item
+        Trailing "N/A" options are padding and are removed, as in the authors' evaluation.
+
+    Raises
+    ------
+    BenchmarkError
+        If the row is not valid.
     """
     options = texts(field(row, "options"))
     gold = letter_index(field(row, "answer"), len(options))
@@ -131,7 +214,25 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Item:
 
 
 def mcq_file(row: RawRow, context: RowContext) -> Item:
-    """Any multiple-choice file; the columns are named in the configuration (see `BenchmarkConfig`)."""
+    """Read a row of any multiple-choice file.
+
+    Parameters
+    ----------
+    row : RawRow
+        Its columns are named in the configuration (see `BenchmarkConfig`).
+    context : RowContext
+        The configuration and the row's number.
+
+    Returns
+    -------
+    Item
+        A passage precedes the question's text, and is the group unless one is configured.
+
+    Raises
+    ------
+    BenchmarkError
+        If the row is not valid.
+    """
     config = context.config
     text = _column(row, "question_column", config.question_column, QUESTION_NAMES)
     labels, options = _configured_choices(row, config)
@@ -151,13 +252,16 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
 
 
 def _passage(row: RawRow, config: BenchmarkConfig) -> str:
-    """The passage of a row; "" where the file has none. One that no setting names is refused, not lost."""
+    """Return the passage of a row; "" if the file has none.
+
+    A passage column that no setting names is refused, not ignored.
+    """
     if config.context_column is None and isinstance(row, Mapping):
         read = (config.question_column, config.choices_column, config.answer_column, config.group_column)
-        if found := [name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read]:
+        if unread := [name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read]:
             raise BenchmarkError(
-                f"the column {found[0]!r} is not read, and may be a passage that the question needs. Say "
-                f"benchmark.context_column={found[0]}, or benchmark.context_column= (nothing) to leave it out."
+                f"the column {unread[0]!r} is not read, and may be a passage that the question needs. Say "
+                f"benchmark.context_column={unread[0]}, or benchmark.context_column= (nothing) to leave it out."
             )
     if not config.context_column:
         return ""
@@ -168,25 +272,44 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
 
 
 def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
-    """A configured field; BenchmarkError that names the column which was probably meant."""
+    """Return a configured field. Raises BenchmarkError that names the probable column if it is
+    missing."""
     if isinstance(row, Mapping) and name not in row:
-        likely = [f"{found}." for wanted in usual for found in row if str(found).lower() == wanted]
-        hint = f"Set benchmark.{setting}={next(iter(likely), '...')}"
+        likely = sorted((column for column in row if str(column).lower() in usual), key=_rank_in(usual))
+        hint = f"Set benchmark.{setting}={f'{likely[0]}.' if likely else '...'}"
         raise BenchmarkError(f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}. {hint}")
     return field(row, name)
 
 
+def _rank_in(usual: Sequence[str]) -> Callable[[str], int]:
+    return lambda column: usual.index(str(column).lower())
+
+
 def elementary(row: RawRow, context: RowContext) -> Item:
-    """The embedded benchmark: id (elementary/<domain>/<nn>), domain, question, choices[4], answer (index)."""
+    """Read a row of the embedded benchmark: id, domain, question, choices[4] and answer (index)."""
     options, gold = texts(field(row, "choices")), typed_index(field(row, "answer"))
     return item_of(context, own_id(row, "id"), field(row, "question"), options, gold)
 
 
 def gsm8k(row: RawRow, context: RowContext) -> Item:
-    """GSM8K (openai/grade-school-math jsonl; the hub has its fields): question, answer ending in "#### <number>".
+    """Read a row of GSM8K (openai/grade-school-math jsonl; the hub has its fields).
 
-    Id gsm8k/<row>. The target is the one number after the marker (`reply.read_key`). An answer without the marker is
-    taken where it is the number alone, as GSM1k has it; else the row is refused.
+    Parameters
+    ----------
+    row : RawRow
+        With question, and an answer that ends in "#### <number>" or is the number alone (GSM1k).
+    context : RowContext
+        The row's number.
+
+    Returns
+    -------
+    Item
+        With the id gsm8k/<row>. The target is the one number after the marker (`reply.read_key`).
+
+    Raises
+    ------
+    BenchmarkError
+        If the answer has no such number.
     """
     answer, text = field(row, "answer"), field(row, "question")
     alone = type(answer) is int or (isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip()))
@@ -199,12 +322,13 @@ def gsm8k(row: RawRow, context: RowContext) -> Item:
 
 
 def math(row: RawRow, context: RowContext) -> Item:
-    """MATH (problem, and a solution with its answer in \\boxed{...}) and MATH-Perturb (problem, answer)."""
+    r"""Read a row of MATH (problem, and a solution with a \boxed{...} answer) or MATH-Perturb
+    (answer)."""
     return gsm8k({"question": field(row, "problem"), "answer": _math_key(row)}, context)
 
 
 def ends_in_number(row: RawRow) -> bool:
-    """Whether the answer of a row of MATH is a plain number, as a reply is asked for; others are LaTeX."""
+    """Return whether the answer of a row of MATH is a plain number; the others are LaTeX."""
     return NUMBER_ALONE.fullmatch(_math_key(row)) is not None
 
 
@@ -214,10 +338,26 @@ def _math_key(row: RawRow) -> str:
 
 
 def humaneval(row: RawRow, context: RowContext) -> Item:
-    """HumanEval (openai/human-eval jsonl, Chen et al. 2021; the hub has its fields): task_id, prompt, entry_point,
-    canonical_solution, test, which defines check(candidate).
+    """Read a row of HumanEval (openai/human-eval jsonl, Chen et al. 2021; the hub has its fields).
 
-    The tests begin with the prompt, as some use a function that it defines. Nothing is run here.
+    Parameters
+    ----------
+    row : RawRow
+        With task_id, prompt, entry_point, canonical_solution, and test, which defines
+        check(candidate).
+    context : RowContext
+        The configuration.
+
+    Returns
+    -------
+    Item
+        Its tests begin with the prompt, since some use a function that it defines. Nothing is run
+        here.
+
+    Raises
+    ------
+    BenchmarkError
+        If the row is not valid.
     """
     names = ("prompt", "canonical_solution", "test", "entry_point")
     prompt, solution, tests, entry_point = texts_ = [field(row, name) for name in names]
@@ -225,9 +365,9 @@ def humaneval(row: RawRow, context: RowContext) -> Item:
         stated(text, name)
     for name, text, needed in (("prompt", prompt, entry_point), ("test", tests, "check")):
         try:
-            defined = {getattr(one, "name", "") for one in ast.parse(text).body}
+            defined = {getattr(node, "name", "") for node in ast.parse(text).body}
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise BenchmarkError(f"{name} is not Python by itself ({error}).") from error
+            raise BenchmarkError(f"{name} is not valid Python by itself ({error}).") from error
         if needed not in defined:
             raise BenchmarkError(f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}.")
     id_, code = own_id(row, "task_id"), Code(entry_point, f"{prompt}\n{tests}", solution)
@@ -235,25 +375,42 @@ def humaneval(row: RawRow, context: RowContext) -> Item:
 
 
 def normalised(text: str) -> str:
-    """Text with every run of whitespace as one space: what "the same question" means here."""
+    """Return a text with every run of whitespace as one space. Equal results are the same
+    question."""
     return " ".join(text.split())
 
 
 def words_alone(text: str) -> str:
-    """What two texts share that are one to a reader: case, marks, blanks and forms of characters do not count."""
+    """Return a text without what readers ignore: case, marks, blanks and forms of characters."""
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def permutation(id_: str, count: int, seed: int) -> list[int]:
-    """The order in which an item's options are shown; it depends on seed and id alone."""
-    import numpy as np  # here: a configuration that is refused needs none of it
+    """Return the order in which an item's options are shown. It depends on seed and id alone.
+
+    Parameters
+    ----------
+    id_ : str
+        The item's id.
+    count : int
+        The number of options.
+    seed : int
+        The run's seed.
+
+    Returns
+    -------
+    list of int
+        Published positions in the order shown.
+    """
+    import numpy as np  # refusing a configuration must not load it
 
     id_bits = int.from_bytes(hashlib.sha256(id_.encode()).digest()[:8], "little")
     return np.random.default_rng([seed, id_bits]).permutation(count).tolist()
 
 
 def shuffled(item: Item, seed: int) -> Item:
-    """The item with its options permuted (`permutation`), which is in `order`."""
+    """Return an item with its options permuted (see `permutation`); `order` holds the
+    permutation."""
     if not item.options:
         raise BenchmarkError(f"{item.id} has no options to shuffle. Leave shuffle_options out.")
     order, shown = permutation(item.id, len(item.options), seed), item.shown
@@ -265,7 +422,35 @@ def item_of(
     context: RowContext, /, id_: str, text: object, options: tuple[str, ...], gold: int, group: str | None = None,
     **more: Any,
 ) -> Item:  # fmt: skip
-    """The item of a row, in published order, after the checks that every format shares. more: further fields."""
+    """Build an item in published order, after the checks that every format shares.
+
+    Parameters
+    ----------
+    context : RowContext
+        The configuration.
+    id_ : str
+        The item's id.
+    text : object
+        The question.
+    options : tuple of str
+        The options' texts.
+    gold : int
+        The position of the right option.
+    group : str or None
+        The cluster; None makes the item its own.
+    more : Any
+        Further fields of the item.
+
+    Returns
+    -------
+    Item
+        The item.
+
+    Raises
+    ------
+    BenchmarkError
+        If the question is empty, or options, gold or group are not valid.
+    """
     stem = stated(text, "the question")
     if len(options) < 2:
         raise BenchmarkError(f"{len(options)} option(s); a multiple-choice question needs at least two.")
@@ -279,23 +464,26 @@ def item_of(
 
 
 def field(row: RawRow, *names: str) -> Any:
+    """Return the first of these fields that a row has. Raises BenchmarkError if it has none."""
     if not isinstance(row, Mapping):
         raise BenchmarkError(f"the row is {_kind(row)}; expected named fields with {names[0]!r}.")
     for name in names:
         if name in row:
             return row[name]
-    found = ", ".join(map(str, row)) or "none"
-    raise BenchmarkError(f"no field {' or '.join(map(repr, names))}; found: {found}.")
+    columns = ", ".join(map(str, row)) or "none"
+    raise BenchmarkError(f"no field {' or '.join(map(repr, names))}; found: {columns}.")
 
 
-def stated(value: object, what: str) -> str:
-    """A text, stripped; BenchmarkError where it is none or blank."""
+def stated(value: object, name: str) -> str:
+    """Return a text, stripped. Raises BenchmarkError, which calls it `name`, if it is not a text or
+    blank."""
     if not isinstance(value, str) or not value.strip():
-        raise BenchmarkError(f"{what} is {'empty' if isinstance(value, str) else _kind(value)}; expected a text.")
+        raise BenchmarkError(f"{name} is {'empty' if isinstance(value, str) else _kind(value)}; expected a text.")
     return value.strip()
 
 
 def own_id(row: RawRow, name: str) -> str:
+    """Return the id in a field. Raises BenchmarkError unless it is a text or a whole number."""
     value = field(row, name)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise BenchmarkError(f"the id in {name!r} is {value!r}; expected a text or a whole number.")
@@ -303,21 +491,25 @@ def own_id(row: RawRow, name: str) -> str:
 
 
 def texts(values: Any) -> tuple[str, ...]:
-    """Option texts. Numbers become their text ("0", "4"); "None" and "NA" are ordinary text."""
+    """Return option texts. Numbers become text ("0", "4"); "None" and "NA" are ordinary text.
+
+    Raises BenchmarkError if there is no list, or an option is empty or not a text.
+    """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
         raise BenchmarkError(f"the options are {_kind(values)}; expected a list of texts.")
-    found = []
+    cleaned = []
     for number, value in enumerate(values, start=1):
         if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
             raise BenchmarkError(f"option {number} is {value!r}; expected a text.")
         if not str(value).strip():
             raise BenchmarkError(f"option {number} of {len(values)} is empty.")
-        found.append(str(value).strip())
-    return tuple(found)
+        cleaned.append(str(value).strip())
+    return tuple(cleaned)
 
 
-def _toldchoices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(labels, texts) of the file's list of {text, label}, the hub's {text: [...], label: [...]}, or {A: ...}."""
+def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (labels, texts) of a list of {text, label}, of {text: [...], label: [...]}, or of {A:
+    ...}."""
     if isinstance(choices, Mapping) and not {"label", "text"} & set(choices):
         labels, options = texts(list(choices)), texts(list(choices.values()))
     elif isinstance(choices, Mapping):
@@ -333,7 +525,7 @@ def _toldchoices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(labels or (), texts) of a generic row."""
+    """Return (labels or (), texts) of a user's row."""
     columns = list(config.choice_columns)
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
         columns = _lettered_columns(row, config.choices_column)
@@ -345,30 +537,28 @@ def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str
     value = field(row, config.choices_column)
     if isinstance(value, str):
         value = _split_choices(value, config)
-    listed = isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value)
-    return _toldchoices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
+    listed = isinstance(value, Sequence) and value and all(isinstance(entry, Mapping) for entry in value)
+    return _labelled_choices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
 
 
 def is_option_list(value: Any) -> bool:
-    """Return whether a field is a list of two texts or more, as options are."""
-    return isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) for one in value)
+    """Return whether a field is a list of at least two texts, as options are."""
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(entry, str) for entry in value)
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
-    """A, B, ... in a row that has no field `wanted`."""
+    """Return A, B, ... in a row that has no field `wanted`."""
     columns = [letter for letter in LETTERS if letter in row]
     if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
         listed = [name for name, value in row.items() if is_option_list(value)]
         usual = [name for name in row if str(name).lower() in CHOICES_NAMES]
-        likely = next(iter([*usual, *listed]), "...")
-        free = (
-            ""
-            if usual or listed or columns
-            else (
+        likely = [*usual, *listed, "..."][0]
+        free = ""
+        if not (usual or listed or columns):
+            free = (
                 " Answers in free text are not scored here: write options, or for numbers say benchmark=gsm8k "
                 "benchmark.path=FILE."
             )
-        )
         raise BenchmarkError(
             f"no field {wanted!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
             f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'.{free}"
@@ -383,8 +573,10 @@ def _split_choices(text: str, config: BenchmarkConfig) -> Any:
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             if isinstance(listed := read(text), list):
                 return listed
-    found = f"{config.choices_column!r} is text but no list: {text[:60]!r}"
-    raise BenchmarkError(f'{found}. Expected ["Paris", "Rome"], or set benchmark.choices_separator="|".')
+    raise BenchmarkError(
+        f"{config.choices_column!r} is text but no list: {text[:60]!r}. "
+        'Expected ["Paris", "Rome"], or set benchmark.choices_separator="|".'
+    )
 
 
 def _kind(value: object) -> str:
@@ -392,12 +584,27 @@ def _kind(value: object) -> str:
 
 
 def text_key(text: str, options: Sequence[str] = ()) -> str:
-    """A hash of an item's words: case, blanks, forms of a letter and the order of options do not change it.
+    """Return a hash of an item's words.
 
+    Parameters
+    ----------
+    text : str
+        The question.
+    options : sequence of str
+        The options' texts.
+
+    Returns
+    -------
+    str
+        24 hexadecimal digits. Case, blanks, forms of a letter and the order of options do not
+        matter.
+
+    Examples
+    --------
     >>> text_key("What  barks?", ["cat", "dog"]) == text_key("what barks?", ["Dog", "cat"])
     True
     """
-    forms = [unicodedata.normalize("NFKC", one).casefold() for one in (text, *options)]
-    said, *listed = map(normalised, forms)
-    parts = "\0".join([said, *sorted(listed)])
+    forms = [unicodedata.normalize("NFKC", part).casefold() for part in (text, *options)]
+    question, *listed = map(normalised, forms)
+    parts = "\0".join([question, *sorted(listed)])
     return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:24]

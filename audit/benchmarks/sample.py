@@ -1,6 +1,7 @@
-"""The fixed sample: which questions a run asks, the same for every model and arm (song2026, section 4.1).
+"""Draw the fixed sample of questions that a run asks of every model and arm (song2026, section
+4.1).
 
-Pure, and streaming: a benchmark is read once for the census, and no question stays in memory.
+It is pure and streaming: a benchmark is read once for the census, and no question stays in memory.
 """
 
 from __future__ import annotations
@@ -23,31 +24,46 @@ IntArray = NDArray[np.int64]
 
 
 class Source(Protocol):
-    """Where the questions of a run come from, at a fixed revision; `load.Benchmark` is one."""
+    """Supply the questions of a run at a fixed revision; `load.Benchmark` does."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the benchmark's name."""
 
     @property
-    def revision(self) -> str: ...
+    def revision(self) -> str:
+        """Return the commit or content hash."""
 
     @property
-    def warnings(self) -> tuple[str, ...]: ...
+    def warnings(self) -> tuple[str, ...]:
+        """Return what readers of a result must know about the data."""
 
     @property
-    def census(self) -> Census: ...
+    def census(self) -> Census:
+        """Return counts and duplicates."""
 
-    def iter_located(self) -> Iterator[tuple[str, Item]]: ...
+    def iter_located(self) -> Iterator[tuple[str, Item]]:
+        """Yield every item with its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """One pass over a benchmark.
+    """Hold the result of one pass over a benchmark.
 
-    ids, n_options: of each question, in order (0: a free answer). frame: positions (0-based) of the first occurrence of
-    every distinct question, ascending. duplicates: groups of positions of the same question (text and options in
-    published order, whitespace normalised), ascending.
-    conflicting: groups with more than one gold. repeated_options: questions with two equal option texts.
+    Parameters
+    ----------
+    ids, n_options : tuple
+        Of each question, in order; 0 options for a free answer.
+    frame : array of int
+        Positions (from 0) of the first occurrence of every distinct question, ascending.
+    duplicates : tuple of tuple of int
+        Positions of equal questions (text and options in published order, whitespace normalised).
+    conflicting : int
+        Groups of duplicates with more than one gold.
+    repeated_options : int
+        Questions with two equal option texts.
+    lowest_key : int
+        The lowest position of a right option; meaningless for numbers.
     """
 
     ids: tuple[str, ...]
@@ -56,21 +72,32 @@ class Census:
     duplicates: tuple[tuple[int, ...], ...]
     conflicting: int
     repeated_options: int
-    lowest_key: int  # position of an option that is right somewhere, the lowest; of numbers nothing
+    lowest_key: int
 
     @property
     def n_total(self) -> int:
+        """Return the number of questions."""
         return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The drawn questions, in the benchmark's order.
+    """Hold the drawn questions, in the benchmark's order.
 
-    ids, indices: (n,) of the drawn questions; indices are positions in the benchmark. n_total: questions in the
-    benchmark; n_distinct: in the sampling frame, which keeps only the first of exact duplicates. duplicates: groups of
-    ids of the same question, in the whole benchmark. chance: mean of 1/k over the drawn questions (accuracy, 0-1); a
-    free-form number counts 0.
+    Parameters
+    ----------
+    ids, indices : tuple
+        The drawn questions; indices are positions in the benchmark.
+    n_total : int
+        Questions in the benchmark.
+    n_distinct : int
+        Questions in the sampling frame, which keeps only the first of exact duplicates.
+    duplicates : tuple of tuple of str
+        Ids of equal questions in the whole benchmark.
+    chance : float
+        The mean of 1/k over the drawn questions (accuracy, 0-1); a free-form number counts 0.
+    seed : int
+        The seed of the draw.
     """
 
     ids: tuple[str, ...]
@@ -83,14 +110,33 @@ class Sample:
 
     @property
     def n(self) -> int:
+        """Return the number of drawn questions."""
         return len(self.ids)
 
 
 def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sample:
-    """n distinct questions by simple random sampling without replacement; None: every distinct one.
+    """Draw n distinct questions by simple random sampling without replacement.
 
-    The result depends on the benchmark's content, n and seed alone. Raises ConfigError when n exceeds the
-    distinct questions, BenchmarkError for an unusable row anywhere in the benchmark.
+    Parameters
+    ----------
+    benchmark : Source
+        The benchmark.
+    n : int or None
+        How many; None draws every distinct question.
+    seed : int
+        The result depends on it, on n and on the benchmark's content alone.
+
+    Returns
+    -------
+    Sample
+        The drawn questions.
+
+    Raises
+    ------
+    ConfigError
+        If n exceeds the number of distinct questions.
+    BenchmarkError
+        If any row of the benchmark is unusable.
     """
     check_seed(seed)
     census = benchmark.census
@@ -99,48 +145,89 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     if n is not None and n > size:
         repeats = census.n_total - size
         also = f" ({census.n_total} rows, of which {repeats} repeat another exactly)" if repeats else ""
-        found = f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}"
-        raise ConfigError(f"{found}. Use n={size} or less, or n=all.")
+        raise ConfigError(
+            f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
+            f"Use n={size} or less, or n=all."
+        )
     if n is not None:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, size=n, replace=False))
     drawn, ids = chosen.tolist(), census.ids
     inverse_k = 0.0
     for k in map(census.n_options.__getitem__, drawn):
-        inverse_k += 1 / k if k else 0.0  # a number is not guessed
+        inverse_k += 1 / k if k else 0.0  # a free number cannot be guessed
+    drawn_ids = tuple(ids[i] for i in drawn)
+    duplicates = [tuple(map(ids.__getitem__, group)) for group in census.duplicates]
     return Sample(
-        ids=tuple(ids[i] for i in drawn),
+        ids=drawn_ids,
         indices=tuple(drawn),
         n_total=census.n_total,
         n_distinct=size,
-        duplicates=tuple(tuple(ids[i] for i in group) for group in census.duplicates),
+        duplicates=tuple(duplicates),
         chance=inverse_k / len(drawn),
         seed=seed,
     )
 
 
 def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Item]:
-    """The drawn questions, streamed in order; BenchmarkError when the files are no longer those that were sampled."""
+    """Yield the drawn questions in order.
+
+    Parameters
+    ----------
+    benchmark : Source
+        The benchmark.
+    sample : Sample
+        The drawn questions.
+
+    Yields
+    ------
+    Item
+        The questions.
+
+    Raises
+    ------
+    BenchmarkError
+        If the files differ from those that were sampled.
+    """
     left = dict(zip(sample.indices, sample.ids, strict=True))
     for i, (where, question) in enumerate(benchmark.iter_located()):
         if i not in left:
             continue
-        if question.id != (id_ := left.pop(i)):
-            raise BenchmarkError(f"{where}: question {question.id!r} where {id_!r} was sampled: the benchmark changed.")
+        sampled = left.pop(i)
+        if question.id != sampled:
+            raise BenchmarkError(
+                f"{where}: question {question.id!r} where {sampled!r} was sampled: the benchmark changed."
+            )
         yield question
         if not left:
             return
-    gone = next(iter(left.values()))
-    raise BenchmarkError(f"{benchmark.name} ends before sampled question {gone!r}: the benchmark changed.")
+    missing, *_ = left.values()
+    raise BenchmarkError(f"{benchmark.name} ends before sampled question {missing!r}: the benchmark changed.")
 
 
 def take_census(benchmark: Source) -> Census:
-    """Reads every row once. BenchmarkError where there is none, or an id occurs twice (naming both places)."""
+    """Read every row of a benchmark once.
+
+    Parameters
+    ----------
+    benchmark : Source
+        The benchmark.
+
+    Returns
+    -------
+    Census
+        Ids, duplicates and the sampling frame.
+
+    Raises
+    ------
+    BenchmarkError
+        If there is no row, or an id occurs twice; the message names both places.
+    """
     ids: list[str] = []
     golds, sizes = array("d"), array("H")
-    contents = array("Q")  # 128 bits of each question: its text is not kept
+    contents = array("Q")  # a hash of 128 bits of each question, since texts are not kept
     repeated_options = 0
     for _, question in benchmark.iter_located():
-        # The published order: two copies of one question may have been shuffled differently.
+        # The published order is hashed, since copies of a question may be shuffled differently.
         content = "\x1f".join(normalised(text) for text in (question.text, *question.published))
         digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16)
         contents.frombytes(digest.digest())
@@ -156,12 +243,15 @@ def take_census(benchmark: Source) -> Census:
     same: dict[int, list[int]] = {}  # by first occurrence
     for i in np.flatnonzero(np.bincount(which.ravel())[which.ravel()] > 1).tolist():
         same.setdefault(int(first[which.flat[i]]), []).append(i)
+    conflicting = 0
+    for group in same.values():
+        conflicting += len({golds[i] for i in group}) > 1
     return Census(
         ids=tuple(ids),
         n_options=tuple(sizes),
         frame=np.sort(first).astype(np.int64),
         duplicates=tuple(map(tuple, same.values())),
-        conflicting=sum(len({golds[i] for i in group}) > 1 for group in same.values()),
+        conflicting=conflicting,
         repeated_options=repeated_options,
         lowest_key=int(min(golds)) if question.options else 0,
     )
@@ -170,6 +260,6 @@ def take_census(benchmark: Source) -> Census:
 def _check_unique(benchmark: Source, ids: Sequence[str]) -> None:
     if len(set(ids)) == len(ids):
         return
-    twice = next(id_ for id_, n in Counter(ids).items() if n > 1)
-    first, second, *_ = (where for where, question in benchmark.iter_located() if question.id == twice)
-    raise BenchmarkError(f"{second}: id {twice!r} was already used in {first}. Ids must be unique.")
+    repeated, *_ = [id_ for id_, n in Counter(ids).items() if n > 1]
+    first, second, *_ = (where for where, question in benchmark.iter_located() if question.id == repeated)
+    raise BenchmarkError(f"{second}: id {repeated!r} was already used in {first}. Ids must be unique.")

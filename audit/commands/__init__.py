@@ -4,7 +4,7 @@ A new command is one line of _DOES, and a module here. Its `add_words(parser)` s
 help, its `run(asked)` hands over to the rooms below and returns the exit code.
 """
 
-from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +25,7 @@ class Command:
 
 _DOES = {
     "demo": "a model before and after it read the exam: two verdicts in half a minute",
+    "init": "write audit.yaml: the model, questions, references of this folder",
     "plan": "calls, tokens, time and power of an audit (audit=NAME); starts nothing",
     "sweep": "router-worker audit: gains where noise should cost",
     "perturb": "the same questions in other words",
@@ -104,7 +105,18 @@ def _overview() -> str:
     for name, command in COMMANDS.items():
         lines += [f"\n{HEADINGS[name]}"] if name in HEADINGS else []
         lines.append(f"  {name:<11} {command.does}")
+    lines.append("\n--quiet with any command: results and errors alone, no progress and no notes.")
     return "\n".join([*lines, "\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep."])
+
+
+def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
+    """Return the parser of the command that the words name, below others."""
+    for action in parser._actions:
+        known = action.choices if isinstance(action, _SubParsersAction) else {}
+        named = [k for k, word in enumerate(words) if word in known]
+        if named:
+            return _deepest(known[words[named[0]]], words[named[0] + 1 :])
+    return parser
 
 
 @plainly
@@ -114,6 +126,9 @@ def run(words: Sequence[str], *now: datetime) -> int:
         from audit.plain_words import with_config_dir  # here: it loads Hydra
 
         words = with_config_dir(words)
-    asked = tree(words).parse_args(words)
+    root = tree(words)
+    asked, unknown = root.parse_known_args(words)
+    if unknown:  # the root would print its own usage
+        _deepest(root, words).error(f"unrecognized arguments: {' '.join(unknown)}")
     code: int = asked.run(asked, *now)
     return code

@@ -15,6 +15,7 @@ def add_words(parser: ArgumentParser) -> None:
     adding.add_argument("entry", help="a JSON file, or - for standard input")
     checking = commands.add_parser("check", help="every entry is whole, and its test exists")
     rendering = commands.add_parser("render", help="markdown")
+    checking.add_argument("--json", action="store_true")
     for command in (adding, checking, rendering):
         command.add_argument(
             "path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME} or docs/{NAME}"
@@ -39,5 +40,8 @@ def run(options: Namespace) -> int:
     absent = missing_tests(chronology, tests) if tests.is_dir() else []
     for name in absent:
         refused(f"no test {name} below {tests}: the fix is not guarded.")
-    print(chronology.sentence)
+    if options.json:
+        print(json.dumps({"sentence": chronology.sentence, "missing_tests": absent}, indent=1))
+    else:
+        print(chronology.sentence)
     return 1 if absent else 0

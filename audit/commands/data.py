@@ -3,6 +3,7 @@
 examples: audit data show exam.csv; corrected: audit data show exam.csv benchmark.answer_column=Key
 """
 
+import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -23,8 +24,9 @@ from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.registry import FORMATS
 from audit.benchmarks.rows import mcq_file, shuffled
 from audit.config import load_group
-from audit.errors import AuditError, BenchmarkError
+from audit.errors import AuditError, BenchmarkError, UsageError
 from audit.exits import FAILED, OK, lines, one_line
+from audit.json_types import attributes
 from audit.plain_words import benchmark_words
 from audit.prompting import direct_prompt, load_protocol
 from audit.records import Item, Reading
@@ -39,6 +41,7 @@ def add_words(parser: ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
     show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
+    show.add_argument("--json", action="store_true")
     show.add_argument("overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong")
 
 
@@ -47,6 +50,9 @@ def run(asked: Namespace) -> int:
     config = _guessed(asked.file, asked.overrides)
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)
+    if asked.json:
+        print(json.dumps(_as_json(benchmark, questions, read, problems), indent=1, ensure_ascii=False))
+        return FAILED if problems else OK
     print(lines("\n".join([*_columns(benchmark, read), *_questions(questions), *_counts(benchmark, read, problems)])))
     words = " ".join(benchmark_words(config))
     rows = [row for _, row, _ in islice(benchmark.located_rows(), _LOOKED_AT)]
@@ -60,7 +66,7 @@ def run(asked: Namespace) -> int:
             print("The first line has to name the columns, and looks like a question: put such a line before it.")
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     if problems and (known := _published(asked.file)):
-        audit = "" if FORMATS[known[0]].asked else "audit=validity "
+        audit = "" if FORMATS[known[0]].answerable else "audit=validity "
         words = " ".join(benchmark_words(BenchmarkConfig(known[0], known[0], asked.file)))
         print(lines(f"It reads as {' or '.join(known)}: audit plan {audit}{words} model=scripted"))
     return FAILED if problems else OK
@@ -72,6 +78,9 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     from audit.sweep.config import SweepConfig
 
     path = Path(file).expanduser()
+    for word in overrides:
+        if "=" not in word:
+            raise UsageError(f"Word is {word!r}. Expected benchmark.KEY=VALUE. Example: benchmark.answer_column=Key")
     composed = compose_command("sweep", [f"data={file}", *overrides], SweepConfig)
     config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(BenchmarkConfig, composed.benchmark))
     if config.delimiter is None and path.is_file() and path.suffix.lower() == ".csv":
@@ -111,6 +120,22 @@ def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
         counts["key"][LETTERS[question.gold]] += 1
         questions += [question] if len(questions) < _SHOWN else []
     return questions, problems, counts
+
+
+def _as_json(
+    benchmark: Benchmark, questions: Sequence[Item], counts: Counts, problems: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "file": benchmark.config.path,
+        "rows": counts["rows"].total(),
+        "columns": list(counts["columns"]),
+        "words": benchmark_words(benchmark.config),
+        "options": {str(n): rows for n, rows in sorted(counts["options"].items())},
+        "keys": dict(sorted(counts["key"].items())),
+        "questions": [attributes(one, "id", "text", "options", "gold", "group") for one in questions],
+        "problems": list(problems),
+        "warnings": [] if problems else list(benchmark.warnings),
+    }
 
 
 def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:

@@ -6,7 +6,9 @@ To check one: audit evidence verify pack.zip --keys FOLDER
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from audit.commands.completion import offer
 from audit.errors import SignatureError
 from audit.exits import say
 from audit.governance.keys import DECISIONS, KEY_VARIABLE, TRUSTED_VARIABLE, load_signer, load_trusted
+from audit.json_types import plain
 from audit.shards.working_copy import local_folder
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ def _write(asked: argparse.Namespace, now: datetime | None) -> int:
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pack", type=Path)
+    parser.add_argument("--json", action="store_true")
     trust = parser.add_mutually_exclusive_group(required=True)
     trust.add_argument("--keys", type=Path, help="folder of the public keys that you trust")
     trust.add_argument("--unsigned", action="store_true", help="hashes alone: the pack is consistent, whoever made it")
@@ -81,6 +85,9 @@ def _verify(asked: argparse.Namespace, now: datetime | None) -> int:
 
     found = verify_pack(asked.pack, None if asked.unsigned else load_trusted(asked.keys), suite_section, now)
     _expected(asked, found)
+    if asked.json:
+        print(json.dumps(plain(asdict(found)), indent=1))
+        return 0
     for run in found.runs:
         models = ", ".join(f"{name}@{revision}" if revision else name for name, revision in run.models.items())
         say(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}")

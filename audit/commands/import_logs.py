@@ -205,7 +205,7 @@ def _read(
                 say(f"left out: {shown}: {log}")
                 continue
             outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
-            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes, log.unfinished)
+            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes, log.unfinished, log.sampling)
             about = {
                 "tool": log.tool,
                 "version": log.version,

@@ -63,7 +63,7 @@ def exposure(name: str, about: Mapping[str, object], model: str, released: str |
         says = "not read before the model's release, if both dates are right"
     control = "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
-    if not format_of(str(about["format"])).asked:  # a reference scorer reads it
+    if not format_of(str(about["format"])).answerable:  # a reference scorer reads it
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
     where = str(about.get("hub") or about.get("url") or about.get("path") or "ships with this program")
     newer = months is not None and months < 0

@@ -50,17 +50,19 @@ def main() -> int:
         return _seal(audit, rest, asked.out, asked.key)
     if asked.out or asked.key:
         raise UsageError("-o and --key belong to --seal, such as: audit plan model=scripted --seal --key alice.key")
-    sys.argv[1:] = [*rest, "plan=json" if asked.json else "plan=true"]
+    sys.argv[1:] = ["plan=json" if asked.json else "plan=true", *rest]
     part_of(audit, "__main__").main()
     return 0
 
 
 def _seal(audit: str, words: Sequence[str], out: Path | None, key: Path | None) -> int:
     """Write a signed plan; its place is printed."""
-    from audit.command_line import configured
+    from audit.command_line import NAMED_MODEL, configured
     from audit.governance.keys import load_signer
     from audit.governance.sealed import write_seal
+    from audit.project import with_project
 
+    words = with_project(words, audit)[0] if audit in NAMED_MODEL else words
     signer = load_signer(key)
     planned = part_of(audit, "plan").planned(configured(audit, words))
     print(f"sealed   {write_seal(planned, out, signer, datetime.now(UTC))}")

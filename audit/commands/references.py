@@ -1,10 +1,11 @@
 """Answers of many models to one benchmark, to compare with."""
 
-import sys
+import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from audit.exits import say
+from audit.exits import say, tell
+from audit.json_types import attributes, plain
 
 
 def add_words(parser: ArgumentParser) -> None:
@@ -20,6 +21,7 @@ def add_words(parser: ArgumentParser) -> None:
     add("--from", dest="source", default="", metavar="FOLDER", help="a copy of the repository, or another address")
     add = several.add_parser("show", help="the sets that are here; the models of one").add_argument
     add("name", nargs="?")
+    add("--json", action="store_true")
 
 
 def run(asked: Namespace) -> int:
@@ -33,13 +35,23 @@ def run(asked: Namespace) -> int:
     elif asked.what == "fetch":
         from audit.imports.fetch import fetch_set
 
-        name = fetch_set(asked.name, asked.source, lambda line: print(line, file=sys.stderr)).name
+        name = fetch_set(asked.name, asked.source, tell).name
+    elif asked.name is None and asked.json:
+        print(json.dumps({"sets": known_sets()}, indent=1))
+        return 0
     elif asked.name is None:
         print("\n".join(known_sets()) or f"No reference set in {sets_folder()}. See audit references build --help")
         return 0
     else:
         name = asked.name
     found = load_set(name)
+    if asked.what == "show" and asked.json:
+        models = [
+            attributes(one, "name", "accuracy", "unparsed", "answers", "released", "family") for one in found.models
+        ]
+        about = attributes(found, "name", "benchmark", "version", "licence", "source")
+        print(json.dumps(plain({**about, "models": models}), indent=1))
+        return 0
     say(f"{found.name}  {found.benchmark}  version {found.version}  {found.licence}  {found.source}")
     unknown = [one.name for one in found.models if not one.family]
     none = len(unknown) == len(found.models)

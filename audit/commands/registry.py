@@ -28,9 +28,12 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
     add = command("add", "register finished runs: run directories, or folders that hold some").add_argument
     add("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
-    command("list", "the runs that are registered, latest last", which)
-    command("show", "all that is registered of a run").add_argument("key", help="its key, or the first characters")
-    add = command("trends", "indicators over the versions of a model, with a test of change", which).add_argument
+    reads = argparse.ArgumentParser(add_help=False)
+    reads.add_argument("--json", action="store_true")
+    command("list", "the runs that are registered, latest last", which, reads)
+    add = command("show", "all that is registered of a run", reads).add_argument
+    add("key", help="its key, or the first characters")
+    add = command("trends", "indicators over the versions of a model, with a test of change", which, reads).add_argument
     add("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
     add("--chart", type=Path, help="write an SVG")
     add("--floor", action="store_true", help="the level of the current version of every model instead")
@@ -45,7 +48,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     how = expire.add_mutually_exclusive_group(required=True)
     how.add_argument("--dry-run", action="store_true", help="say what would go, and the token to confirm it with")
     how.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run said")
-    command("due", "benchmarks and libraries whose rotation is due")
+    command("due", "benchmarks and libraries whose rotation is due", reads)
     add = command("draw", "this period's held-out sample of a benchmark, the same wherever it is drawn").add_argument
     add("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
     add("--n", type=int, required=True)

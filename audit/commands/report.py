@@ -37,6 +37,7 @@ def add_words(parser: ArgumentParser) -> None:
     add("--variants", help="of a perturbation run: its library as a person reviewed it since")
     again = f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
     again += "incomplete and loads itself again"
+    add("--json", action="store_true", help="print verdict.json in place of the sentences")
     add("--follow", type=int, nargs="?", const=FOLLOW_S, metavar="SECONDS", help=again)
 
 
@@ -56,6 +57,9 @@ def run(arguments: Namespace) -> int:
     paths = _build(run_dirs, audits, out, asked, arguments.follow)
     if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
         write_panel(out, run_dirs)
+    if arguments.json:
+        print(paths.verdict.read_text(encoding="utf-8"), end="")
+        return 0
     for rows in paths.incomplete:
         print(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}. {COMPLETE_IT}")
     print(f"report   {named(paths.html)}\nverdict  {named(paths.verdict)}")

@@ -5,6 +5,7 @@ examples: audit review list outputs; audit review approve outputs/my_run --reaso
 """
 
 import argparse
+import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from audit.commands.again import add_deciders, known_to
 from audit.decision import Decision
 from audit.errors import ConfigError
 from audit.exits import one_line, say
-from audit.governance.formats import as_text
+from audit.governance.formats import as_json, as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.reviews import Bound, Kind
 from audit.governance.ruling import (
@@ -46,8 +47,11 @@ def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
         return _list(asked, now)
     if asked.what == "show":
         ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
-        print(as_text(ruling), end="")
-        print(f"report   {verdict_path(home_of(asked.run_dir)).with_name('report.html')}")
+        if asked.json:
+            print(as_json(ruling), end="")
+        else:
+            print(as_text(ruling), end="")
+            print(f"report   {verdict_path(home_of(asked.run_dir)).with_name('report.html')}")
         if ruling.problem:
             raise ConfigError(ruling.problem)
         return 0
@@ -145,8 +149,14 @@ def registered(place: str | None) -> list[Path]:
 def _list(asked: argparse.Namespace, now: datetime) -> int:
     """What is below a folder, or in the registry, and does not pass, with what was decided."""
     waiting, runs = 0, queue(asked.folder) if asked.folder else registered(asked.registry)
-    for run_dir in runs:
-        ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+    rulings = {
+        run_dir: ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+        for run_dir in runs
+    }
+    if asked.json:
+        print(json.dumps([json.loads(as_json(one)) | {"run_dir": str(at)} for at, one in rulings.items()], indent=1))
+        return 0
+    for run_dir, ruling in rulings.items():
         if ruling.decision != Decision.PASS:
             waiting += 1
             say(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}")
@@ -164,8 +174,10 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add = commands.add_parser("list", parents=[shared], help=what).add_argument
     where = "such as outputs (default: every run that the registry has)"
     add("folder", type=local_folder, metavar="FOLDER", nargs="?", help=where)
+    add("--json", action="store_true", help="every run, with its ruling")
     add = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided").add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR")
+    add("--json", action="store_true", help="the ruling")
     for kind, text in (
         (Kind.APPROVE, "let a run pass that asks for review"),
         (Kind.REJECT, "block a run"),

@@ -2,6 +2,8 @@ r"""Libraries of reworded benchmark questions.
 
 Examples:
   audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
+  audit variants build data=exam.csv strategy=paraphrase_llm endpoint=http://127.0.0.1:8000/v1 model_id=my-model \
+      judge=other-model
   audit variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
   audit variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \
       'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\s*Answer:'"
@@ -12,6 +14,7 @@ A LIBRARY is a path, a name, or a hash (its first 6 digits or more).
 
 import argparse
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -20,10 +23,13 @@ from typing import Any
 
 from audit.commands.completion import offer, overrides
 from audit.errors import check_known, check_seed, unknown_name
-from audit.exits import lines, plainly
+from audit.exits import lines, plainly, tell
+from audit.json_types import plain
 from audit.shards.working_copy import local_folder
 
 SHOWN = 20  # candidates of a question or state
+# Words that name the questions and the model: a perturbation audit of them takes these too.
+_ASKED = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +49,13 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     build = command("build", "items -> candidates -> gates -> library", _build)
     words = build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
     offer(words, lambda typed: overrides("variants", typed))
-    command("list", "the libraries there are", _list)
+    command("list", "the libraries there are", _list).add_argument("--json", action="store_true")
     add = command("show", "header and funnel; variants of a question or in a state", _show, "library").add_argument
+    add("--json", action="store_true", help="header, counts and candidates")
     add("--question", help="id of a question: all its candidates")
     add("--state", help="candidates in this state, such as accepted or too_close")
-    command("diff", "what differs between two libraries", _diff, "library", "other")
+    both = command("diff", "what differs between two libraries", _diff, "library", "other")
+    both.add_argument("--json", action="store_true")
     add = command("merge", "the candidates of two libraries of one benchmark", _merge, "library", "other").add_argument
     add("--name", required=True)
     export = command("export", "accepted variants as jsonl or parquet, by the file's suffix", _export, "library")
@@ -71,23 +79,40 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> None:
+    from audit.plain_words import check_words
+    from audit.project import with_project
+    from audit.short_forms import expand
     from audit.variants.config import BY_MODEL, compose_config
-    from audit.variants.run import Models, run_build
+    from audit.variants.run import run_build
 
-    config = compose_config(args.overrides)
-    models = Models()
-    if config.strategy == BY_MODEL or config.judge is not None:
-        from audit.variants.ask import models_of
+    typed, project = with_project(check_words(args.overrides, "variants build"), "variants")
+    words, notes = expand(typed, "variants")
+    config = compose_config(words)
+    from audit.variants.ask import check_endpoints, models_of
+    from audit.variants.plan import planned_build, price_lines
 
-        models = models_of(config)
-    _say(f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes")
-    _save(run_build(config, models), Path(config.out))
+    prices = price_lines(config, planned_build(config))
+    if config.plan:
+        _say("\n".join(prices) or f"strategy={config.strategy} asks no model")
+        return
+    for note in filter(None, [project, *notes, *prices]):
+        tell(f"note: {note}")
+    check_endpoints(config)
+    tell(f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes")
+    library = run_build(config, models_of(config))
+    path = _save(library, Path(config.out))
+    asked = [word for word in typed if word.partition("=")[0].partition(".")[0] in _ASKED]
+    if config.judge is not None or config.strategy == BY_MODEL:
+        _say(f"next: {shlex.join(['audit', 'perturb', *asked, f'variants={path}'])}")
 
 
 def _list(args: argparse.Namespace) -> None:
     from audit.variants.arrow import list_libraries
 
     entries = list_libraries(args.folder)
+    if args.json:
+        print(json.dumps(plain([asdict(entry) for entry in entries]), indent=1))
+        return
     for entry in entries:
         total, accepted = sum(entry.counts.values()), entry.counts.get("accepted", 0)
         _say(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}")
@@ -102,6 +127,12 @@ def _show(args: argparse.Namespace) -> None:
     if args.state is not None:
         check_known("state", args.state, list(State))
     library = _find(args.library, args)
+    if args.json:
+        chosen = [v for v in library.variants if args.question in (None, v.question_id)]
+        chosen = [v for v in chosen if args.state in (None, v.state.value)]
+        about = {"sha256": library.sha256, "header": asdict(library.header), "counts": library.counts}
+        print(json.dumps(plain({**about, "candidates": [asdict(v) for v in chosen]}), indent=1, ensure_ascii=False))
+        return
     if args.question is None and args.state is None:
         _say(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
         _say(funnel_text(library))
@@ -123,6 +154,9 @@ def _diff(args: argparse.Namespace) -> None:
 
     first, second = _find(args.library, args), _find(args.other, args)
     found = diff(first, second)
+    if args.json:
+        print(json.dumps(plain(asdict(found)), indent=1, ensure_ascii=False))
+        return
     for name, (one, two) in found.header.items():
         _say(f"{name}: {one} -> {two}")
     for sign, variants in (("-", found.only_first), ("+", found.only_second)):
@@ -173,12 +207,15 @@ def _find(reference: str, args: argparse.Namespace) -> Any:
     return find_library(reference, args.folder)
 
 
-def _save(library: Any, folder: Path) -> None:
+def _save(library: Any, folder: Path) -> Path:
+    """Save a library, print its funnel and its place; return the place."""
     from audit.variants.arrow import save_library
     from audit.variants.funnel import funnel_text
 
     _say(funnel_text(library))
-    _say(f"library  {library.sha256}\nfile     {save_library(library, folder)}")
+    path = save_library(library, folder)
+    _say(f"library  {library.sha256}\nfile     {path}")
+    return path
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 example: audit watch outputs/my_run
 """
 
+import json
 import time
 from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
     add("--once", action="store_true", help="print one table and end")
+    add("--json", action="store_true", help="print the counts once, for programs")
 
 
 def run(asked: Namespace) -> int:
@@ -26,12 +28,15 @@ def run(asked: Namespace) -> int:
     from rich.live import Live
 
     from audit.report.build import goes_on
-    from audit.runtime.watch import look, runs_of
+    from audit.runtime.watch import counted, look, runs_of
     from audit.shards.manifest import Manifest
 
     runs, console = runs_of(asked.run_dir), Console(highlight=False)
     if runs == [asked.run_dir]:
         Manifest.load(asked.run_dir)  # refused where there is none
+    if asked.json:
+        print(json.dumps([counted(one) for one in runs], indent=1))
+        return OK
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         while True:
             going = not asked.once and any(map(goes_on, runs))

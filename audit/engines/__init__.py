@@ -1,1 +1,2 @@
-"""What can answer a request: the port and its adapters. They know vLLM and HTTP, and neither Ray nor any audit."""
+"""Answer requests: the engine port and its adapters. They know vLLM and HTTP, but neither Ray nor
+any audit."""

@@ -1,4 +1,5 @@
-"""The configuration of one model: which engine serves it, with what, and how its answers are read."""
+"""Configure one model: which engine serves it, with which settings, and how its answers are
+read."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,13 +10,14 @@ from audit.records import Reading
 from audit.scoring.score import NORMALISATIONS
 
 ENGINES = ("vllm", "openai", "scripted", "masked_lm")
-WEIGHED = ("vllm", "masked_lm")  # engines that load weights themselves
-LIKELIHOODS = ("vllm", "scripted")  # engines that tell the likelihood of any option
+WEIGHED = ("vllm", "masked_lm")  # these engines load weights themselves
+LIKELIHOODS = ("vllm", "scripted")  # these engines return the likelihood of any option
 EXECUTORS = ("mp", "ray")
 
-# vLLM arguments that this configuration decides, with what to set instead (`{m}` is model.<name>). In `engine_args`
-# they would pass by what is checked, reserved, pinned or recorded: GPUs are reserved for `tensor_parallel_size`, rows
-# carry `revision`, and a token would be written into the manifest.
+# These vLLM arguments are decided by this configuration; the text says what to set instead (`{m}`
+# is model.<name>). In `engine_args` they would bypass checks, reservations, pins and records: GPUs
+# are reserved for `tensor_parallel_size`, rows carry `revision`, and a token would be in the
+# manifest.
 _GPUS = "{m}.tensor_parallel_size=<GPUs> within a node"
 _STAGES = "{m}.pipeline_parallel_size=<stages> and {m}.executor=ray, which may be on several nodes"
 _WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
@@ -40,7 +42,7 @@ DECIDED_ENGINE_ARGS: dict[str, str] = {
 
 @dataclass
 class SamplingConfig:
-    """Limits of one role's replies."""
+    """Set the limits of one role's replies."""
 
     max_tokens: int = 512
     temperature: float = 0.0
@@ -49,7 +51,10 @@ class SamplingConfig:
 
 @dataclass
 class ScriptedConfig:
-    """The scripted engine: answers are right with a fixed probability per arm. For tests and for measuring."""
+    """Configure the scripted engine, whose answers are right with a fixed probability per arm.
+
+    It is for tests and for measuring the program.
+    """
 
     accuracy: dict[str, float] = field(default_factory=dict)  # by arm; 0.5 where none is given
     gain_per_level: dict[str, float] = field(default_factory=dict)  # by arm, added for every level after the first
@@ -64,7 +69,8 @@ class ScriptedConfig:
 
 @dataclass
 class ModelConfig:
-    """One model: which engine serves it, with what, and how its answers are read."""
+    """Configure one model: which engine serves it, with which settings, and how its answers are
+    read."""
 
     name: str = ""
     engine: str = "vllm"
@@ -89,12 +95,12 @@ class ModelConfig:
     batch_invariant: bool = False  # vLLM: the same answer in whatever batch, on GPUs that can
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     protocol: str | None = None  # prompts that suit this model better than the run's protocol
-    # Of the calls before the answer, where an audit makes some.
+    # `preparing` limits the calls before the answer, if an audit makes some.
     preparing: SamplingConfig = field(
         default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95)
     )
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
-    solver: SamplingConfig = field(default_factory=SamplingConfig)  # of answers that are worked out (reading=number)
+    solver: SamplingConfig = field(default_factory=SamplingConfig)  # limits worked-out answers (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
     engine_metrics: bool = False  # vLLM's own metrics in Ray's exporter, ray_vllm_*
     cpu_kv_cache_gib: int = 2
@@ -109,20 +115,37 @@ class ModelConfig:
 
     @property
     def gpus(self) -> float:
-        """GPUs of one replica."""
+        """Return the GPUs of one replica."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.gpu_share
 
 
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
-    """Everything about one model that can be refused before it is loaded. Raises ConfigError."""
+    """Check everything about a model that can be checked before it is loaded.
+
+    Parameters
+    ----------
+    name : str
+        The model's key in the configuration.
+    model : ModelConfig
+        Its settings.
+    reading : Reading
+        How its answers are read.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is invalid, or the engine cannot serve this reading.
+    """
     for key, known in (("engine", ENGINES), ("option_normalisation", NORMALISATIONS), ("executor", EXECUTORS)):
         check_known(f"{key} of model {name}", getattr(model, key), known)
-    if model.name != name:  # rows, weights and the worker are found by it
+    if model.name != name:  # rows, weights and the worker are looked up by this name
         raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
     if model.batch_invariant and model.engine != "vllm":
-        raise ConfigError(f"batch_invariant=true of model {name} is vLLM's; engine={model.engine} has no such mode.")
+        raise ConfigError(
+            f"batch_invariant of model {name} is true with engine={model.engine}. Expected engine=vllm, which has it."
+        )
     if model.engine in WEIGHED and not model.path:
-        raise ConfigError(f"Model {name} has no path. Expected a hub id such as Qwen/Qwen3-8B or a local folder.")
+        raise ConfigError(f"Model {name} has no path. Expected a hub id or a local folder. Example: Qwen/Qwen3-8B")
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
     for label in ("tensor_parallel_size", "pipeline_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"):

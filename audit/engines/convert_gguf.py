@@ -1,4 +1,5 @@
-"""`python -m audit.engines.convert_gguf SOURCE.gguf FOLDER`: a GGUF as a folder that vLLM loads (bfloat16)."""
+"""Convert a GGUF to a folder that vLLM loads (bfloat16): `python -m audit.engines.convert_gguf
+SOURCE.gguf FOLDER`."""
 
 import shutil
 import sys
@@ -9,7 +10,10 @@ from audit.engines.weights import SEAL, WEIGHT_FILES, folder_sha256
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write config, weights and tokenizer beside `target`, then rename: a half-written folder is never loaded."""
+    """Write config, weights and tokenizer beside `target`, then rename the folder.
+
+    A half-written folder is never loaded.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -23,7 +27,7 @@ def convert(source: Path, target: Path) -> None:
         model.to(torch.bfloat16).save_pretrained(work)
         tokenizer.save_pretrained(work)
         (work / SEAL).write_text(folder_sha256(work, WEIGHT_FILES))
-        if not target.exists():  # another process may have been quicker
+        if not target.exists():  # another process may have written it meanwhile
             work.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -1,11 +1,15 @@
-"""Which endpoint takes which request, and when: weights, concurrency bounds, outages, affinity. No I/O.
+"""Choose an endpoint for each request: weights, concurrency bounds, outages and affinity. No I/O.
 
-An endpoint is ready when it has a free slot, is in service, is not pausing (Retry-After) and its limits of requests and
-tokens a minute allow another (`pace`). Among ready endpoints
-smooth weighted round robin decides; an affinity's home (weighted rendezvous hashing) is preferred while that does not
-take an endpoint more than `AFFINITY_SLACK_PICKS` ahead of its share: a server-side prefix cache then sees the requests
-of one question together. `failures` in a row take an endpoint out of service. After each `cooldown_s` one request tests
-it: an answer brings it back, a failure starts the next cooldown."""
+An endpoint is ready if it has a free slot, is in service, is not pausing (Retry-After), and its
+limits of requests and tokens a minute allow another request (`pace`).
+
+Smooth weighted round robin chooses among ready endpoints. An affinity's home (weighted rendezvous
+hashing) is preferred unless that takes an endpoint more than `AFFINITY_SLACK_PICKS` ahead of its
+share. So a server-side prefix cache receives the requests of one question together.
+
+`failures` in a row take an endpoint out of service. After each `cooldown_s` one request probes it:
+an answer restores it, a failure starts the next cooldown.
+"""
 
 import asyncio
 import hashlib
@@ -21,44 +25,48 @@ from audit.engines.openai_config import CircuitConfig
 from audit.engines.pace import Pace
 
 AFFINITY_SLACK_PICKS = 8.0
-# How far down the queue a free endpoint looks for a request of its own; it bounds the work of one decision.
+# A free endpoint searches this many waiting requests for one of its home affinities. The bound
+# limits the work of one decision.
 AFFINITY_WINDOW = 64
 
 
 @dataclass(eq=False)
 class Slot:
-    """One endpoint as the dispatcher sees it. Times are of the dispatcher's clock."""
+    """Hold the dispatcher's state of one endpoint. Times are on the dispatcher's clock."""
 
     name: str
     weight: float
     concurrency: int
     circuit: CircuitConfig
     in_flight: int = 0
-    credit: float = 0.0  # picks that it is behind its share
+    credit: float = 0.0  # how many picks it is behind its share
     paused_until: float = 0.0
-    failures: int = 0  # in a row
-    probe_at: float | None = None  # out of service: from then on one request may test it
-    probing: bool = False  # that request is under way
+    failures: int = 0  # consecutive failures
+    probe_at: float | None = None  # set while it is out of service: from then on one request may probe it
+    probing: bool = False  # the probe is under way
     pace: Pace = field(default_factory=Pace)
 
     @property
     def in_service(self) -> bool:
+        """Return whether the endpoint has not been taken out."""
         return self.probe_at is None
 
     def ready(self, now: float) -> bool:
-        """Whether a request may be sent now; to an endpoint that is out, that request is the probe."""
+        """Return whether a request may be sent now. For an endpoint out of service, it is the
+        probe."""
         open_to_one = self.probe_at is None or (now >= self.probe_at and not self.probing)
         paused = max(self.paused_until, self.pace.at()) > now
         return self.in_flight < self.concurrency and not paused and open_to_one
 
     def take_out(self, now: float) -> None:
-        """For one cooldown from now, as where it was found dead at the start."""
+        """Take the endpoint out of service for one cooldown from now."""
         self.probe_at, self.probing, self.failures = now + self.circuit.cooldown_s, False, 0
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A request's right to call an endpoint; `probe` when it is the one that tests an open circuit."""
+    """Hold a request's right to call an endpoint; `probe` if it tests an endpoint out of
+    service."""
 
     slot: Slot
     probe: bool
@@ -74,7 +82,7 @@ class _Waiter:
 
 @dataclass
 class Dispatcher:
-    """Hands out leases. `acquire` and its release (`answered`, `failed` or `abandoned`) come in pairs."""
+    """Give leases to requests. Each `acquire` needs one `answered`, `failed` or `abandoned`."""
 
     slots: Sequence[Slot]
     clock: Callable[[], float] = time.monotonic
@@ -82,8 +90,22 @@ class Dispatcher:
     _timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, affinity: str, avoid: Slot | None = None, tokens: int = 0) -> Lease:
-        """Wait for an endpoint; `avoid` is not given while another one is in service. tokens: that the request may
-        take, for an endpoint with a limit of them."""
+        """Wait for an endpoint.
+
+        Parameters
+        ----------
+        affinity : str
+            Requests with one affinity prefer one endpoint.
+        avoid : Slot or None
+            An endpoint that is not used while another one is in service.
+        tokens : int
+            The tokens that the request may use, for endpoints with a token limit.
+
+        Returns
+        -------
+        Lease
+            Must be released by `answered`, `failed` or `abandoned`.
+        """
         waiter = _Waiter(affinity, avoid, asyncio.get_running_loop().create_future(), tokens)
         self._waiters.append(waiter)
         self._match()
@@ -92,11 +114,24 @@ class Dispatcher:
         except asyncio.CancelledError:
             if waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
                 self.abandoned(waiter.future.result())
-            raise  # its future is cancelled: `_match` drops the waiter
+            raise  # the future is cancelled, so `_match` removes the waiter
 
     def answered(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """The endpoint answered, be it with a refusal; it gets nothing new for `pause_s`. True when it came back (the
-        late answer of an older request brings it back too)."""
+        """Release a lease after a reply, even one that refuses the request.
+
+        Parameters
+        ----------
+        lease : Lease
+            The request's lease.
+        pause_s : float
+            Send nothing to the endpoint for this time.
+
+        Returns
+        -------
+        bool
+            True if the endpoint came back into service; a late reply to an older request does that
+            too.
+        """
         slot = lease.slot
         came_back = not slot.in_service
         slot.probe_at, slot.probing, slot.failures = None, False, 0
@@ -104,8 +139,21 @@ class Dispatcher:
         return came_back
 
     def failed(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """The endpoint failed; it gets nothing new for `pause_s`. True when that took it out. Late failures do not
-        prolong a cooldown."""
+        """Release a lease after a failure of the endpoint.
+
+        Parameters
+        ----------
+        lease : Lease
+            The request's lease.
+        pause_s : float
+            Send nothing to the endpoint for this time.
+
+        Returns
+        -------
+        bool
+            True if this failure took the endpoint out of service. Late failures do not extend a
+            cooldown.
+        """
         slot = lease.slot
         slot.failures += slot.in_service
         went_out = slot.in_service and slot.failures >= slot.circuit.failures
@@ -115,24 +163,25 @@ class Dispatcher:
         return went_out
 
     def abandoned(self, lease: Lease) -> None:
-        """The call was cancelled and says nothing about the endpoint; a probe may be sent again at once."""
+        """Release a lease whose call was cancelled. Another probe may be sent at once."""
         if lease.probe and lease.slot.probing:
             lease.slot.probe_at, lease.slot.probing = self.clock(), False
         self._free(lease)
 
     def other_in_service(self, slot: Slot) -> bool:
-        """Whether another endpoint could take a retry soon."""
+        """Return whether another endpoint could take a retry soon."""
         now = self.clock()
         return any(s is not slot and s.in_service and s.paused_until <= now for s in self.slots)
 
     def fail_waiters(self, make_error: Callable[[], Exception]) -> None:
-        """Raise in every waiting `acquire`."""
+        """Raise an error in every waiting `acquire`."""
         while self._waiters:
             future = self._waiters.popleft().future
             if not future.done():
                 future.set_exception(make_error())
 
     def close(self) -> None:
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -143,13 +192,17 @@ class Dispatcher:
         self._match()
 
     def _match(self) -> None:
-        """Give leases to waiting requests until no endpoint is ready for any; then wake up when one will be."""
-        now = self.clock()  # once: what became ready between a look and the timer would wake nobody
+        """Give leases until no waiting request can be served; then set a timer for the next ready
+        endpoint."""
+        # The clock is read once. With two readings, an endpoint that becomes ready between them is
+        # missed.
+        now = self.clock()
         while self._waiters:
-            if self._waiters[0].future.done():  # cancelled while it waited
+            if self._waiters[0].future.done():  # the request was cancelled while it waited
                 self._waiters.popleft()
                 continue
-            if (pick := self._pick(now)) is None:
+            pick = self._pick(now)
+            if pick is None:
                 break
             waiter, slot = pick
             self._waiters.remove(waiter)
@@ -162,10 +215,11 @@ class Dispatcher:
     def _pick(self, now: float) -> tuple[_Waiter, Slot] | None:
         ready = [s for s in self.slots if s.ready(now)]
         window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()] if ready else []
-        for probing in [s for s in ready if not s.in_service]:
-            if waiters := [w for w in window if self._usable(w, probing)]:
-                return waiters[0], probing
-            ready.remove(probing)
+        out_of_service = [s for s in ready if not s.in_service]
+        for probed in out_of_service:
+            if waiters := [w for w in window if self._usable(w, probed)]:
+                return waiters[0], probed
+            ready.remove(probed)
         for waiter in window:
             if options := [s for s in ready if self._usable(waiter, s)]:
                 return self._share(waiter, options, ready, window)
@@ -174,12 +228,18 @@ class Dispatcher:
     def _share(
         self, waiter: _Waiter, options: list[Slot], ready: list[Slot], window: list[_Waiter]
     ) -> tuple[_Waiter, Slot]:
-        """The waiter's home, unless that is too far ahead of its share; else who is most behind, for one of its own."""
+        """Choose the waiter's home unless it is too far ahead of its share.
+
+        Otherwise choose the endpoint that is most behind, for a waiter whose home it is if there is
+        one.
+        """
         chosen = self._home(waiter)
         if chosen not in options or chosen.credit <= -AFFINITY_SLACK_PICKS:
             chosen = max(options, key=lambda s: s.credit + s.weight)
-            own = (w for w in window if self._home(w) is chosen and self._usable(w, chosen))
-            waiter = next(own, waiter)
+            for candidate in window:
+                if self._home(candidate) is chosen and self._usable(candidate, chosen):
+                    waiter = candidate
+                    break
         total = sum(s.weight for s in ready)
         for slot in ready:
             slot.credit += slot.weight / total
@@ -190,19 +250,25 @@ class Dispatcher:
         return waiter.avoid is not slot or not any(s is not slot and s.in_service for s in self.slots)
 
     def _home(self, waiter: _Waiter) -> Slot:
-        """The endpoint in service that this affinity hashes to. When one goes out, only its own move."""
+        """Return the endpoint in service that this affinity hashes to.
+
+        If an endpoint goes out, only its own affinities move.
+        """
         alive = [s for s in self.slots if s.in_service] or self.slots
         return min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
 
     def _set_timer(self, now: float) -> None:
         self.close()
-        moments = [at for s in self.slots for at in (s.paused_until, s.pace.at(), s.probe_at or 0.0) if at > now]
+        moments: list[float] = []
+        for slot in self.slots:
+            times = (slot.paused_until, slot.pace.at(), slot.probe_at or 0.0)
+            moments += [at for at in times if at > now]
         if self._waiters and moments:
             delay = min(moments) - now
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 
-@lru_cache(maxsize=1 << 14)  # the requests that wait are looked through for each that is sent
+@lru_cache(maxsize=1 << 14)  # every request that is sent searches those that wait
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
     digest = hashlib.blake2b(f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8).digest()
     uniform = (int.from_bytes(digest) + 0.5) / 2.0**64

@@ -1,7 +1,9 @@
-"""Texts -> sentence embeddings: one port, two adapters (transformers on CPU, vLLM pooling on GPUs).
+"""Embed sentences: one port, two adapters (transformers on CPU, vLLM pooling on GPUs).
 
-The mean of the last hidden states over a text's own tokens (padding is masked), scaled to length 1 (Reimers and
-Gurevych 2019, section 3). A text that is longer than the model holds is an error row; it is never cut."""
+An embedding is the mean of the last hidden states over a text's own tokens (padding is masked),
+scaled to length 1 (Reimers and Gurevych 2019, section 3). A text longer than the model's limit is
+an error row; it is never cut.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +24,17 @@ BATCH_TEXTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """vector: (d,) of length 1, or None with `error` saying why. tokens: of the text, special ones included."""
+    """Hold the embedding of one text.
+
+    Parameters
+    ----------
+    vector : (d,) array or None
+        Of length 1; None if `error` says why there is none.
+    tokens : int
+        Tokens of the text, special ones included.
+    error : str or None
+        Why the text was not embedded.
+    """
 
     vector: Vector | None
     tokens: int
@@ -30,40 +42,54 @@ class Embedding:
 
 
 def cosine_distance(a: Embedding, b: Embedding) -> float | None:
-    """1 - cosine similarity, 0 to 2; None when either text has no embedding."""
+    """Return 1 - cosine similarity (0 to 2); None if either text has no embedding."""
     if a.vector is None or b.vector is None:
         return None
     return float(1.0 - np.dot(a.vector.astype(np.float64), b.vector.astype(np.float64)))
 
 
 class Embedder:
-    """What gives embeddings, in the order of the texts. `name` and `revision` go into what is made with them."""
+    """Embed texts in their order. `name` and `revision` identify the model in what is made with
+    it."""
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # a second's load needs none
+        disable_progress_bar()  # loading takes about a second
         check_mean_pooling(folder.path)
         self.name, self.revision = folder.name, folder.revision
         self.max_tokens = read_max_tokens(folder.path)
         self._tokenizer = AutoTokenizer.from_pretrained(folder.path)
 
     def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """One row a text. An empty or over-long text is an error row, which costs the others nothing."""
+        """Embed texts, one row each.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any texts.
+
+        Returns
+        -------
+        list of Embedding
+            In the order of the texts. An empty or over-long text is an error row and affects no
+            other row.
+        """
         ids_of = self._tokenizer(list(texts), truncation=False, padding=False)["input_ids"] if texts else []
-        both = zip(texts, ids_of, strict=True)
-        rows = [Embedding(None, len(ids), self._why_not(text, len(ids))) for text, ids in both]
+        pairs = zip(texts, ids_of, strict=True)
+        rows = [Embedding(None, len(ids), self._why_not(text, len(ids))) for text, ids in pairs]
         fitting = {i: row.tokens for i, row in enumerate(rows) if row.error is None}
         for batch in by_length(fitting, BATCH_TEXTS):
-            for i, vector in zip(batch, self._vectors([ids_of[i] for i in batch]), strict=True):
+            vectors = self._vectors([ids_of[i] for i in batch])
+            for i, vector in zip(batch, vectors, strict=True):
                 rows[i] = Embedding(vector / np.linalg.norm(vector), fitting[i])
         return rows
 
     def _why_not(self, text: str, tokens: int) -> str | None:
         if not text.strip():
             return "the text is empty"
-        too_long = f"the text has {tokens} tokens; {self.name} holds {self.max_tokens}"
+        too_long = f"the text has {tokens} tokens, and {self.name} takes at most {self.max_tokens}"
         return too_long if tokens > self.max_tokens else None
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
@@ -71,7 +97,7 @@ class Embedder:
 
 
 class TransformersEmbedder(Embedder):
-    """transformers in float32 on the CPU."""
+    """Embed with transformers in float32 on the CPU."""
 
     def __init__(self, folder: ModelFolder) -> None:
         import torch
@@ -91,30 +117,53 @@ class TransformersEmbedder(Embedder):
 
 
 class Pooling:
-    """vLLM's pooling runner, for GPUs (loading it on a busy CPU takes minutes; transformers takes seconds)."""
+    """Run vLLM's pooling runner, for GPUs. On a busy CPU it loads for minutes; transformers for
+    seconds."""
 
-    def start(self, folder: ModelFolder, what: str, engine_args: Mapping[str, Any], pool: str | None = None) -> None:
-        """what: of the configuration, which names the adapter. pool: how, where that is not left to the model."""
+    def start(self, folder: ModelFolder, label: str, engine_args: Mapping[str, Any], pool: str | None = None) -> None:
+        """Load the model.
+
+        Parameters
+        ----------
+        folder : ModelFolder
+            The model's files.
+        label : str
+            The part of the configuration that names the adapter, for messages.
+        engine_args : mapping
+            Arguments of vLLM's LLM.
+        pool : str or None
+            How to pool; None leaves it to the model.
+
+        Raises
+        ------
+        EngineLoadError
+            If vLLM is not installed.
+        """
         try:
             from vllm import LLM
             from vllm.config import PoolerConfig
         except ImportError as error:
-            raise EngineLoadError(f"{what} adapter vllm needs vLLM. Use {what}.adapter=transformers.") from error
-        # An encoder keeps no cache: a share of the memory is only checked to be free. vLLM's own (.92), and half of it
-        # too, is refused where anything else runs.
-        own = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
-        own |= {} if pool is None else {"pooler_config": PoolerConfig(seq_pooling_type=pool)}
-        self._llm = LLM(str(folder.path), runner="pooling", **own)
+            raise EngineLoadError(f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers.") from error
+        # An encoder keeps no cache, so vLLM only checks that this share of the memory is free. Its
+        # default (.92), and half of it too, is refused if anything else uses the GPU.
+        arguments = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
+        if pool is not None:
+            arguments["pooler_config"] = PoolerConfig(seq_pooling_type=pool)
+        self._llm = LLM(str(folder.path), runner="pooling", **arguments)
 
     def close(self) -> None:
-        """End the engine's processes, which else live, with their memory, as long as this one."""
+        """End the engine's processes. Otherwise they and their memory stay until this process
+        ends."""
         self._llm.llm_engine.engine_core.shutdown()
 
 
 class VllmEmbedder(Pooling, Embedder):
+    """Embed with vLLM on a GPU."""
+
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)
-        # Where a folder does not say how to pool, vLLM takes the first token of a BERT: the mean is asked for.
+        # If a folder does not say how to pool, vLLM takes a BERT's first token. So the mean is
+        # requested.
         self.start(folder, "embedder", engine_args, pool="MEAN")
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
@@ -125,20 +174,57 @@ class VllmEmbedder(Pooling, Embedder):
 def load_embedder(
     adapter: str = "transformers", model: str = DEFAULT_EMBEDDER, revision: str | None = None
 ) -> Embedder:
-    """The embedder of this adapter ("transformers" or "vllm") with this model; EngineLoadError when it cannot load."""
+    """Load an embedding model.
+
+    Parameters
+    ----------
+    adapter : str
+        "transformers" or "vllm".
+    model : str
+        `package:<module>`, a local folder or a hub id.
+    revision : str or None
+        The commit of a hub model.
+
+    Returns
+    -------
+    Embedder
+        The loaded model.
+
+    Raises
+    ------
+    EngineLoadError
+        If the model cannot be loaded.
+    """
     adapters = {"transformers": TransformersEmbedder, "vllm": VllmEmbedder}
     check_known("embedder adapter", adapter, adapters)
     return adapters[adapter](find_model(model, revision))
 
 
 def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
-    """Batches of texts by their number; those of one length share a batch, which leaves little padding."""
+    """Yield batches of text numbers. Texts of similar length share a batch, so there is little
+    padding.
+
+    Parameters
+    ----------
+    tokens : mapping of int to int
+        The tokens of each text, by its number.
+    size : int
+        Texts in a batch.
+
+    Yields
+    ------
+    list of int
+        The numbers of one batch.
+    """
     order = sorted(tokens, key=lambda i: tokens[i])
     yield from (order[start : start + size] for start in range(0, len(order), size))
 
 
 def read_max_tokens(folder: Path) -> int:
-    """What the model holds: sentence_bert_config.json where there is one, else the positions of config.json."""
+    """Return the tokens that a model takes: from sentence_bert_config.json, or else config.json.
+
+    Raises EngineLoadError if neither file says.
+    """
     for name, key in (("sentence_bert_config.json", "max_seq_length"), ("config.json", "max_position_embeddings")):
         path = folder / name
         value = json.loads(path.read_text()).get(key) if path.is_file() else None
@@ -148,7 +234,7 @@ def read_max_tokens(folder: Path) -> int:
 
 
 def check_mean_pooling(folder: Path) -> None:
-    """EngineLoadError for a sentence model that was trained with another pooling than the mean."""
+    """Raise EngineLoadError if a sentence model was trained with another pooling than the mean."""
     path = folder / "1_Pooling" / "config.json"
     modes = json.loads(path.read_text()) if path.is_file() else {"pooling_mode_mean_tokens": True}
     others = sorted(key for key, on in modes.items() if key.startswith("pooling_mode") and on is True)

@@ -1,4 +1,4 @@
-"""Does one text entail another? A port for NLI classifiers, two adapters (transformers on CPU, vLLM on GPUs)."""
+"""Estimate whether one text entails another: a port for NLI classifiers, and two adapters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ BATCH_PAIRS = 32
 
 
 class Entailment:
-    """Gives the probability (0-1) that the first text of each pair entails the second; None when it cannot be had."""
+    """Return the probability (0-1) that the first text of each pair entails the second."""
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -27,29 +27,44 @@ class Entailment:
         labels = {str(label).lower(): index for index, label in config.id2label.items()}
         if "entailment" not in labels:
             raise EngineLoadError(
-                f"{folder.name} has the labels {', '.join(labels)}; expected one of them to be 'entailment'."
+                f"The labels of {folder.name} are {', '.join(labels)}. Expected one of them to be entailment."
             )
         self._label = int(labels["entailment"])
         self._max_tokens = min(self._tokenizer.model_max_length, config.max_position_embeddings)
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        """A pair that is longer than the model holds is None: it is never cut."""
-        found: list[float | None] = [None] * len(pairs)
+        """Return the probability of entailment for each pair.
+
+        Parameters
+        ----------
+        pairs : sequence of (str, str)
+            Premise and hypothesis.
+
+        Returns
+        -------
+        list of float or None
+            In the order of the pairs. A pair longer than the model's limit is None; it is never
+            cut.
+        """
+        probabilities: list[float | None] = [None for _ in pairs]
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
-        lengths = {i: len(one["input_ids"]) for i, one in enumerate(tokens)}
-        for batch in by_length({i: n for i, n in lengths.items() if n <= self._max_tokens}, BATCH_PAIRS):
-            shares = scipy.special.softmax(self._logits([tokens[i] for i in batch]), axis=1)[:, self._label]
+        lengths = {i: len(pair["input_ids"]) for i, pair in enumerate(tokens)}
+        fitting = {i: n for i, n in lengths.items() if n <= self._max_tokens}
+        for batch in by_length(fitting, BATCH_PAIRS):
+            logits = self._logits([tokens[i] for i in batch])
+            shares = scipy.special.softmax(logits, axis=1)[:, self._label]
             for i, share in zip(batch, shares.tolist(), strict=True):
-                found[i] = share
-        return found
+                probabilities[i] = share
+        return probabilities
 
     def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
-        """(pairs, labels), each pair given as its token ids (and token types, where the model has them)."""
+        """Return the logits (pairs, labels) of pairs given as token ids, with token types if the
+        model has them."""
         raise NotImplementedError
 
 
 class TransformersEntailment(Entailment):
-    """A sequence classifier with a label "entailment", on the CPU."""
+    """Run a sequence classifier with a label "entailment" on the CPU."""
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoModelForSequenceClassification
@@ -66,6 +81,8 @@ class TransformersEntailment(Entailment):
 
 
 class VllmEntailment(Pooling, Entailment):
+    """Run a sequence classifier with vLLM on a GPU."""
+
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)
         self.start(folder, "nli", engine_args)
@@ -73,24 +90,45 @@ class VllmEntailment(Pooling, Entailment):
     def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
         from vllm import PoolingParams
 
-        # Logits, not vLLM's probabilities: a cross-encoder's own configuration may ask for no softmax.
-        outputs = self._llm.classify(
-            [{"prompt_token_ids": one["input_ids"]} for one in batch],
-            pooling_params=[PoolingParams(use_activation=False, extra_kwargs=_second_text(one)) for one in batch],
-            use_tqdm=False,
-        )
+        prompts = [{"prompt_token_ids": pair["input_ids"]} for pair in batch]
+        # Logits are read instead of vLLM's probabilities: a cross-encoder's configuration may skip
+        # softmax.
+        params = [PoolingParams(use_activation=False, extra_kwargs=_second_text(pair)) for pair in batch]
+        outputs = self._llm.classify(prompts, pooling_params=params, use_tqdm=False)
         return np.array([output.outputs.probs for output in outputs], dtype=float)
 
 
 def load_entailment(model: str, revision: str | None = None, adapter: str = "transformers") -> Entailment:
-    """The classifier of a hub model at a pinned commit, or of a local folder, by this adapter ("transformers" or
-    "vllm"). EngineLoadError when it cannot load."""
+    """Load an NLI classifier.
+
+    Parameters
+    ----------
+    model : str
+        A hub id or a local folder.
+    revision : str or None
+        The commit of a hub model.
+    adapter : str
+        "transformers" or "vllm".
+
+    Returns
+    -------
+    Entailment
+        The loaded model.
+
+    Raises
+    ------
+    EngineLoadError
+        If the model cannot be loaded.
+    """
     adapters = {"transformers": TransformersEntailment, "vllm": VllmEntailment}
     check_known("nli adapter", adapter, adapters)
     return adapters[adapter](find_model(model, revision))
 
 
 def _second_text(tokens: Mapping[str, list[int]]) -> dict[str, int] | None:
-    """Where the second text begins, for a model that is told (BERT): vLLM takes token types as the first 1's place."""
+    """Return where the second text begins, for models with token types (BERT); None for others.
+
+    vLLM takes token types as the position of the first 1.
+    """
     types = tokens.get("token_type_ids") or []
     return {"compressed_token_type_ids": types.index(1)} if 1 in types else None

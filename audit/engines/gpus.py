@@ -1,14 +1,15 @@
-"""The GPUs of this machine and their memory, as the NVIDIA driver reports them."""
+"""Read the GPUs of this machine and their memory from the NVIDIA driver."""
 
 import shutil
 import subprocess
 
 _QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-_ANSWER_S = 20.0  # a driver that is not persistent takes some seconds for each GPU
+_ANSWER_S = 20.0  # a driver without persistence mode takes some seconds for each GPU
 
 
 def gpu_memory_here() -> list[int]:
-    """Return the memory of each GPU in bytes; an empty list if there is none, or if it is not NVIDIA's."""
+    """Return the memory of each GPU in bytes; an empty list if there is none, or if it is not
+    NVIDIA's."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -20,12 +21,14 @@ def gpu_memory_here() -> list[int]:
 
 
 def memory_of(report: str) -> list[int]:
-    """Return the bytes that each line of nvidia-smi's report states in MiB; [] for a report of another form.
+    r"""Return the bytes of each line of nvidia-smi's report in MiB; [] for another format.
 
-    >>> memory_of("143771\\n143771\\n")
+    >>> memory_of("143771\n143771\n")
     [150754820096, 150754820096]
     >>> memory_of("[Not Supported]")
     []
     """
     lines = [line.strip() for line in report.splitlines() if line.strip()]
-    return [int(line) << 20 for line in lines] if all(line.isdecimal() for line in lines) else []
+    if not all(map(str.isdecimal, lines)):
+        return []
+    return [int(line) << 20 for line in lines]

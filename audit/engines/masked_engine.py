@@ -1,7 +1,9 @@
-"""A masked language model (BERT and its kin, by transformers) behind the port: which of two sentences does it prefer?
+"""Serve a masked language model (such as BERT, by transformers): which of two sentences does it
+prefer?
 
-It serves one kind of request: two continuations and no prompt, whose `option_logprobs` are the pseudo-log-likelihoods
-of the tokens that the two sentences share (`audit.scoring.pll`)."""
+It serves one kind of request: two continuations and no prompt. Their `option_logprobs` are the
+pseudo-log-likelihoods of the tokens that the two sentences share (`audit.scoring.pll`).
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,7 +26,8 @@ LogProbs = Callable[[list[list[int]], list[int]], NDArray[np.float64]]
 
 
 class MaskedEngine:
-    """Loads the weights on the CPU (or the GPU that the actor was given) in float32."""
+    """Load the weights in float32 on the CPU, or on the GPU that the actor was given, and score
+    pairs."""
 
     precision = "float32"
 
@@ -38,6 +41,7 @@ class MaskedEngine:
         self._max_tokens = 0
 
     async def start(self) -> None:
+        """Load the model. Raises EngineLoadError if it is not a masked language model."""
         await asyncio.to_thread(self._load)
 
     def _load(self) -> None:
@@ -52,11 +56,13 @@ class MaskedEngine:
             )
         except (OSError, ValueError) as error:
             raise EngineLoadError(
-                f"Model {self._config.name} ({weights.path}) did not load as a masked language model: {error} Expected "
-                "such as google-bert/bert-base-uncased; a causal model needs engine=vllm and crows_causal_full."
+                f"Model {self._config.name} ({weights.path}) did not load as a masked language model: {error} A causal "
+                "model needs engine=vllm and crows_causal_full. Example: path=google-bert/bert-base-uncased"
             ) from error
         if self._tokenizer.mask_token_id is None:
-            raise EngineLoadError(f"The tokenizer of {self._config.name} has no mask token: no masked language model.")
+            raise EngineLoadError(
+                f"The tokenizer of {self._config.name} has no mask token. Expected that of a masked language model."
+            )
         device = "cuda" if torch.cuda.is_available() else "cpu"
         model = loaded.to(device).eval()
         self._max_tokens = min(self._tokenizer.model_max_length, model.config.max_position_embeddings)
@@ -70,17 +76,20 @@ class MaskedEngine:
         self._log_probs = log_probs
 
     async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
-        found = await asyncio.to_thread(lambda: [self._one(request) for request in requests])
+        """Return the replies in the order of the requests; see `Engine.run`."""
+        replies = await asyncio.to_thread(lambda: [self._score(request) for request in requests])
         self._requests += len(requests)
-        return found
+        return replies
 
     def stats(self) -> dict[str, float]:
+        """Return the number of requests."""
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
+        """Release the model."""
         self._log_probs = None
 
-    def _one(self, request: GenerationRequest) -> Generation:
+    def _score(self, request: GenerationRequest) -> Generation:
         assert self._log_probs is not None  # noqa: S101  # start() was awaited
         if len(request.continuations) != 2 or request.prompt or request.letters:
             return self._refused(
@@ -89,7 +98,8 @@ class MaskedEngine:
         pair = [self._tokenizer.encode(text) for text in request.continuations]
         longest = max(map(len, pair))
         if longest > self._max_tokens:
-            return self._refused(f"a sentence has {longest} tokens; {self._config.name} holds {self._max_tokens}")
+            limit = f"{self._config.name} takes at most {self._max_tokens}"
+            return self._refused(f"a sentence has {longest} tokens, and {limit}")
         totals = pair_scores(pair[0], pair[1], self._tokenizer.mask_token_id, self._log_probs)
         return Generation(
             finish_reason=FinishReason.SCORED,
@@ -105,12 +115,32 @@ class MaskedEngine:
 
 
 def pair_scores(first: list[int], second: list[int], mask: int, log_probs: LogProbs) -> tuple[float, float]:
-    """Pseudo-log-likelihood (nats) of the shared tokens in each of two sequences with their special tokens. Each shared
-    token is masked alone, everything else being seen (Nangia et al. 2020, metric.py)."""
+    """Return the pseudo-log-likelihood of the shared tokens in each of two sequences.
+
+    Parameters
+    ----------
+    first, second : list of int
+        Token ids with special tokens.
+    mask : int
+        The mask token's id.
+    log_probs : LogProbs
+        The model.
+
+    Returns
+    -------
+    tuple of float
+        Totals in nats.
+
+    Notes
+    -----
+    Each shared token is masked alone, with all other tokens visible (Nangia et al. 2020,
+    metric.py).
+    """
     totals = [0.0, 0.0]
     for k, (ids, positions) in enumerate(zip((first, second), shared_positions(first, second), strict=True)):
         for start in range(0, len(positions), BATCH_SEQUENCES):
             batch = positions[start : start + BATCH_SEQUENCES]
-            rows = log_probs([[*ids[:i], mask, *ids[i + 1 :]] for i in batch], batch)
+            masked = [[*ids[:i], mask, *ids[i + 1 :]] for i in batch]
+            rows = log_probs(masked, batch)
             totals[k] += float(sum(row[ids[i]] for row, i in zip(rows, batch, strict=True)))
     return totals[0], totals[1]

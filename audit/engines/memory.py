@@ -1,7 +1,8 @@
-"""The memory that an engine needs: its weights, and the keys and values of one sequence. Arithmetic alone.
+"""Estimate the memory that an engine needs: its weights, and the keys and values of one sequence.
 
-Every figure is a lower bound: activations, CUDA graphs and the caches of hybrid layers come on top. What it refuses
-cannot load. What a config.json does not say stays unknown (None) and refuses nothing.
+Every figure is a lower bound: activations, CUDA graphs and the caches of hybrid layers come on top.
+A model that needs more cannot load. What a config.json does not say is unknown (None), and is never
+a reason to refuse a model.
 """
 
 from collections.abc import Mapping
@@ -10,19 +11,19 @@ from typing import Any
 
 from audit.engines.config import ModelConfig
 
-_BYTES = {  # of one number
+_BYTES = {  # bytes of one number
     **dict.fromkeys(("float32", "float"), 4.0),
     **dict.fromkeys(("bfloat16", "float16", "half"), 2.0),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "fp8", "fp8_e4m3", "fp8_e5m2", "int8"), 1.0),
 }
 _HYBRID = ("mamba", "ssm", "hybrid", "attn_layer", "layers_block_type", "recurrent", "block_types")
 _ONLINE = ("quantization", "quantization_config", "load_format", "cpu_offload_gb", "hf_overrides")
-_LARGEST = 2**40  # of a count in a config.json
+_LARGEST = 2**40  # no count in a config.json is larger
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Metadata of a model's files. config: of its config.json. stored: bytes of its weight files. None: not known."""
+    """Hold the parsed config.json and the bytes of the weight files; None for what is unknown."""
 
     config: Mapping[str, Any] | None = None
     stored: int | None = None
@@ -30,8 +31,19 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that one engine needs. weights: in all of its GPUs. sequence: the KV cache of one sequence of the longest
-    length, in all of its GPUs. each_gpu: the part of one GPU. tokens: of that sequence. None: not known."""
+    """Hold the bytes that one engine needs; None for what is unknown.
+
+    Parameters
+    ----------
+    weights : int or None
+        The weights in all of its GPUs.
+    sequence : int or None
+        The KV cache of one sequence of the longest length, in all of its GPUs.
+    each_gpu : int or None
+        The part of one GPU.
+    tokens : int or None
+        The tokens of that sequence.
+    """
 
     weights: int | None = None
     sequence: int | None = None
@@ -40,7 +52,20 @@ class Need:
 
 
 def engine_need(model: ModelConfig, files: ModelFiles) -> Need:
-    """Return the memory that one engine of a model needs on GPUs."""
+    """Estimate the memory that one engine of a model needs on GPUs.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    files : ModelFiles
+        What is known of its files.
+
+    Returns
+    -------
+    Need
+        Lower bounds in bytes.
+    """
     text = _text(files.config)
     stages, shards = model.pipeline_parallel_size, model.tensor_parallel_size
     weights = loaded_bytes(model, files)
@@ -58,27 +83,49 @@ def engine_need(model: ModelConfig, files: ModelFiles) -> Need:
 
 
 def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
-    """Return the bytes of the weights once they are loaded, in the precision that they are computed in.
+    """Return the bytes of the loaded weights, in the precision that they are computed in.
 
-    A quantized checkpoint is loaded as it is stored. vLLM's dtype=auto loads float32 files in two bytes. None if the
-    sizes or the stored precision are not known, or if `engine_args` quantize or offload the weights while they load.
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    files : ModelFiles
+        What is known of its files.
+
+    Returns
+    -------
+    int or None
+        None if the sizes or the stored precision are unknown, or if `engine_args` quantize or
+        offload the weights while they load.
+
+    Notes
+    -----
+    A quantized checkpoint is loaded as it is stored. vLLM's dtype=auto loads float32 files in two
+    bytes.
     """
     config = files.config or {}
     if files.stored is None or any(key in model.engine_args for key in _ONLINE):
         return None
     if config.get("quantization_config"):
         return files.stored
-    places = (config, _text(config))
-    name = str(next((one[key] for one in places for key in ("dtype", "torch_dtype") if one.get(key)), ""))
-    stored_in = _BYTES.get(name.removeprefix("torch."))
+    stored_in = _BYTES.get(_stored_dtype(config).removeprefix("torch."))
     if stored_in is None:
         return None
     computed_in = min(stored_in, 2.0) if model.dtype == "auto" else _BYTES.get(model.dtype)
     return None if computed_in is None else int(files.stored / stored_in * computed_in)
 
 
+def _stored_dtype(config: Mapping[str, Any]) -> str:
+    """Return the dtype that a config.json names, "" if it names none."""
+    for part in (config, _text(config)):
+        for key in ("dtype", "torch_dtype"):
+            if part.get(key):
+                return str(part[key])
+    return ""
+
+
 def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
-    """Return the longest sequence that an engine holds, in tokens."""
+    """Return the longest sequence that an engine takes, in tokens; None if unknown."""
     if model.max_model_len is not None:
         return model.max_model_len
     try:
@@ -89,18 +136,22 @@ def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class TokenBytes:
-    """Bytes of one token's keys and values in one layer. heads: that are shared out over tensor-parallel GPUs; 1 of a
-    latent cache, which every GPU holds whole."""
+    """Hold the bytes of one token's keys and values in one layer.
+
+    `heads` are divided among tensor-parallel GPUs; it is 1 for a latent cache, which every GPU
+    holds.
+    """
 
     heads: int
     each_head: float
 
     @property
     def all_heads(self) -> float:
+        """Return the bytes of all heads."""
         return self.heads * self.each_head
 
     def on_one_of(self, gpus: int) -> float:
-        """Return the bytes on one of so many tensor-parallel GPUs, which hold one head at least.
+        """Return the bytes on one of this many tensor-parallel GPUs, each with at least one head.
 
         >>> [TokenBytes(8, 512.0).on_one_of(gpus) for gpus in (1, 4, 16)]
         [4096.0, 1024.0, 512.0]
@@ -109,24 +160,42 @@ class TokenBytes:
 
 
 def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | None:
-    """Return the KV cache of one token in one layer: keys and values of each KV head (grouped-query attention), or the
-    latent vector of multi-head latent attention (DeepSeek). None if the config.json does not say."""
+    """Return the KV cache of one token in one layer.
+
+    Parameters
+    ----------
+    text : mapping
+        The language model's part of config.json.
+    number_bytes : float
+        Bytes of one number in the cache.
+
+    Returns
+    -------
+    TokenBytes or None
+        Keys and values of each KV head (grouped-query attention), or the latent vector of
+        multi-head latent attention (DeepSeek). None if the config.json does not say.
+    """
     try:
         if text.get("kv_lora_rank"):
             return TokenBytes(1, (_count(text, "kv_lora_rank") + _count(text, "qk_rope_head_dim")) * number_bytes)
         heads = _count(text, "num_attention_heads")
         if text.get("multi_query"):
-            kept = 1
+            kv_heads = 1
+        elif text.get("num_key_value_heads") is not None:
+            kv_heads = _count(text, "num_key_value_heads")
         else:
-            kept = _count(text, "num_key_value_heads") if text.get("num_key_value_heads") is not None else heads
+            kv_heads = heads
         width = _count(text, "head_dim") if text.get("head_dim") else _count(text, "hidden_size") // heads
     except (KeyError, TypeError):
         return None
-    return TokenBytes(kept, 2 * width * number_bytes)
+    return TokenBytes(kv_heads, 2 * width * number_bytes)
 
 
 def attention_layers(text: Mapping[str, Any]) -> int | None:
-    """Return the layers that keep every token: in a hybrid model those of full attention alone. None if unknown."""
+    """Return the layers that cache every token; None if unknown.
+
+    In a hybrid model only the layers with full attention count.
+    """
     try:
         layers = _count(text, "num_hidden_layers")
         kinds = text.get("layer_types")
@@ -140,7 +209,7 @@ def attention_layers(text: Mapping[str, Any]) -> int | None:
 
 
 def _window(text: Mapping[str, Any]) -> int | None:
-    """Return the tokens that sliding attention keeps in every layer, if all layers have it."""
+    """Return the tokens that sliding attention caches, if every layer has it."""
     if isinstance(text.get("layer_types"), list) or text.get("use_sliding_window") is False:
         return None
     window = text.get("sliding_window")
@@ -148,11 +217,12 @@ def _window(text: Mapping[str, Any]) -> int | None:
 
 
 def _cache_bytes(model: ModelConfig, text: Mapping[str, Any]) -> float:
-    """Return the bytes of one number in the KV cache: as the model is computed, or as `kv_cache_dtype` says."""
+    """Return the bytes of one number in the KV cache: that of the model's dtype, or
+    `kv_cache_dtype`."""
     named = str(model.engine_args.get("kv_cache_dtype", "auto"))
     if named == "auto":
         return 4.0 if model.dtype in ("float32", "float") else 2.0
-    return _BYTES.get(named, 0.5)  # a format of another name is half a byte at least
+    return _BYTES.get(named, 0.5)  # any other format takes at least half a byte
 
 
 def _text(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -169,7 +239,7 @@ def _count(text: Mapping[str, Any], key: str) -> int:
 
 
 def gigabytes(number: float) -> str:
-    """Return bytes in decimal gigabytes, as vendors state the memory of a GPU.
+    """Format bytes in decimal gigabytes, as vendors state the memory of a GPU.
 
     >>> gigabytes(141_107_412_992), gigabytes(268e6)
     ('141 GB', '0.27 GB')

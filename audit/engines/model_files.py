@@ -1,6 +1,8 @@
-"""Read what a model's files say about their size: config.json, the weight files, their index. Nothing is loaded.
+"""Read a model's size from its config.json, weight files and index. Nothing is loaded.
 
-Of a model of the hub the copy in the cache counts; without one its small files and the sizes are asked for."""
+For a model of the hub the cached copy counts. Without one, its small files and the file sizes are
+requested from the hub.
+"""
 
 import json
 from collections.abc import Mapping
@@ -13,11 +15,24 @@ from audit.engines.weights import PACKAGE_PREFIX, Weights, hub_size, hub_text, p
 from audit.errors import EngineLoadError
 from audit.guarded_files import parse_json, read_bytes
 
-_CONFIG, _INDEX, _WHOLE = "config.json", "model.safetensors.index.json", "model.safetensors"
+_CONFIG, _INDEX, _SINGLE_FILE = "config.json", "model.safetensors.index.json", "model.safetensors"
 
 
 def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
-    """Return what is known of a model's files. What cannot be read is unknown: loading the model says why."""
+    """Return what is known of a model's files.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    weights : Weights or None
+        Its resolved weights.
+
+    Returns
+    -------
+    ModelFiles
+        What cannot be read is None; loading the model reports why.
+    """
     if weights is None or model.engine != "vllm":
         return ModelFiles()
     if weights.path.startswith(PACKAGE_PREFIX):
@@ -28,8 +43,8 @@ def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
     if weights.hub_revision is None:
         return _in_folder(Path(weights.path))
     cached = _cached_folder(weights.path, weights.hub_revision)
-    found = ModelFiles() if cached is None else _in_folder(cached)
-    return found if found.stored is not None else _on_hub(weights.path, weights.hub_revision)
+    files = ModelFiles() if cached is None else _in_folder(cached)
+    return files if files.stored is not None else _on_hub(weights.path, weights.hub_revision)
 
 
 def _cached_folder(path: str, revision: str) -> Path | None:
@@ -37,14 +52,14 @@ def _cached_folder(path: str, revision: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(path, _CONFIG, revision=revision)
+        file = try_to_load_from_cache(path, _CONFIG, revision=revision)
     except HFValidationError:
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(file).parent if isinstance(file, str) else None
 
 
 def _in_folder(folder: Path) -> ModelFiles:
-    """Links are followed: in the hub's cache every file is one."""
+    """Read a folder's files. Links are followed, since every file in the hub's cache is one."""
     config, index = _read(folder / _CONFIG), _read(folder / _INDEX)
     named = (index or {}).get("weight_map")
     try:
@@ -52,8 +67,8 @@ def _in_folder(folder: Path) -> ModelFiles:
             files = [folder / Path(str(name)).name for name in sorted(set(map(str, named.values())))]
         else:  # Mistral's folders hold the same weights a second time, as consolidated.safetensors
             files = [path for path in folder.glob("*.safetensors") if not path.name.startswith("consolidated")]
-        whole = all(path.is_file() for path in files)  # else it is a download that is not complete
-        stored = sum(path.stat().st_size for path in files) if whole else 0
+        complete = all(path.is_file() for path in files)  # an interrupted download is not complete
+        stored = sum(path.stat().st_size for path in files) if complete else 0
     except OSError:
         stored = 0
     return ModelFiles(config, stored or None)
@@ -64,7 +79,7 @@ def _on_hub(path: str, revision: str) -> ModelFiles:
     metadata = (index or {}).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     stored = total if isinstance(total, int) and not isinstance(total, bool) and total > 0 else None
-    return ModelFiles(config, stored or hub_size(path, revision, _WHOLE))
+    return ModelFiles(config, stored or hub_size(path, revision, _SINGLE_FILE))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -1,7 +1,9 @@
-"""Configuration of the `openai` engine.
+"""Configure the `openai` engine.
 
-No key is ever part of it: it names the environment variable that holds one. `check_endpoints` refuses what would carry
-a secret into the run's manifest, and its messages never repeat the value that they refuse."""
+Keys are never part of it: it names the environment variable that holds one. `check_endpoints`
+refuses settings that would put a secret into the run's manifest, and its messages never repeat the
+value.
+"""
 
 import math
 import re
@@ -24,14 +26,37 @@ _EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 
 @dataclass
 class EndpointConfig:
-    """One OpenAI-compatible endpoint; or, where its url ends in /infer, one that answers {prompt, task_id} with
-    {response}: it takes no temperature, seed or number of tokens, and tells no likelihood. `weight` is its share among
-    endpoints that have a free slot; `concurrency` bounds the requests in flight there; `api_key_env` is the NAME of the
-    environment variable with the key (a server without keys needs none to be set); `timeout_s` bounds one whole
-    attempt, connection included. `max_tokens_field` is "max_completion_tokens" and `send_temperature` (with it top_p)
-    false for endpoints that refuse the usual fields; `top_logprobs` is the most that the endpoint allows, up to 20.
-    `reply_model` is the name that its replies carry, where that is not `model`. `rpm` and `tpm` are the requests and
-    tokens a minute that it allows; null: as its replies state in `x-ratelimit-limit-*`, else no limit."""
+    """Configure one OpenAI-compatible endpoint, or one that answers {prompt, task_id} with
+    {response}.
+
+    Parameters
+    ----------
+    url : str
+        If it ends in /infer, the endpoint takes no temperature, seed or token limit, and returns no
+        likelihood.
+    model : str
+        The model's id at the endpoint.
+    weight : float
+        Its share among endpoints that have a free slot.
+    concurrency : int
+        The most requests in flight.
+    api_key_env : str
+        The NAME of the environment variable with the key. A server without keys needs none to be
+        set.
+    timeout_s : float
+        Bounds one whole attempt, connection included.
+    max_tokens_field : str
+        "max_completion_tokens" for endpoints that refuse max_tokens.
+    send_temperature : bool
+        False for endpoints that refuse temperature and top_p.
+    top_logprobs : int
+        The most that the endpoint allows, up to 20.
+    reply_model : str
+        The name that its replies carry, if that is not `model`.
+    rpm, tpm : float or None
+        The requests and tokens a minute that it allows. None takes the limits that replies state in
+        `x-ratelimit-limit-*`, or no limit.
+    """
 
     url: str = _EXAMPLE_URL
     model: str = ""
@@ -48,14 +73,18 @@ class EndpointConfig:
 
     @property
     def infers(self) -> bool:
+        """Return whether the url ends in /infer."""
         return urlsplit(self.url).path.rstrip("/").endswith(INFER)
 
 
 @dataclass
 class RetryConfig:
-    """How failures are retried. Delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), less a
-    random part of up to `jitter` (0-1) of it. `max_attempts` bounds the attempts of a request that fails while others
-    are answered; after `outage_s` without an answer from any endpoint the run stops."""
+    """Configure how failures are retried.
+
+    The delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), less a random
+    part of up to `jitter` (0-1) of it. `max_attempts` bounds the attempts of a request that fails
+    while others are answered. After `outage_s` without an answer from any endpoint the run stops.
+    """
 
     max_attempts: int = 6
     base_delay_s: float = 0.5
@@ -66,7 +95,8 @@ class RetryConfig:
 
 @dataclass
 class CircuitConfig:
-    """An endpoint is taken out after `failures` in a row and tried with one request after each `cooldown_s`."""
+    """Take an endpoint out after `failures` in a row, and probe it with one request every
+    `cooldown_s`."""
 
     failures: int = 5
     cooldown_s: float = 15.0
@@ -79,9 +109,28 @@ def check_endpoints(
     extra_body: Mapping[str, Any],
     reading: Reading,
 ) -> None:
-    """Raises ConfigError for what cannot be run or would put a secret into a file."""
+    """Check the settings of the endpoints.
+
+    Parameters
+    ----------
+    endpoints : sequence of EndpointConfig
+        The endpoints of one model.
+    retry : RetryConfig
+        How failures are retried.
+    circuit : CircuitConfig
+        When an endpoint is taken out.
+    extra_body : mapping
+        Fields that are merged into every request.
+    reading : Reading
+        How answers are read.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is invalid, cannot serve this reading, or would put a secret into a file.
+    """
     if not endpoints:
-        raise ConfigError(f"The openai engine has no endpoint; expected at least one. {_ENDPOINT_EXAMPLE}")
+        raise ConfigError(f"The openai engine has no endpoint. Expected at least one. {_ENDPOINT_EXAMPLE}")
     for endpoint in endpoints:
         _check_endpoint(endpoint)
     check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
@@ -94,15 +143,15 @@ def check_endpoints(
     _check_extra_body(extra_body)
     if reading == Reading.OPTION_TEXT:
         raise ConfigError(
-            "reading=option_text needs engine vllm: a chat completions endpoint tells no likelihood of a text. Use "
-            "reading=letter, or reading=letter_logprob where the endpoint returns top_logprobs."
+            "reading=option_text needs engine vllm: a chat completions endpoint returns no likelihood of a text. Use "
+            "reading=letter, or reading=letter_logprob if the endpoint returns top_logprobs."
         )
-    if reading == Reading.LETTER_LOGPROB and any(one.infers for one in endpoints):
-        raise ConfigError(f"An endpoint at .../infer tells no likelihood, as reading={reading} needs it.")
+    if reading == Reading.LETTER_LOGPROB and any(endpoint.infers for endpoint in endpoints):
+        raise ConfigError(f"reading={reading} needs likelihoods, and an endpoint at .../infer returns none.")
 
 
 def safe_url(url: str) -> str:
-    """`url` without userinfo, query and fragment: what may be shown and logged."""
+    """Return a url without userinfo, query and fragment, so that it may be shown and logged."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -113,7 +162,7 @@ def safe_url(url: str) -> str:
 
 
 def endpoint_id(endpoint: EndpointConfig) -> str:
-    """`host:port#model`, the engine_id of the rows that the endpoint answered."""
+    """Return `host:port#model`, the engine_id of the rows that an endpoint answered."""
     parts = urlsplit(endpoint.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{parts.hostname}:{port}#{endpoint.model}"
@@ -132,24 +181,22 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
         usable = secret = False
     if secret:
         raise ConfigError(
-            f"The url of endpoint {shown} carries credentials or a query, which would end up in the run's manifest. "
+            f"The url of endpoint {shown} has credentials or a query, which would be stored in the run's manifest. "
             f"Give the plain url and put the key into an environment variable. {_ENDPOINT_EXAMPLE}"
         )
     if not usable:
-        raise ConfigError(
-            f"Endpoint url {shown!r} is not usable; expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}"
-        )
+        raise ConfigError(f"The endpoint's url is {shown!r}. Expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}")
     if (base := shown.rstrip("/").removesuffix("/completions").removesuffix("/chat")) != shown.rstrip("/"):
-        raise ConfigError(f"Endpoint url {shown!r} is that of one call. Expected the address above it: {base}")
+        raise ConfigError(f"The endpoint's url {shown!r} is the address of one call. Expected its base: {base}")
     name = str(endpoint.api_key_env)
     if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
         raise ConfigError(
             f"api_key_env of endpoint {shown} is not the NAME of an environment variable (not shown: it may be a key). "
-            "Expected such as api_key_env: OPENAI_API_KEY. If a key was written there, revoke it."
+            "Example: api_key_env: OPENAI_API_KEY. If you wrote a key there, revoke it."
         )
     if not endpoint.model:
         raise ConfigError(
-            f"Endpoint {shown} names no model; expected the id that its /models lists. {_ENDPOINT_EXAMPLE}"
+            f"Endpoint {shown} names no model. Expected an id that its /models lists. {_ENDPOINT_EXAMPLE}"
         )
     check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
     check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
@@ -170,7 +217,7 @@ def _check_extra_body(extra: Mapping[str, Any]) -> None:
             )
         if _SECRET_FIELD.search(str(name)):
             raise ConfigError(
-                f"extra_body may not hold {name!r}, which the manifest would show: name a variable in api_key_env."
+                f"extra_body may not hold {name!r}, since the manifest stores it. Name a variable in api_key_env."
             )
 
 
@@ -183,10 +230,24 @@ def check_number(
     positive: bool = False,
     whole: bool = False,
 ) -> None:
-    """ConfigError for what is no such number."""
+    """Raise ConfigError unless a value is a finite number in a range.
+
+    Parameters
+    ----------
+    name : str
+        The setting, for the message.
+    value : float
+        Its value.
+    at_least, at_most : float
+        The range, inclusive.
+    positive : bool
+        Refuse 0.
+    whole : bool
+        Refuse fractions.
+    """
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if not (number and at_least <= value <= at_most and value < math.inf) or (positive and value <= 0):
         kind = "a whole number" if whole else "a number"
         low = "> 0" if positive else f">= {at_least:g}"
         high = f" and <= {at_most:g}" if at_most < math.inf else ""
-        raise ConfigError(f"Invalid {name}: {value!r}. Expected {kind} {low}{high}.")
+        raise ConfigError(f"{name} is {value!r}. Expected {kind} {low}{high}.")

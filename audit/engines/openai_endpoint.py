@@ -1,4 +1,5 @@
-"""One OpenAI-compatible endpoint: its client, one attempt at a request, and the health check."""
+"""Call one OpenAI-compatible endpoint: its client, one attempt at a request, and the health
+check."""
 
 import asyncio
 import random
@@ -25,7 +26,8 @@ REPLY_LIMIT_BYTES = 16 * 2**20
 
 
 class ReplyRefusedError(Exception):
-    """A reply that is longer than the limit, or compressed although that was not asked for."""
+    """Refuse a reply that is longer than the limit, or compressed without having been requested
+    so."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -41,6 +43,7 @@ class _Bounded(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
+        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -49,12 +52,15 @@ async def _bound(response: httpx2.Response) -> None:
         raise ReplyRefusedError("the reply is compressed, which was not asked for: a small one may decode to any size")
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - narrows the type for mypy
     response.stream = _Bounded(response.stream)
-    response.encoding = "utf-8"  # as JSON is (RFC 8259): Python fails in many ways at a charset such as hex or idna
+    response.encoding = "utf-8"  # JSON is UTF-8 (RFC 8259). Python fails on charsets such as hex or idna.
 
 
 def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
-    """The client of one endpoint, which keeps `concurrency` connections: by default it closes all but 100 after each
-    call. A redirect would carry the benchmark's text to another host."""
+    """Return the HTTP client of one endpoint, which keeps `concurrency` connections.
+
+    By default the library closes all but 100 after each call. Redirects are not followed: they
+    would send the benchmark's text to another host.
+    """
     return openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
         headers={"Accept-Encoding": "identity"},
@@ -63,21 +69,23 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     )
 
 
-# Sent where the environment holds no key: the client would otherwise take another variable's (OPENAI_API_KEY).
+# This is sent if the environment holds no key. Otherwise the client would read OPENAI_API_KEY
+# itself.
 _NO_KEY = "no-key-set"
 _CONNECT_TIMEOUT_S = 10.0
-# What the client's error says of an attempt; any other breaks off a connection that was there.
+# The causes of the client's connection errors. Any other cause means that an open connection broke.
 _CAUSES = {
     **dict.fromkeys(("ConnectError", "ConnectTimeout", "ProxyError"), Kind.UNAVAILABLE),
     **dict.fromkeys(("ReadTimeout", "WriteTimeout"), Kind.TIMEOUT),
 }
-# Statuses of GET /models that say nothing about chat completions (403: keys restricted to some paths).
+# With these statuses of GET /models, chat completions may still work (403: keys limited to some
+# paths).
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
 HELLO = Request("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
 
 
 class Endpoint:
-    """A client with its key, which nothing shows. `slot` is its state in the dispatcher, by a name of its own."""
+    """Hold a client with its key, which is never shown. `slot` is its state in the dispatcher."""
 
     def __init__(self, name: str, config: EndpointConfig, model: ModelConfig, key: str, redactor: Redactor) -> None:
         self.config = config
@@ -98,11 +106,11 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """For messages: the url without anything secret, and the model."""
+        """Return the url without secrets, and the model, for messages."""
         return f"{safe_url(self.config.url)} (model {self.config.model})"
 
     async def attempt(self, request: Request) -> Generation | Failure:
-        """One call, bounded by `timeout_s`."""
+        """Make one call, bounded by `timeout_s`."""
         reply = await self._call(request)
         if isinstance(reply, Failure):
             return reply
@@ -111,8 +119,18 @@ class Endpoint:
         return read_chat(reply, request, self.id, self._redactor, self.config.reply_model or self.config.model)
 
     async def check(self, letters: bool = False) -> Failure | None:
-        """None when the endpoint serves its model: GET /models lists it, or one token can be had; letters: with the
-        log-probabilities of letters."""
+        """Check that the endpoint serves its model.
+
+        Parameters
+        ----------
+        letters : bool
+            Also check that it returns log-probabilities of letters.
+
+        Returns
+        -------
+        Failure or None
+            None if GET /models lists the model, or if one token could be generated.
+        """
         models: list[str] = []
         if not self.config.infers:
             listed = await self._call(None)
@@ -122,25 +140,26 @@ class Endpoint:
                 return listed
         if self.config.model in models and not letters:
             return None
-        # No /models there, or the model goes by a name that it does not list: one token tells.
+        # There is no /models, or it does not list this name. So one token is requested.
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
         if self.config.infers or not (reply.status == 404 or (reply.kind is Kind.ROW and not letters)):
             return reply
-        known = self._redactor.message(", ".join(models)) if models else "it does not tell"
+        listed_names = self._redactor.message(", ".join(models)) if models else "none"
         url = safe_url(self.config.url)
-        said = f"Expected one that {url}/models lists."
+        expected = f"Expected one that {url}/models lists."
         if not urlsplit(self.config.url).path.strip("/"):
-            said = f"Expected the address of its API, such as {url.rstrip('/')}/v1."
-        said = f"{reply.message} (models that it lists: {known}). {said}"
-        return Failure(Kind.ROW, said, status=reply.status)
+            expected = f"Expected the address of its API, such as {url.rstrip('/')}/v1."
+        message = f"{reply.message} (models that it lists: {listed_names}). {expected}"
+        return Failure(Kind.ROW, message, status=reply.status)
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._client.close()
 
     def refused_key(self, failure: Failure) -> str:
-        """What to tell a user whose key was refused."""
+        """Return the message for a user whose key was refused."""
         name = self.config.api_key_env
         state = "is set, but its key is not accepted" if self._key_is_set else "is not set"
         return (
@@ -149,15 +168,19 @@ class Endpoint:
         )
 
     async def _call(self, request: Request | None) -> str | Failure:
-        """The body of a reply with status 200, to GET /models (`request` None) or to a chat completion. Failures are
-        returned and not raised: an exception of the client holds the request with its headers."""
+        """Return the body of a reply with status 200, to GET /models (`request` None) or a chat
+        completion.
+
+        Failures are returned, not raised: the client's exceptions hold the request with its
+        headers.
+        """
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 if request is None:
                     return (await self._client.models.with_raw_response.list()).text
                 if self.config.infers:
-                    asked = {"prompt": request.prompt, "task_id": request.affinity}
-                    return (await self._client.post(INFER, cast_to=httpx2.Response, body=asked)).text
+                    body = {"prompt": request.prompt, "task_id": request.affinity}
+                    return (await self._client.post(INFER, cast_to=httpx2.Response, body=body)).text
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
                     messages=request.messages,
@@ -176,8 +199,8 @@ class Endpoint:
             kind = _CAUSES.get(type(error.__cause__).__name__, Kind.SERVER)
             if kind is Kind.TIMEOUT:
                 return self._no_reply()
-            said = f"connection failed: {type(error.__cause__).__name__}: {error.__cause__}"
-            return Failure(kind, self._redactor.message(said))
+            message = f"connection failed: {type(error.__cause__).__name__}: {error.__cause__}"
+            return Failure(kind, self._redactor.message(message))
         except ReplyRefusedError as error:
             return Failure(Kind.MALFORMED, f"refused: {error}")
         except UnicodeEncodeError:
@@ -194,7 +217,22 @@ FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 
 async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Random) -> Failure | None:
-    """None when the endpoint is well; otherwise its last failure, after the retries that its kind allows."""
+    """Check an endpoint, with the retries that the kind of failure allows.
+
+    Parameters
+    ----------
+    endpoint : Endpoint
+        The endpoint.
+    retry : RetryConfig
+        How failures are retried.
+    rng : random.Random
+        Jitters the delays.
+
+    Returns
+    -------
+    Failure or None
+        The last failure; None if the endpoint serves its model.
+    """
     failure: Failure | None = None
     for attempt in range(1, retry.max_attempts + 1):
         failure = await endpoint.check()
@@ -202,14 +240,29 @@ async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Ra
             return failure
         endpoint.last_failure = failure.message
         if failure.kind is Kind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
-            return failure  # nobody listens there: no need to wait for what was never started, or is misspelt
+            return failure  # nothing listens at this address, so waiting is useless
         if attempt < retry.max_attempts:
             await asyncio.sleep(policy.backoff_seconds(retry, attempt, rng, failure.retry_after_s))
     return failure
 
 
 async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure | None:
-    """The failure of one check, where it would not pass by itself; None where it may, or where nothing is wrong."""
+    """Check an endpoint once.
+
+    Parameters
+    ----------
+    endpoint : Endpoint
+        The endpoint.
+    within_s : float
+        The time limit.
+    letters : bool
+        As in `Endpoint.check`.
+
+    Returns
+    -------
+    Failure or None
+        A failure that will not pass by itself; None if it may pass, or if nothing is wrong.
+    """
     try:
         async with asyncio.timeout(within_s):
             failure = await endpoint.check(letters)
@@ -225,4 +278,5 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
 
 
 def last_failures(endpoints: Sequence[Endpoint]) -> str:
+    """Describe the last failure of each endpoint in one line."""
     return " ".join(f"{e.shown}: {e.last_failure or 'no failure seen'}." for e in endpoints)

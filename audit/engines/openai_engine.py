@@ -1,8 +1,10 @@
-"""The `openai` engine: OpenAI-compatible endpoints behind the engine port.
+"""Serve requests from OpenAI-compatible endpoints behind the engine port.
 
-Per request: wait for an endpoint (`dispatch`), call it, read the body (`openai_wire`), and on a failure decide what it
-means (`retry`): an error row, another attempt elsewhere, or the end of the run. An outage is never recorded as rows'
-errors: the run stops with EngineError and the same command resumes it."""
+Each request waits for an endpoint (`dispatch`), calls it, and reads the body (`openai_wire`). After
+a failure, `retry` decides what it means: an error row, another attempt elsewhere, or the end of the
+run. An outage is never stored as error rows. The run stops with EngineError, and the same command
+resumes it.
+"""
 
 import asyncio
 import logging
@@ -27,11 +29,12 @@ from audit.records import GenerationRequest as Request
 
 logger = logging.getLogger(__name__)
 
-_BACKENDS = 20  # versions that are counted apart: one that tells another each time fills no memory
+_BACKENDS = 20  # at most this many versions are counted apart, in case every reply names another one
 
 
 class OpenAIEngine:
-    """One set of endpoints that serve the same model. `rng` jitters the delays between retries and nothing else."""
+    """Call a set of endpoints that serve the same model. `rng` only jitters the delays between
+    retries."""
 
     precision = ""
 
@@ -45,40 +48,79 @@ class OpenAIEngine:
         self._dispatcher = Dispatcher(())
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
-        self._fatal: str | None = None  # an endpoint refused the key: nothing more is sent
+        self._fatal: str | None = None  # set once an endpoint refused the key; nothing is sent after that
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
-        """Check every endpoint. Those that do not answer are left out until they do, if at least one answers. Raises
-        EndpointAuthError when an endpoint refuses its key, and EngineLoadError when none answers or one does not serve
-        its model."""
+        """Check every endpoint. Those that do not answer are left out until they do.
+
+        Raises
+        ------
+        EndpointAuthError
+            If an endpoint refuses its key.
+        EngineLoadError
+            If no endpoint answers, or one does not serve its model.
+        """
         await self.close()
         self._connect()
         try:
             retry = self._config.retry
-            found = await asyncio.gather(*(check_patiently(e, retry, self._rng) for e in self._endpoints))
-            self._leave_out(found)
+            failures = await asyncio.gather(*(check_patiently(e, retry, self._rng) for e in self._endpoints))
+            self._leave_out(failures)
         except BaseException:
             await self.close()
             raise
 
     async def probe(self, within_s: float, *, letters: bool = False) -> None:
-        """One check of at most `within_s` of every endpoint; the engine is closed again. letters: log-probabilities of
-        letters are needed. Raises as `start` does, but for what may pass by itself (a server that is slow or busy)."""
+        """Check every endpoint once, and close the engine.
+
+        Parameters
+        ----------
+        within_s : float
+            The time limit.
+        letters : bool
+            Whether log-probabilities of letters are needed.
+
+        Raises
+        ------
+        EndpointAuthError, EngineLoadError
+            As `start` does, except for what may pass by itself (a slow or busy server).
+        """
         self._connect()
         try:
-            found = await asyncio.gather(*(probed(e, within_s, letters) for e in self._endpoints))
-            self._leave_out(found)
+            failures = await asyncio.gather(*(probed(e, within_s, letters) for e in self._endpoints))
+            self._leave_out(failures)
         finally:
             await self.close()
 
     async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
-        """Generations in the order of `requests`. A request that an endpoint refuses, or that keeps failing while
-        others are answered, gives `Generation(error=...)`. Raises EndpointAuthError when a key is refused and
-        EngineError when no endpoint answers for `retry.outage_s`; every other call of the same `run` is then
-        cancelled."""
+        """Return the replies in the order of the requests.
+
+        Parameters
+        ----------
+        requests : sequence of Request
+            Chat requests, without given texts to score.
+        priority : int
+            Ignored.
+
+        Returns
+        -------
+        list of Generation
+            With `error` set if an endpoint refuses the request, or if it keeps failing while others
+            are answered.
+
+        Raises
+        ------
+        EndpointAuthError
+            If a key is refused.
+        EngineError
+            If no endpoint answers for `retry.outage_s`. Every other call of this `run` is
+            cancelled.
+        """
         if any(request.continuations or request.pieces for request in requests):
-            raise ConfigError("The likelihood of a text needs engine vllm: an endpoint tells none. Use reading=letter.")
+            raise ConfigError(
+                "The likelihood of a text needs engine vllm: an endpoint returns none. Use reading=letter."
+            )
         tasks = [asyncio.create_task(self._answer(request)) for request in requests]
         try:
             return list(await asyncio.gather(*tasks))
@@ -88,17 +130,24 @@ class OpenAIEngine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def stats(self) -> dict[str, float]:
-        """Counters since start: requests, of these generations and error_rows, retries, and
-        `backend:ENDPOINT SYSTEM_FINGERPRINT`, calls that each version of a backend answered."""
+        """Return counters since the start.
+
+        Returns
+        -------
+        dict
+            requests (generations plus error_rows), retries, and `backend:ENDPOINT
+            SYSTEM_FINGERPRINT` with the calls that each version of a backend answered.
+        """
         requests = self._counts["generations"] + self._counts["error_rows"]
         return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
 
     def trouble(self) -> str:
-        """What failed last at each endpoint; "" where nothing did."""
-        return last_failures(self._endpoints) if any(one.last_failure for one in self._endpoints) else ""
+        """Describe the last failure of each endpoint; "" if none failed."""
+        any_failed = any(endpoint.last_failure for endpoint in self._endpoints)
+        return last_failures(self._endpoints) if any_failed else ""
 
     async def close(self) -> None:
-        """Close the connections; waiting requests get EngineError."""
+        """Close the connections. Waiting requests get EngineError."""
         self._dispatcher.fail_waiters(lambda: EngineError("The openai engine was closed while requests waited."))
         self._dispatcher.close()
         for endpoint in self._endpoints:
@@ -110,14 +159,13 @@ class OpenAIEngine:
         for endpoint, key in zip(self._config.endpoints, keys, strict=True):
             if not (key.isascii() and key.isprintable()):
                 raise EndpointAuthError(
-                    f"The environment variable {endpoint.api_key_env} holds characters that no HTTP header can carry "
-                    "(its value is not shown). Expected a key of printable ASCII characters, without line breaks."
+                    f"The environment variable {endpoint.api_key_env} holds characters that an HTTP header cannot "
+                    "carry (its value is not shown). Expected a key of printable ASCII characters in one line."
                 )
         redactor = Redactor(keys)
-        self._endpoints = [
-            Endpoint(f"{number}:{config.url}", config, self._config, key, redactor)
-            for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True))
-        ]
+        self._endpoints = []
+        for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True)):
+            self._endpoints.append(Endpoint(f"{number}:{config.url}", config, self._config, key, redactor))
         self._log_filter = RedactingFilter(redactor)
         self._log_filter.install()
         self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
@@ -125,9 +173,9 @@ class OpenAIEngine:
         self._fatal = None
         self._counts = Counter(generations=0, error_rows=0, retries=0)
 
-    def _leave_out(self, found: Sequence[Failure | None]) -> None:
-        """Of the endpoints those that do not answer (found: what each check found). Raises as `start` does."""
-        pairs = zip(self._endpoints, found, strict=True)
+    def _leave_out(self, failures: Sequence[Failure | None]) -> None:
+        """Take out the endpoints whose check failed. Raises as `start` does."""
+        pairs = zip(self._endpoints, failures, strict=True)
         failed = [(endpoint, failure) for endpoint, failure in pairs if failure is not None]
         for endpoint, failure in failed:
             if failure.kind is Kind.AUTH:
@@ -136,13 +184,13 @@ class OpenAIEngine:
                 raise EngineLoadError(f"Endpoint {endpoint.shown} cannot serve: {failure.message}")
         if len(failed) == len(self._endpoints):
             why = last_failures(self._endpoints)
-            wanted = "an OpenAI-compatible server, such as one started with: vllm serve <model> --port 8000."
+            expected = "an OpenAI-compatible server. Example: vllm serve <model> --port 8000"
             if "CERTIFICATE_VERIFY_FAILED" in why:
-                wanted = "a certificate that is trusted here. For one of your own: export SSL_CERT_FILE=/path/ca.pem."
-            raise EngineLoadError(f"No endpoint answered. {why} Expected {wanted}")
+                expected = "a trusted certificate. For a certificate of your own: export SSL_CERT_FILE=/path/ca.pem"
+            raise EngineLoadError(f"No endpoint answered. {why} Expected {expected}")
         for endpoint, failure in failed:
             endpoint.slot.take_out(self._clock())
-            logger.warning("endpoint %s does not answer and is left out for now: %s", endpoint.id, failure.message)
+            logger.warning("endpoint %s does not answer and is left out: %s", endpoint.id, failure.message)
 
     # --- one request ---
 
@@ -168,17 +216,16 @@ class OpenAIEngine:
             if result.kind in ROW_SUSPECT and attempts_used >= self._config.retry.max_attempts:
                 if result.kind is Kind.OTHER_MODEL and not self._counts["generations"]:
                     raise EngineError(
-                        f"Endpoint {endpoint.shown} gives replies of another model: {result.message}. Nothing was "
-                        "recorded. If it is the same model under another name, say so with reply_model in the "
-                        "endpoint's configuration."
+                        f"Endpoint {endpoint.shown} returns replies of another model: {result.message}. Nothing was "
+                        "recorded. If it is the same model under another name, set reply_model of the endpoint."
                     )
                 if await self._others_are_answered(result.kind, started, failed_before):
                     return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
             quiet_s = self._clock() - max(self._last_answer, started)
             other = self._dispatcher.other_in_service(lease.slot)
-            # One slow failure is no outage while another endpoint is in service and was not asked.
-            asked = not other or failures >= len(self._endpoints)
-            if quiet_s > self._config.retry.outage_s and asked:
+            # One slow failure is not an outage while another endpoint in service was not tried.
+            all_tried = not other or failures >= len(self._endpoints)
+            if quiet_s > self._config.retry.outage_s and all_tried:
                 self._dispatcher.fail_waiters(self._outage)
                 raise self._outage()
             avoid = lease.slot
@@ -188,30 +235,35 @@ class OpenAIEngine:
             await asyncio.sleep(delay)
 
     async def _ask(self, request: Request, avoid: Slot | None = None) -> tuple[Lease, Endpoint, Generation | Failure]:
-        """One attempt. The lease is still to be released, by noting the result."""
+        """Make one attempt. The caller releases the lease by noting the result."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
         tokens = tokens_of(request.system + request.prompt, request.max_tokens)
         lease = await self._dispatcher.acquire(request.affinity, avoid, tokens)
         endpoint = self._by_slot[lease.slot]
         try:
-            found = await endpoint.attempt(request)
-            if isinstance(found, Generation) and (used := found.prompt_tokens + found.completion_tokens):
-                lease.slot.pace.used(tokens, used)
-            return lease, endpoint, found
+            result = await endpoint.attempt(request)
+            if isinstance(result, Generation):
+                used = result.prompt_tokens + result.completion_tokens
+                if used:
+                    lease.slot.pace.used(tokens, used)
+            return lease, endpoint, result
         except BaseException:
             self._dispatcher.abandoned(lease)
             raise
 
     async def _others_are_answered(self, kind: Kind, started: float, failed_before: float) -> bool:
-        """Whether a request that keeps failing is the odd one out. A maintenance page comes at once and to everybody:
-        there it counts what is answered now, after the last failure."""
+        """Return whether other requests are answered while this one keeps failing.
+
+        A maintenance page arrives at once and for every request. So after such a reply only answers
+        since the last failure count.
+        """
         if kind not in BAD_REPLY:
             return self._last_answer > started
         if self._last_answer > failed_before:
             return True
-        # Something else is asked: that tells a row's fault from the endpoint's where nobody else is there to be
-        # answered, as for the last row of a run. A refusal is an answer.
+        # For the last row of a run no other request exists. So a health check is sent, to tell a
+        # fault of the row from one of the endpoint. A refusal is an answer.
         lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
             self._note_alive(lease, endpoint)
@@ -224,7 +276,7 @@ class OpenAIEngine:
             logger.warning("endpoint %s answers again and is back in", endpoint.id)
 
     def _note_failure(self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float) -> None:
-        """Tell the dispatcher, and raise for the kinds that end the run."""
+        """Record a failure with the dispatcher. Raises for the kinds that end the run."""
         endpoint.last_failure = failure.message
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
         if failure.kind is Kind.RATE_LIMIT:
@@ -241,8 +293,8 @@ class OpenAIEngine:
             raise EndpointAuthError(fatal)
         if failure.kind is Kind.QUOTA:
             raise EngineError(
-                f"Endpoint {endpoint.shown} has no quota left: {failure.message} Nothing was recorded for the requests "
-                "under way; add quota and start the same command again to go on."
+                f"Endpoint {endpoint.shown} has no quota left: {failure.message} The requests under way were not "
+                "recorded. Add quota, and type the same command again to continue."
             )
 
     def _count(self, generation: Generation) -> None:
@@ -259,8 +311,8 @@ class OpenAIEngine:
     def _outage(self) -> EngineError:
         return EngineError(
             f"No endpoint has answered for {self._config.retry.outage_s:g} s (retry.outage_s). "
-            f"{last_failures(self._endpoints)} Nothing was recorded for the requests under way; start the same "
-            "command again to go on where it stopped."
+            f"{last_failures(self._endpoints)} The requests under way were not recorded. Type the same command "
+            "again to continue."
         )
 
 
@@ -268,17 +320,29 @@ WITHIN_S = 2.0
 
 
 def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
-    """Of each model with engine openai, why it cannot serve; None where it can, or where waiting may help. letters:
-    whether the log-probabilities of letters are needed of each."""
+    """Check models with engine openai before a run.
 
-    async def all_of_them() -> list[BaseException | None]:
-        engines = map(OpenAIEngine, models)
-        asked = (one.probe(WITHIN_S, letters=letter) for one, letter in zip(engines, letters, strict=True))
-        return await asyncio.gather(*asked, return_exceptions=True)
+    Parameters
+    ----------
+    models : sequence of ModelConfig
+        The models.
+    letters : sequence of bool
+        Whether each needs log-probabilities of letters.
 
-    with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop of its own, as in a notebook
-        found = thread.submit(asyncio.run, all_of_them()).result()
-    for error in found:
+    Returns
+    -------
+    list of AuditError or None
+        Why each model cannot serve; None if it can, or if waiting may help.
+    """
+
+    async def probe_all() -> list[BaseException | None]:
+        engines = zip(map(OpenAIEngine, models), letters, strict=True)
+        probes = (engine.probe(WITHIN_S, letters=letter) for engine, letter in engines)
+        return await asyncio.gather(*probes, return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop, as in a notebook
+        errors = thread.submit(asyncio.run, probe_all()).result()
+    for error in errors:
         if error is not None and not isinstance(error, AuditError):
             raise error
-    return [error if isinstance(error, AuditError) else None for error in found]
+    return [error if isinstance(error, AuditError) else None for error in errors]

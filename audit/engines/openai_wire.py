@@ -1,6 +1,7 @@
-"""Chat completions on the wire: a Request to a body, a body to a Generation or a Failure.
+"""Translate between requests and the bodies of chat completions.
 
-Bodies are read by hand: the client's models construct themselves from anything, such as a page of HTML."""
+Bodies are parsed by hand: the client's models accept anything, such as a page of HTML.
+"""
 
 import json
 import math
@@ -17,9 +18,10 @@ from audit.records import FinishReason, Generation
 from audit.records import GenerationRequest as Request
 from audit.shards.keys import clean_text
 
-# Finish reasons as endpoints and gateways spell them. One that is in no list is no answer: such are an engine's own
-# faults (DeepSeek's insufficient_system_resource, Zhipu's network_error), and new ones are made up without notice.
-_WHOLE_REASONS = frozenset(
+# Finish reasons as endpoints and gateways spell them. A reply with any other reason is not an
+# answer: some name a fault of the engine (DeepSeek's insufficient_system_resource, Zhipu's
+# network_error), and new ones appear without notice.
+_COMPLETE_REASONS = frozenset(
     {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal", "tool_calls", "tool_use",
      "function_call"}
 )  # fmt: skip
@@ -30,13 +32,28 @@ _WITHHELD_REASONS = frozenset(
     {"sensitive", "safety", "refusal", "recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened"}
 )
 _BACKEND_CHARS = 64
-_MAX_COUNT = 2**31  # more tokens than any request has; what shards hold is summed in 64 bits
+_MAX_COUNT = 2**31  # no request has more tokens; shards sum them in 64 bits
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
-_WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece show for one
+_WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
 
 
 def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
-    """The fields of the request's body besides `model` and `messages`."""
+    """Return the fields of a request's body other than `model` and `messages`.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    model : ModelConfig
+        Settings of the model.
+    endpoint : EndpointConfig
+        Which fields the endpoint accepts.
+
+    Returns
+    -------
+    dict
+        JSON fields.
+    """
     body: dict[str, Any] = dict(model.extra_body)
     body[endpoint.max_tokens_field] = 1 if request.letters else request.max_tokens
     if endpoint.send_temperature:
@@ -48,11 +65,35 @@ def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) ->
     return body
 
 
-def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, asked: str = "") -> Generation | Failure:
-    """The generation in a body with status 200, or why there is none. asked: the model whose reply it has to be.
-    Letters are read among the first token's `top_logprobs` (20 at most): one that is not there is None, as an endpoint
-    cannot be asked for a token at any rank (the top-k truncation that li2026 calls failure F3c; engine vllm has no such
-    limit). Whatever the body is, nothing is raised, and a generation's text is valid Unicode."""
+def read_chat(
+    text: str, request: Request, engine_id: str, redactor: Redactor, expected_model: str = ""
+) -> Generation | Failure:
+    """Read a body with status 200. Nothing is raised, whatever the body is.
+
+    Parameters
+    ----------
+    text : str
+        The body.
+    request : Request
+        The request that it answers.
+    engine_id : str
+        Recorded in the reply.
+    redactor : Redactor
+        Removes keys from texts.
+    expected_model : str
+        The model that must have replied; "" for any.
+
+    Returns
+    -------
+    Generation or Failure
+        A reply with valid Unicode, or why there is none.
+
+    Notes
+    -----
+    Letters are read among the first token's `top_logprobs` (20 at most), and a missing one is None.
+    An endpoint cannot be asked for a token at any rank, which engine vllm can. This is the top-k
+    truncation that li2026 calls failure F3c.
+    """
     body = _body(text, redactor)
     if isinstance(body, Failure):
         return body
@@ -61,9 +102,10 @@ def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, a
         return _malformed(f"the body has no choices; it has {len(body)} other fields", redactor)
     if choice.get("error"):
         return _error_in_body(choice)
-    told = body.get("model")
-    if asked and isinstance(told, str) and told and not same_model(asked, told):
-        return Failure(Kind.OTHER_MODEL, redactor.message(f"the reply is of model {told!r}, not of {asked!r}"))
+    replied = body.get("model")
+    if expected_model and isinstance(replied, str) and replied and not same_model(expected_model, replied):
+        message = f"the reply is of model {replied!r}, not of {expected_model!r}"
+        return Failure(Kind.OTHER_MODEL, redactor.message(message))
     reply = _reply(choice, redactor)
     if isinstance(reply, Failure):
         return reply
@@ -72,14 +114,14 @@ def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, a
     details = _object(usage, "prompt_tokens_details")
     letters: tuple[float | None, ...] = ()
     if request.letters:
-        found = letter_logprobs(choice, request.letters)
-        if found is None:
+        logprobs = letter_logprobs(choice, request.letters)
+        if logprobs is None:
             return _malformed(
                 "no logprobs in the reply; reading=letter_logprob needs an endpoint that returns top_logprobs "
                 "(use reading=letter with this one)",
                 redactor,
             )
-        generated, finish, letters = "", FinishReason.SCORED, found
+        generated, finish, letters = "", FinishReason.SCORED, logprobs
     return Generation(
         text=clean_text(redactor.generation(generated)),
         finish_reason=finish,
@@ -94,26 +136,37 @@ def read_chat(text: str, request: Request, engine_id: str, redactor: Redactor, a
 
 
 def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishReason] | Failure:
-    """The text of a choice and how it ended, or why it is no answer."""
+    """Return the text of a choice and how it ended, or why it is not an answer."""
     message = choice.get("message")
     if not isinstance(message, dict):
         return _malformed("the first choice has no message", redactor)
     reason = choice.get("finish_reason")
     word = reason.casefold() if isinstance(reason, str) else ""
     if word in _WITHHELD_REASONS or word.startswith("content_filter"):
-        said = f"the endpoint's content filter withheld the reply: finish_reason {reason!r}"
-        return Failure(Kind.ROW, redactor.message(said))
+        message_text = f"the endpoint's content filter withheld the reply: finish_reason {reason!r}"
+        return Failure(Kind.ROW, redactor.message(message_text))
     content = _content(message)
     if content is None:
         return _malformed("the message's content is not text", redactor)
-    whole = bool(content) if reason in (None, "") else word in _WHOLE_REASONS | _LENGTH_REASONS
-    if not whole:
-        return _malformed(f"the reply was broken off: finish_reason {reason!r}, {len(content)} characters", redactor)
+    complete = bool(content) if reason in (None, "") else word in _COMPLETE_REASONS | _LENGTH_REASONS
+    if not complete:
+        return _malformed(f"the reply was interrupted: finish_reason {reason!r}, {len(content)} characters", redactor)
     return content, FinishReason.LENGTH if word in _LENGTH_REASONS else FinishReason.STOP
 
 
 def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) -> Generation | Failure:
-    """The generation in {"response": ...} (`EndpointConfig.infers`), or why there is none."""
+    """Read {"response": ...}, the body of an endpoint at /infer.
+
+    Parameters
+    ----------
+    text, request, engine_id, redactor
+        As in `read_chat`.
+
+    Returns
+    -------
+    Generation or Failure
+        The reply, or why there is none.
+    """
     body = _body(text, redactor)
     if isinstance(body, Failure):
         return body
@@ -129,30 +182,64 @@ def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) 
 
 
 def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[float | None, ...] | None:
-    """Logprob (nats) of each letter as the first token, probabilities of its token variants ("B", " B") added. None for
-    a letter that is not among the tokens told; None for the whole when the choice has no logprobs."""
+    """Return the log-probability (nats) of each letter as the first token.
+
+    Parameters
+    ----------
+    choice : mapping
+        The first choice of a body.
+    letters : sequence of str
+        The letters.
+
+    Returns
+    -------
+    tuple or None
+        The probabilities of a letter's token variants ("B", " B") are added. None for a letter that
+        is not among the returned tokens; None as a whole if the choice has no logprobs.
+    """
     first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
         return None
-    told: dict[str, float] = {}
-    for entry in [*first["top_logprobs"], first]:  # the sampled token may stand outside the top
+    logprobs: dict[str, float] = {}
+    for entry in [*first["top_logprobs"], first]:  # the sampled token may not be among the top ones
         value = _logprob(entry.get("logprob")) if isinstance(entry, dict) else None
         if value is not None and isinstance(entry.get("token"), str):
-            told.setdefault(entry["token"], value)
-    if not told:
+            logprobs.setdefault(entry["token"], value)
+    if not logprobs:
         return None
-    return tuple(_log_sum([v for token, v in told.items() if token.strip(_WORD_MARKS) == letter]) for letter in letters)
+    by_letter: dict[str, list[float]] = {}
+    for token, value in logprobs.items():
+        by_letter.setdefault(token.strip(_WORD_MARKS), []).append(value)
+    return tuple(_log_sum(by_letter.get(letter, [])) for letter in letters)
 
 
-def same_model(asked: str, told: str) -> bool:
-    """Whether a reply that says it is of model `told` may be one of `asked`: the same name, or a dated snapshot of it
-    ("gpt-4o-2024-08-06" of "gpt-4o"); who published it and "-latest" aside."""
-    ours, theirs = (name.rsplit("/", 1)[-1].casefold().removesuffix("latest").rstrip("-:") for name in (asked, told))
+def same_model(requested: str, replied: str) -> bool:
+    """Return whether a reply's model name can stand for the requested model.
+
+    Parameters
+    ----------
+    requested : str
+        The model that was requested.
+    replied : str
+        The model that the reply names.
+
+    Returns
+    -------
+    bool
+        True for the same name, or a dated snapshot of it ("gpt-4o-2024-08-06" of "gpt-4o"). The
+        publisher and "-latest" are ignored.
+    """
+    ours, theirs = _model_name(requested), _model_name(replied)
     return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
 
 
+def _model_name(name: str) -> str:
+    """Return a model's name without its publisher and "-latest"."""
+    return name.rsplit("/", 1)[-1].casefold().removesuffix("latest").rstrip("-:")
+
+
 def listed_models(text: str) -> list[str]:
-    """The ids that GET /models lists; none where the body is not such a list."""
+    """Return the ids that GET /models lists; an empty list if the body is not such a list."""
     body = _body(text, Redactor(()))
     data = None if isinstance(body, Failure) else body.get("data")
     entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
@@ -160,7 +247,8 @@ def listed_models(text: str) -> list[str]:
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
-    """The reply's text. `reasoning_content` and `reasoning` are not the reply: cut off while thinking, it is empty."""
+    """Return the reply's text. Reasoning is not the reply: if it was cut off while thinking, it is
+    empty."""
     content = message.get("content")
     if content is None:
         refusal = message.get("refusal")
@@ -176,22 +264,25 @@ def _error_in_body(holder: Mapping[str, Any]) -> Failure:
 
 
 def _shape(text: str) -> str:
-    """Return what a body is, without its words."""
-    start = text.lstrip()[:1]
-    kind = "a page" if start == "<" else "an object" if start == "{" else "a list" if start == "[" else "text"
-    return f"{kind} of {len(text):,} characters" if text else "nothing"
+    """Describe a body without its words."""
+    if not text:
+        return "nothing"
+    kinds = {"<": "a page", "{": "an object", "[": "a list"}
+    return f"{kinds.get(text.lstrip()[:1], 'text')} of {len(text):,} characters"
 
 
-def _malformed(what: str, redactor: Redactor) -> Failure:
-    return Failure(Kind.MALFORMED, redactor.message(f"malformed reply: {what}"))
+def _malformed(problem: str, redactor: Redactor) -> Failure:
+    return Failure(Kind.MALFORMED, redactor.message(f"malformed reply: {problem}"))
 
 
 def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
-    """The object in a reply; a Failure where there is none, or where it is an error: gateways report an upstream's
-    with status 200."""
+    """Return the object in a body, or a Failure.
+
+    Gateways report an upstream's error with status 200, so an error inside is a Failure too.
+    """
     try:
         body = json.loads(text)
-    except (ValueError, RecursionError):  # nested more deeply than Python reads
+    except (ValueError, RecursionError):  # RecursionError: it is nested too deeply for Python
         return _malformed(f"the body is not JSON: {_shape(text)}", redactor)
     if not isinstance(body, dict):
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
@@ -208,14 +299,14 @@ def _object(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _logprob(value: Any) -> float | None:
-    """A logprob in nats, -inf included (a token that cannot come); None for anything else."""
+    """Return a log-probability in nats, -inf included; None for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
         number = float(value)
     except OverflowError:  # JSON's integers have no bound
         return None
-    return number if number < math.inf else None  # false for NaN too
+    return number if number < math.inf else None  # the comparison is false for NaN too
 
 
 def _count(value: Any) -> int:

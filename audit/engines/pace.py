@@ -1,7 +1,8 @@
-"""Requests and tokens a minute of one endpoint: when the next request may be sent. No I/O, no clock of its own.
+"""Limit requests and tokens a minute of one endpoint: when may the next request be sent?
 
-Requests are spread evenly, so that no minute, and no part of a minute that a server may count by itself, holds more
-than its share. A request counts for the tokens that it may take until its reply says how many it took.
+There is no I/O here, and the caller supplies the time. Requests are spread evenly, so that no
+minute, and no part of one that a server may count, holds more than its share. A request counts with
+the tokens that it may use until its reply says how many it used.
 """
 
 import math
@@ -10,15 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MINUTE_S = 60.0
-_CHARS_PER_TOKEN = 4  # of English text, for a request whose tokens nobody has counted
-_WAIT_MOST_S = 60.0  # a server's window may be a day: it is asked again after a minute
+_CHARS_PER_TOKEN = 4  # English text has about four characters a token; requests are not tokenised
+_WAIT_MOST_S = 60.0  # a server's window may be a day, so it is tried again after a minute
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 
 
 @dataclass(eq=False)
 class Pace:
-    """Limits of one endpoint, None without one, and the moments from which on each allows another request. most_rpm,
-    most_tpm: as configured; a server may state a smaller limit, and later a larger one again."""
+    """Hold the limits of one endpoint, and when each allows another request.
+
+    Parameters
+    ----------
+    most_rpm, most_tpm : float or None
+        The configured limits. A server may state a smaller one, and later a larger one again.
+    requests_at, tokens_at : float
+        The times from which on each limit allows another request.
+    """
 
     most_rpm: float | None = None
     most_tpm: float | None = None
@@ -29,23 +37,24 @@ class Pace:
         self.rpm, self.tpm = self.most_rpm, self.most_tpm
 
     def at(self) -> float:
-        """Return the moment from which on a request may be sent."""
+        """Return the time from which on a request may be sent."""
         return max(self.requests_at, self.tokens_at)
 
     def sent(self, now: float, tokens: int) -> None:
-        """Count a request that may take so many tokens."""
+        """Count a request that may use this many tokens."""
         if self.rpm is not None:
             self.requests_at = max(self.requests_at, now) + _MINUTE_S / self.rpm
         if self.tpm is not None:
             self.tokens_at = max(self.tokens_at, now) + _MINUTE_S * tokens / self.tpm
 
     def used(self, estimate: int, tokens: int) -> None:
-        """Correct the estimate of a request by the tokens that it took."""
+        """Correct the estimate of a request by the tokens that it used."""
         if self.tpm is not None:
             self.tokens_at += _MINUTE_S * (tokens - estimate) / self.tpm
 
     def learn(self, headers: Mapping[str, str], now: float) -> None:
-        """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit stays."""
+        """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit
+        stays."""
         self.rpm = _smaller(self.rpm, self.most_rpm, _number(headers, "x-ratelimit-limit-requests"))
         self.tpm = _smaller(self.tpm, self.most_tpm, _number(headers, "x-ratelimit-limit-tokens"))
         for kind in ("requests", "tokens"):
@@ -59,35 +68,37 @@ class Pace:
 
 
 def tokens_of(prompt: str, max_tokens: int) -> int:
-    """Return the tokens that a request may take: its prompt's, estimated, and all that it may generate."""
+    """Estimate the tokens that a request may use: its prompt's, and all that it may generate."""
     return len(prompt) // _CHARS_PER_TOKEN + max_tokens
 
 
 def seconds_until(headers: Mapping[str, str], kind: str) -> float | None:
-    """Return the seconds after which a limit is whole again; None if the reply does not say in a form that is known.
+    """Return the seconds until a limit resets; None if the reply does not say in a known format.
 
-    >>> [seconds_until({"x-ratelimit-reset-tokens": text}, "tokens") for text in ("6m0s", "120ms", "1.5", "noon")]
+    >>> texts = ("6m0s", "120ms", "1.5", "noon")
+    >>> [seconds_until({"x-ratelimit-reset-tokens": text}, "tokens") for text in texts]
     [360.0, 0.12, 1.5, None]
     """
     text = headers.get(f"x-ratelimit-reset-{kind}", "").strip()
     number = _number(headers, f"x-ratelimit-reset-{kind}")
     if number is not None:
         return number if number < 1e6 else None  # a larger one is a date
-    found = _DURATION.fullmatch(text)
-    if not text or found is None:
+    duration = _DURATION.fullmatch(text)
+    if not text or duration is None:
         return None
-    hours, minutes, seconds, thousandths = (float(part or 0) for part in found.groups())
-    return 3600 * hours + 60 * minutes + seconds + thousandths / 1000
+    hours, minutes, seconds, milliseconds = (float(part or 0) for part in duration.groups())
+    return 3600 * hours + 60 * minutes + seconds + milliseconds / 1000
 
 
 def _number(headers: Mapping[str, str], name: str) -> float | None:
-    """Return a header that is a plain number of at most 12 digits."""
+    """Return a header that is a plain number of at most 12 digits; None for any other."""
     text = headers.get(name, "").strip()
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
 
 
 def _smaller(now: float | None, configured: float | None, stated: float | None) -> float | None:
-    """Return the limit once a server has stated one; below 1 a minute it is no limit but an error."""
+    """Return the limit after a server stated one. A stated limit below 1 a minute is an error, and
+    ignored."""
     if stated is None or stated < 1:
         return now
     return stated if configured is None else min(configured, stated)

@@ -1,4 +1,4 @@
-"""The engine port: what the pipeline asks of anything that can generate."""
+"""Define the engine port: what the pipeline requires of anything that generates text."""
 
 import hashlib
 import json
@@ -9,65 +9,121 @@ import numpy as np
 
 from audit.records import Generation, GenerationRequest, TokenLogprobs
 
-BACKEND = "backend:"  # begins a counter of calls that one version of an endpoint's backend answered
+BACKEND = "backend:"  # the prefix of counters of calls that one version of a backend answered
 
 
 class Engine(Protocol):
-    """One loaded model, or one set of endpoints. Serves every kind of request alike."""
+    """Serve every kind of request: one loaded model, or one set of endpoints."""
 
     engine_id: str
-    precision: str  # such as "float32": what the loaded weights are computed in; "" of an engine that loads none
+    precision: str  # what the loaded weights are computed in, such as "float32"; "" if none are loaded
 
     async def start(self) -> None:
         """Load the model or check the endpoints. Raises EngineLoadError or EndpointAuthError."""
 
     async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
-        """Return the replies in the order of the requests; may be called many times at once. An engine that queues
-        takes the smaller priority first. A request that cannot be served (prompt too long) gives
-        `Generation(error=...)`; an engine that cannot serve at all raises EngineError, and EngineDiedError where a new
-        process could."""
+        """Return the replies in the order of the requests; may be called concurrently.
+
+        Parameters
+        ----------
+        requests : sequence of GenerationRequest
+            The requests.
+        priority : int
+            An engine that queues serves the smaller priority first.
+
+        Returns
+        -------
+        list of Generation
+            With `error` set for a request that cannot be served, such as a prompt that is too long.
+
+        Raises
+        ------
+        EngineError
+            If the engine cannot serve at all.
+        EngineDiedError
+            If a new process could serve.
+        """
 
     def stats(self) -> dict[str, float]:
-        """Counters since the start, such as `retries`. Every engine has `requests`: those that it is done with."""
+        """Return counters since the start. Every engine counts its finished `requests`."""
 
     async def close(self) -> None:
-        """Free what the engine holds."""
+        """Release what the engine holds."""
 
 
 def drifts(backends: Mapping[str, int]) -> list[str]:
-    """Endpoints whose backend changed: backends are calls by "ENDPOINT SYSTEM_FINGERPRINT"."""
+    """Describe the endpoints whose backend changed during a run.
+
+    Parameters
+    ----------
+    backends : mapping
+        Calls by "ENDPOINT SYSTEM_FINGERPRINT".
+
+    Returns
+    -------
+    list of str
+        A sentence for each endpoint with several versions.
+    """
     by_endpoint: dict[str, list[str]] = {}
     for key, calls in backends.items():
         endpoint, _, version = key.partition(" ")
         by_endpoint.setdefault(endpoint, []).append(f"{version} ({calls:,} calls)")
-    return [
-        f"{endpoint} answered from {len(versions)} versions of its backend: {', '.join(versions)}. Its provider may "
-        "have changed the model during the run."
-        for endpoint, versions in by_endpoint.items()
-        if len(versions) > 1
-    ]
+    sentences = []
+    for endpoint, versions in by_endpoint.items():
+        if len(versions) > 1:
+            sentences.append(
+                f"{endpoint} answered from {len(versions)} versions of its backend: {', '.join(versions)}. "
+                "Its provider may have changed the model during the run."
+            )
+    return sentences
 
 
 def request_sha256(
     request: GenerationRequest, prompt_ids: Sequence[int] | None = None, options_ids: Sequence[Sequence[int]] = ()
 ) -> str:
-    """What a model was given, as one word: `tokens:` and a hash of the token ids, `text:` and one of the text.
-    prompt_ids: the prompt as the model consumed it, None where an engine tells no token ids; options_ids: the
-    continuations or letters that were scored. Limits and seeds are no part of it."""
+    """Return a hash of what a model was given.
+
+    Parameters
+    ----------
+    request : GenerationRequest
+        The request. Its limits and seed are not hashed.
+    prompt_ids : sequence of int or None
+        The prompt as the model consumed it; None if an engine does not return token ids.
+    options_ids : sequence of sequence of int
+        The token ids of the continuations or letters that were scored.
+
+    Returns
+    -------
+    str
+        `tokens:` and a hash of the token ids, or `text:` and one of the text.
+    """
     if prompt_ids is None:
         given = [request.prompt, request.continuations, request.letters, *filter(None, (request.system,))]
-        # A given text is not a message that says the same.
+        # A text to score must not hash like a message with the same words.
         text = json.dumps([*given, "given text"] if request.pieces else given, separators=(",", ":"))
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
-        digest.update(len(ids).to_bytes(8, "little"))  # the length keeps neighbouring lists apart
+        digest.update(len(ids).to_bytes(8, "little"))  # without the lengths, two splits could hash alike
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()
 
 
 def of_pieces(tokens: TokenLogprobs, n_pieces: int) -> dict[str, Any]:
-    """The fields of a Generation that tell a given text: its tokens, and each piece's total logprob and tokens."""
+    """Return the fields of a Generation that describe a scored text.
+
+    Parameters
+    ----------
+    tokens : TokenLogprobs
+        The text's tokens.
+    n_pieces : int
+        The number of its pieces.
+
+    Returns
+    -------
+    dict
+        The tokens, and the total logprob and token count of each piece.
+    """
     where = np.asarray(tokens.pieces, dtype=np.int64)
     count = np.bincount(where, minlength=n_pieces)
     total = np.bincount(where, weights=tokens.logprobs, minlength=n_pieces)

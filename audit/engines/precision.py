@@ -1,30 +1,46 @@
-"""The floating-point precision that a model is computed in on CPUs.
+"""Choose the floating-point precision of a model on CPUs.
 
-A CPU that does not compute in bfloat16 emulates it, which takes about three times as long as float32."""
+A CPU without bfloat16 instructions emulates them, which takes about three times as long as float32.
+"""
 
 import platform
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-_BFLOAT16 = {  # by machine, the processor's flags of which any one means that it multiplies in bfloat16
+_BFLOAT16 = {  # by machine; any of these processor flags means that it multiplies in bfloat16
     **dict.fromkeys(("x86_64", "amd64"), frozenset({"avx512_bf16", "amx_bf16"})),
     **dict.fromkeys(("aarch64", "arm64"), frozenset({"bf16", "feat_bf16"})),
 }
 
 
 def computes_in_bfloat16(machine: str, flags: Collection[str]) -> bool:
-    """Return whether a processor has instructions for bfloat16. machine: as `platform.machine()`."""
+    """Return whether a processor has instructions for bfloat16.
+
+    Parameters
+    ----------
+    machine : str
+        As `platform.machine()` returns it.
+    flags : collection of str
+        The processor's flags.
+
+    Returns
+    -------
+    bool
+        False for an unknown machine.
+    """
     return not _BFLOAT16.get(machine.lower(), frozenset()).isdisjoint(flags)
 
 
 def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
-    """Return the dtype for a model on CPUs: the configured one; in place of `auto`, float32 without bfloat16."""
+    """Return the dtype for a model on CPUs: the configured one, but float32 for `auto` without
+    bfloat16."""
     return "float32" if dtype == "auto" and not in_bfloat16 else dtype
 
 
 def flags_of(cpuinfo: str) -> frozenset[str]:
-    """Return the flags that /proc/cpuinfo lists (`flags` on x86, `Features` on Arm) of all of its processors."""
+    """Return the flags that all processors in /proc/cpuinfo have (`flags` on x86, `Features` on
+    Arm)."""
     per_processor = []
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
@@ -34,7 +50,7 @@ def flags_of(cpuinfo: str) -> frozenset[str]:
 
 
 def computes_in_bfloat16_here() -> bool:
-    """Return whether this machine's processors have instructions for bfloat16. Unknown is no."""
+    """Return whether this machine's processors have instructions for bfloat16; False if unknown."""
     return computes_in_bfloat16(platform.machine(), _flags_here())
 
 

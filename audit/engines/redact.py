@@ -1,5 +1,7 @@
-"""Keep keys out of error messages, logs and generations: a server may echo the key that it was sent, and the HTTP
-libraries log response headers at DEBUG."""
+"""Keep keys out of error messages, logs and generations.
+
+A server may echo the key that it was sent, and the HTTP libraries log response headers at DEBUG.
+"""
 
 import base64
 import logging
@@ -8,38 +10,43 @@ from collections.abc import Iterable
 from audit.exits import one_line
 from audit.shards.redact import REMOVED, without_secrets
 
-# Shorter "keys" (EMPTY, token) are placeholders for servers without keys; to cut them out of a generation would
-# change data. In messages and logs they are cut from 4 characters on, which costs nothing.
+# Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing them from a
+# generation would change data. In messages and logs they are removed from 4 characters on, which is
+# harmless.
 _MIN_KEY_CHARS_IN_GENERATIONS = 8
 _MIN_KEY_CHARS_IN_MESSAGES = 4
 _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
-_READ_CHARS = 4000  # of a server's message, whose 16 MiB would hold up every other call while they are read
+_READ_CHARS = 4000  # a server's message may have 16 MiB, and reading all of it would block other calls
 
 
 class Redactor:
-    """Cuts `secrets`, and in messages also what looks like one (`without_secrets`)."""
+    """Remove `secrets` from texts, and from messages also what looks like a secret
+    (`without_secrets`)."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # Longest first, so that a key that contains another is cut whole.
-        spelt: set[str] = set()
-        for key in (s for s in secrets if len(s) >= _MIN_KEY_CHARS_IN_MESSAGES):
-            encoded = base64.b64encode(key.encode()).decode().rstrip("=")
-            spelt |= {key, key.upper(), key.lower(), key[::-1], encoded}  # as a server may echo it
-        self._secrets = sorted(spelt, key=len, reverse=True)
+        spellings: set[str] = set()  # a server may echo a key in any of them
+        for key in secrets:
+            if len(key) >= _MIN_KEY_CHARS_IN_MESSAGES:
+                encoded = base64.b64encode(key.encode()).decode().rstrip("=")
+                spellings |= {key, key.upper(), key.lower(), key[::-1], encoded}
+        # The longest come first, so that a key that contains another is removed completely.
+        self._secrets = sorted(spellings, key=len, reverse=True)
 
     def message(self, text: str) -> str:
-        """`text` for an error message: redacted first, then one printable line of at most MESSAGE_CHARS characters."""
-        flat = self.log(" ".join(self._without_keys(text).split())[:_READ_CHARS])  # keys first: none is cut in two
+        """Return one printable line of at most MESSAGE_CHARS characters, without keys."""
+        # Keys are removed before the text is shortened, so that no part of one remains.
+        flat = self.log(" ".join(self._without_keys(text).split())[:_READ_CHARS])
         return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")
 
     def log(self, text: str) -> str:
+        """Return a text without keys and without what looks like a secret."""
         return without_secrets(text, self._secrets)
 
     def generation(self, text: str) -> str:
-        """A model's text: only real keys are cut, everything else is data."""
+        """Return a model's text without real keys; everything else is data."""
         return self._without_keys(text, _MIN_KEY_CHARS_IN_GENERATIONS)
 
     def _without_keys(self, text: str, shortest: int = 0) -> str:
@@ -50,13 +57,17 @@ class Redactor:
 
 
 class RedactingFilter(logging.Filter):
-    """Rewrites a record that holds a secret. It sits on every logger: a parent's filter sees no child's records."""
+    """Rewrite log records that hold a secret.
+
+    It is on every logger, because a parent's filter does not see the records of children.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = redactor
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Redact the record's message and traceback, and keep the record."""
         text = record.getMessage()
         clean = self._redactor.log(text)
         if clean != text:
@@ -67,10 +78,12 @@ class RedactingFilter(logging.Filter):
         return True
 
     def install(self) -> None:
+        """Add the filter to the loggers of the HTTP libraries."""
         for logger in _http_loggers():
             logger.addFilter(self)
 
     def remove(self) -> None:
+        """Remove the filter from these loggers."""
         for logger in _http_loggers():
             logger.removeFilter(self)
 

@@ -1,7 +1,8 @@
-"""What a failed call means, and how long to wait before the next: whose fault is it?
+"""Decide what a failed call means, and how long to wait before the next.
 
-A row's own fault makes an error row. A fault of the endpoint is never recorded as a row's error: it is retried,
-elsewhere if possible, until the run stops and can be resumed."""
+A fault of the row makes an error row. A fault of the endpoint is never stored as a row's error: it
+is retried, elsewhere if possible, until the run stops and can be resumed.
+"""
 
 import email.utils
 import math
@@ -17,23 +18,23 @@ from audit.engines.openai_config import RetryConfig
 
 
 class Kind(StrEnum):
-    """Why a call gave no generation."""
+    """Name why a call gave no generation."""
 
-    AUTH = "auth"  # 401, 403 unless moderation flagged the prompt: the run stops
+    AUTH = "auth"  # 401, or 403 unless moderation flagged the prompt: the run stops
     QUOTA = "quota"  # 402, insufficient_quota: waiting does not help, the run stops
     ROW = "row"  # this request is refused (prompt too long, other 4xx): an error row, no retry
-    RATE_LIMIT = "rate_limit"  # 429: alive, but not now
+    RATE_LIMIT = "rate_limit"  # 429: the endpoint is alive but busy
     UNAVAILABLE = "unavailable"  # no connection, 404, 502, 503, 529: never the row's fault
-    SERVER = "server"  # other 5xx, connection broken off: perhaps this row's doing
-    TIMEOUT = "timeout"  # likewise
-    MALFORMED = "malformed"  # status 200, and not a chat completion
-    OTHER_MODEL = "other_model"  # status 200, and another model's reply
+    SERVER = "server"  # other 5xx, or a broken connection: the row may be the cause
+    TIMEOUT = "timeout"  # the row may be the cause
+    MALFORMED = "malformed"  # status 200, but not a chat completion
+    OTHER_MODEL = "other_model"  # status 200, but another model's reply
 
 
-# Kinds that may be one row's doing: they use up its attempts. The others never do.
+# The row may be the cause of these kinds, so they use up its attempts. The others never do.
 BAD_REPLY = frozenset({Kind.MALFORMED, Kind.OTHER_MODEL})
 ROW_SUSPECT = frozenset({Kind.SERVER, Kind.TIMEOUT, *BAD_REPLY})
-# Kinds that say that the endpoint is alive.
+# These kinds show that the endpoint is alive.
 ALIVE = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW, Kind.RATE_LIMIT})
 
 _TOO_LONG = re.compile(
@@ -41,7 +42,7 @@ _TOO_LONG = re.compile(
     r"too many (input )?tokens|max_seq_len|reduce the length",
     re.IGNORECASE,
 )
-# What gateways say with status 403 of a prompt that they will not pass on.
+# Gateways use these words, with status 403, for a prompt that they do not forward.
 _FLAGGED = re.compile(r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE)
 _KINDS = {
     **dict.fromkeys((401, 403), Kind.AUTH),
@@ -58,8 +59,19 @@ _KINDS_OF_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that gave no generation. message: none of a server's words is in it. retry_after_s: as the server asked.
-    status: the HTTP status, 0 where there was none."""
+    """Hold why a call gave no generation.
+
+    Parameters
+    ----------
+    kind : Kind
+        What it means.
+    message : str
+        Without any of the server's words.
+    retry_after_s : float or None
+        The wait that the server requested.
+    status : int
+        The HTTP status; 0 without one.
+    """
 
     kind: Kind
     message: str
@@ -68,42 +80,72 @@ class Failure:
 
 
 def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
-    """Return the failure that an HTTP status and the `code` and `message` of its body stand for. None of the server's
-    words are in it: it is stored, and they may hold the key in a spelling that nobody looks for."""
+    """Return the failure that an HTTP status means.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status.
+    code, message : str
+        From the body.
+    retry_after_s : float or None
+        The wait that the server requested.
+
+    Returns
+    -------
+    Failure
+        Without any of the server's words: the message is stored, and they may hold the key in an
+        unknown spelling.
+    """
     kind = _kind_of_status(status, code, message)
-    said = f"HTTP {status}{topics(code, message)}"
+    text = f"HTTP {status}{topics(code, message)}"
     if 300 <= status < 400:
-        said += ", a redirect, which is not followed: it would carry the questions elsewhere. Name the final address"
+        text += ", a redirect, which is not followed: it would send the questions elsewhere. Name the final address"
     if kind is Kind.ROW:
-        too_long = status == 413 or code == "context_length_exceeded" or _TOO_LONG.search(message)
-        flagged = ": the endpoint flagged the prompt" if _FLAGGED.search(f"{code} {message}") else ""
-        said = f"prompt too long: {said}" if too_long else f"request refused: {said}{flagged}"
-    return Failure(kind, said, retry_after_s, status)
+        too_long = status == 413 or code == "context_length_exceeded"
+        if too_long or _TOO_LONG.search(message):
+            text = f"prompt too long: {text}"
+        else:
+            flagged = ": the endpoint flagged the prompt" if _FLAGGED.search(f"{code} {message}") else ""
+            text = f"request refused: {text}{flagged}"
+    return Failure(kind, text, retry_after_s, status)
 
 
-# What a server may complain of, in the words of requests: of its own words these alone are shown.
+# Of a server's words only these, which are terms of requests, are shown.
 _TOPICS = (
     *("top_logprobs", "logprobs", "max_completion_tokens", "max_tokens", "temperature", "top_p", "seed", "stop"),
     *("model", "messages", "system", "role", "content", "stream", "chat_template_kwargs", "extra_body", "quota"),
     *("billing", "rate limit", "unsupported", "unknown", "overloaded", "timeout", "not found", "invalid"),
 )
 _TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
-_READ_CHARS = 4000  # of a message, which may be megabytes
+_READ_CHARS = 4000  # a message may have megabytes
 
 
 def topics(code: str, message: str) -> str:
-    """Return what a server's error is about, in words of this program.
+    """Describe what a server's error is about, in words of this program.
 
     >>> topics("invalid_value", "top_logprobs must be at most 5")
     ', about top_logprobs'
     """
-    found = dict.fromkeys(word.lower() for word in _TOPIC.findall(f"{code} {message[:_READ_CHARS]}"))
-    return f", about {', '.join(found)}" if found else ""
+    words = dict.fromkeys(word.lower() for word in _TOPIC.findall(f"{code} {message[:_READ_CHARS]}"))
+    return f", about {', '.join(words)}" if words else ""
 
 
 def classify_code(code: str, message: str) -> Failure:
-    """Return the failure that an error inside a body with status 200 stands for: gateways report an upstream's error
-    so, its HTTP status as the code or a word."""
+    """Return the failure that an error inside a body with status 200 means.
+
+    Parameters
+    ----------
+    code : str
+        A word, or the HTTP status of the upstream that a gateway reports.
+    message : str
+        From the body.
+
+    Returns
+    -------
+    Failure
+        As `classify_status` returns.
+    """
     word = code.casefold()
     if re.fullmatch("[45][0-9]{2}", code):
         return classify_status(int(code), "", message)
@@ -118,7 +160,8 @@ def _kind_of_status(status: int, code: str, message: str) -> Kind:
         return Kind.ROW
     if status == 429:
         return _KINDS_OF_CODES.get(code, Kind.RATE_LIMIT)
-    if (kind := _KINDS.get(status)) is not None:
+    kind = _KINDS.get(status)
+    if kind is not None:
         return kind
     if 300 <= status < 400:
         return Kind.UNAVAILABLE
@@ -127,7 +170,20 @@ def _kind_of_status(status: int, code: str, message: str) -> Kind:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = None) -> float | None:
-    """Seconds that `retry-after-ms` or `retry-after` (seconds or HTTP date) asks for; None if absent or not usable."""
+    """Return the seconds that a reply asks to wait.
+
+    Parameters
+    ----------
+    headers : mapping
+        The reply's headers.
+    now_epoch_s : float or None
+        The current time; None reads the clock.
+
+    Returns
+    -------
+    float or None
+        From `retry-after-ms`, or `retry-after` (seconds or HTTP date). None if absent or unusable.
+    """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * scale
@@ -145,16 +201,43 @@ def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = 
 def backoff_seconds(
     config: RetryConfig, failures: int, rng: random.Random, retry_after_s: float | None = None
 ) -> float:
-    """Seconds to wait after `failures` (>= 1) failures in a row of one request: exponential with jitter, at least what
-    the server asked for, and never more than `max_delay_s`."""
-    # The exponent is bounded: 2.0**1024 overflows, and a long outage has many failures.
+    """Return the seconds to wait after consecutive failures of one request.
+
+    Parameters
+    ----------
+    config : RetryConfig
+        The delays.
+    failures : int
+        How many, >= 1.
+    rng : random.Random
+        Jitters the delay.
+    retry_after_s : float or None
+        The wait that the server requested.
+
+    Returns
+    -------
+    float
+        Exponential with jitter, at least what the server requested, and at most `max_delay_s`.
+    """
+    # The exponent is bounded, because a long outage has many failures and 2.0**1024 overflows.
     ceiling = min(config.max_delay_s, config.base_delay_s * 2.0 ** min(failures - 1, 32))
     delay = ceiling * (1.0 - config.jitter * rng.random())
     return min(config.max_delay_s, max(delay, retry_after_s or 0.0))
 
 
 def error_code_and_message(body: Any) -> tuple[str, str]:
-    """(code, message) of an error body: {"error": {...}}, {"message": ...}, {"detail": ...}, or text, such as HTML."""
+    """Return (code, message) of an error body.
+
+    Parameters
+    ----------
+    body : Any
+        {"error": {...}}, {"message": ...}, {"detail": ...}, or text such as HTML.
+
+    Returns
+    -------
+    tuple of str
+        "" for what the body does not hold.
+    """
     if isinstance(body, Mapping):
         inner = body.get("error", body)
         if isinstance(inner, Mapping):

@@ -1,9 +1,11 @@
-"""A deterministic engine behind the same port: for tests, demonstrations, and measuring the orchestration alone.
+"""Answer from a script, deterministically, behind the engine port.
 
-A request's label says what is scripted: `scripted.replies` names the labels that echo the question or give it back with
-every third word dropped and a sentence added, or that get a fixed text; every other request is answered, right with the
-probability that `scripted.accuracy` gives its arm (the label up to the slash), drawn from a hash of the question and
-the seed."""
+It is for tests, demonstrations, and measuring the orchestration alone. A request's label decides.
+`scripted.replies` names the labels that echo the question, that return it with every third word
+dropped and a sentence added, or that return a fixed text. Every other request is answered. It is
+right with the probability that `scripted.accuracy` gives its arm (the label up to the slash), drawn
+from a hash of the question and the seed.
+"""
 
 import asyncio
 import hashlib
@@ -28,7 +30,7 @@ _REFUSAL = "I would rather not say."
 
 
 class ScriptedEngine:
-    """`script` has every question by id, which is the requests' affinity: what is echoed, and the right answer."""
+    """Answer from `script`, which holds every item by id. A request's affinity is its item's id."""
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
         self.engine_id = engine_id
@@ -39,23 +41,26 @@ class ScriptedEngine:
         self._requests = 0
 
     async def start(self) -> None:
+        """Wait for `load_s`. Raises EngineLoadError if `fail_to_load` is set."""
         await asyncio.sleep(self._config.load_s)
         if self._config.fail_to_load:
-            raise EngineLoadError("The scripted engine was asked to fail to load (scripted.fail_to_load=true).")
+            raise EngineLoadError("The scripted engine failed to load, because scripted.fail_to_load is true.")
 
     async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
+        """Return the replies in the order of the requests, after `latency_s`; see `Engine.run`."""
         if self._config.latency_s > 0:
             await asyncio.sleep(self._config.latency_s)
         self._requests += len(requests)
-        return [self._one(request) for request in requests]
+        return [self._reply(request) for request in requests]
 
     def stats(self) -> dict[str, float]:
+        """Return the number of requests."""
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
-        return None
+        """Do nothing: the engine holds nothing."""
 
-    def _one(self, request: Request) -> Generation:
+    def _reply(self, request: Request) -> Generation:
         tokens = _tokens(request.prompt)
         if self._limit is not None and tokens > self._limit:
             why = f"prompt too long: {tokens} tokens, but max_model_len is {self._limit}"
@@ -68,33 +73,37 @@ class ScriptedEngine:
         return self._generation(request, self._echo(request, reply) if reply in ("echo", "noise") else reply)
 
     def _given_text(self, request: Request) -> Generation:
-        """A token a word; its logprob hangs on the word and the one before it, so that it hangs on the order too."""
+        """Score a text with one token a word.
+
+        A word's logprob depends on it and its predecessor, so that the order of texts matters too.
+        """
         added = self._config.likelihood.get(request.label, 0.0)
-        words = [(k, word) for k, piece in enumerate(request.pieces) for word in piece.split()]
-        pairs = zip(["", *(word for _, word in words)], words, strict=False)
-        units = [_unit(f"{before}|{word}") for before, (_, word) in pairs]
+        words: list[str] = []
+        pieces: list[int] = []
+        for k, piece in enumerate(request.pieces):
+            words += piece.split()
+            pieces += [k for _ in piece.split()]
+        units = [_unit(f"{before}|{word}") for before, word in zip(["", *words], words, strict=False)]
         logprobs = tuple(min(added - 0.5 - 5 * u, 0.0) for u in units)
-        tokens = TokenLogprobs(
-            logprobs,
-            ranks=tuple(1 + int(50 * u) for u in units),
-            z=tuple((logprob + 3.0) / 1.5 for logprob in logprobs),
-            pieces=tuple(k for k, _ in words),
-        )
+        ranks = tuple(1 + int(50 * u) for u in units)
+        z = tuple((logprob + 3.0) / 1.5 for logprob in logprobs)
+        tokens = TokenLogprobs(logprobs, ranks, z, tuple(pieces))
         return self._scored(request, prompt_tokens=len(words), **of_pieces(tokens, len(request.pieces)))
 
     def _echo(self, request: Request, how: str) -> str:
         question, seed = self._script[request.affinity], request.seed
-        lines = [question.text, *(f"{a}. {text}" for a, text in zip(ascii_uppercase, question.options, strict=False))]
+        lines = [question.text]
+        lines += [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, question.options, strict=False)]
         if how == "noise":
-            kept = [[word for i, word in enumerate(line.split()) if i % 3 != seed % 3] for line in lines]
-            lines = [*map(" ".join, kept), _NOISE[seed % len(_NOISE)]]
+            lines = [_without_every_third_word(line, seed) for line in lines]
+            lines.append(_NOISE[seed % len(_NOISE)])
         return "\n".join(lines)
 
     def _answer(self, request: Request) -> Generation:
         question, seed, item = self._script[request.affinity], request.seed, request.affinity
         arm, _, level = request.label.partition("/")
         gold, n_options = question.gold, len(question.options)
-        u_item = _unit(item)  # the same item is hard in every arm, so outcomes are paired
+        u_item = _unit(item)  # an item is equally hard in every arm, so outcomes are paired
         u_draw = _unit(f"{item}|{seed}")
         p = self._config.accuracy.get(arm, 0.5)
         if arm in self._config.gain_per_level:
@@ -114,9 +123,9 @@ class ScriptedEngine:
                 return self._scored(request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n)
         return self._generation(request, _REFUSAL if refused else reply)
 
-    def _scored(self, request: Request, **found: Any) -> Generation:
+    def _scored(self, request: Request, **fields: Any) -> Generation:
         sha256 = request_sha256(request)
-        return Generation(finish_reason=FinishReason.SCORED, engine_id=self.engine_id, request_sha256=sha256, **found)
+        return Generation(finish_reason=FinishReason.SCORED, engine_id=self.engine_id, request_sha256=sha256, **fields)
 
     def _generation(self, request: Request, text: str) -> Generation:
         return Generation(
@@ -128,10 +137,14 @@ class ScriptedEngine:
         )
 
 
+def _without_every_third_word(line: str, seed: int) -> str:
+    return " ".join(word for i, word in enumerate(line.split()) if i % 3 != seed % 3)
+
+
 def _tokens(text: str) -> int:
     return len(text) // 4
 
 
 def _unit(text: str) -> float:
-    """A number in [0, 1) from a text, the same on every machine."""
+    """Return a number in [0, 1) from a text, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2.0**64

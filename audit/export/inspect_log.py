@@ -1,7 +1,8 @@
-"""A run for other people's tools: `audit export inspect RUN_DIR [--out FOLDER]` writes Inspect logs.
+"""Export a run as Inspect logs: `audit export inspect RUN_DIR [--out FOLDER]`.
 
-One `.eval` file a model, benchmark and setting: a zip of JSON (https://inspect.aisi.org.uk/eval-logs.html, log version
-2), written as documented, so that no inspect_ai is needed. A question is a sample, a replicate an epoch.
+There is one `.eval` file for each model, benchmark and condition. It is a zip of JSON
+(https://inspect.aisi.org.uk/eval-logs.html, log version 2), written as documented, so inspect_ai is
+not needed. A question is a sample, and a replicate an epoch.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
-INSPECT = "inspect"  # the folder in a run directory; retention takes it out with the answers
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
-_MAX_FILES = 500  # open at once: settings x models x benchmarks
+INSPECT = "inspect"  # the folder in a run directory, which retention removes with the answers
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time, so the same run gives the same bytes
+_MAX_FILES = 500  # open files: conditions x models x benchmarks
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
-_SHOWN = {"model", "benchmark", "question_id", "prompt", "response", "options", "error"}  # elsewhere in a sample
+_SHOWN = {"model", "benchmark", "question_id", "prompt", "response", "options", "error"}  # a sample has own fields
 _SCORER = "audit"
 
 
 @dataclass
 class Tally:
-    """Answers of one model, benchmark and setting."""
+    """Count the answers of one model, benchmark and condition."""
 
     right: int = 0
     parsed: int = 0
@@ -45,6 +46,7 @@ class Tally:
     errors: int = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
+        """Count a row."""
         if row["error"] is not None:
             self.errors += 1
         elif not row["parsed"]:
@@ -55,18 +57,23 @@ class Tally:
 
     @property
     def counts(self) -> dict[str, str]:
+        """Return the counts as texts."""
         return {name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")}
 
     @property
     def said(self) -> str:
+        """Describe the answers without outcome; "" if there are none."""
         lost = self.unparsed + self.errors
         return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
 
 
 @dataclass
 class _Log:
-    """One file that is being written. counts: of its samples so far. notes: a file of all logs' summaries, which a log
-    holds at its end; summaries: where this one's begin in it."""
+    """Hold one file that is being written.
+
+    `notes` is a file with the summaries of all logs, which a log holds at its end; `summaries` are
+    the positions of this log's summaries in it.
+    """
 
     target: Path
     archive: zipfile.ZipFile
@@ -79,27 +86,29 @@ class _Log:
     tokens: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, row: Mapping[str, Any], level: str) -> None:
+        """Write the sample of a row."""
         sample = sample_of(row, level)
         _entry(self.archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
         kept = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
         summary = {name: sample[name] for name in kept} | {"completed": True, "message_count": len(sample["messages"])}
         summary["input"] = summary["input"][:1000]
-        summary["metadata"] = {name: one for name, one in sample["metadata"].items() if not isinstance(one, list)}
+        metadata = sample["metadata"].items()
+        summary["metadata"] = {name: value for name, value in metadata if not isinstance(value, list)}
         if "error" in sample:
             summary["error"] = sample["error"]["message"]
         line = _json(summary) + b"\n"
         self.summaries.append(self.notes.tell())
         self.size += self.notes.write(line)
-        if sample["scores"] or "error" in sample:  # of a given text nothing is answered
+        if sample["scores"] or "error" in sample:  # scored texts have no answers
             self.tally.add(row)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
             self.tokens = [self.tokens[0] + usage["input_tokens"], self.tokens[1] + usage["output_tokens"]]
 
     def write_summaries(self) -> None:
-        """As one list, from the file."""
+        """Write the summaries of this log as one list."""
         entry = _named("summaries.json")
-        entry.file_size = self.size + 1  # which tells zipfile whether 4 GB suffice
+        entry.file_size = self.size + 1  # zipfile needs it to choose between formats of up to and over 4 GB
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
             for k, start in enumerate(self.summaries):
@@ -109,14 +118,33 @@ class _Log:
 
 
 def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
-    """Write the logs of a run; each file with what is missing in it, "" where nothing is. Raises ConfigError for what
-    is no run, ShardError where a shard cannot be read or the disk refuses."""
+    """Write the logs of a run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    out : Path
+        The folder.
+
+    Returns
+    -------
+    list of (Path, str)
+        Each file, and what is missing in it ("" if nothing).
+
+    Raises
+    ------
+    ConfigError
+        If the folder is not a run.
+    ShardError
+        If a shard cannot be read, or a file not written.
+    """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
     make_folder(out)
     stopped = "" if manifest.status == "finished" else manifest.status
     logs: dict[tuple[str, ...], _Log] = {}
-    found = []
+    written = []
     with ExitStack() as stack:
         notes = stack.enter_context(tempfile.TemporaryFile(dir=out))
         for row in asked_rows(run_dir, schema):
@@ -129,28 +157,43 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
         for (model, benchmark, *_), log in sorted(logs.items()):
             problem = rows[model, benchmark].watermark or stopped
             _close(log, manifest, "cancelled" if problem else "success")
-            found.append((log.target, problem))
-    return found
+            written.append((log.target, problem))
+    return written
 
 
 def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """An answered question as Inspect has a sample. A failed one has an error and no score; a reply in which no answer
-    could be read is scored "N" (no answer), which is not wrong."""
+    """Return an answered question as an Inspect sample.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a shard.
+    level : str
+        The name of the audit's level column.
+
+    Returns
+    -------
+    dict
+        A failed row has an error and no score. An unparsed reply is scored "N" (no answer), which
+        is not wrong.
+    """
     options = list(row["options"] or ())
     score: dict[str, Any] = {}
     if row["error"] is None and row["reading"] != "text":  # a given text has no answer
-        value = "N" if not row["parsed"] else "C" if row["correct"] else "I"
-        said = f"read by {row['reading']} ({row['answer_form']})" if row["parsed"] else "no answer could be read"
-        score = {_SCORER: {"value": value, "answer": answer_of(row), "explanation": said, "history": []}}
+        value, explanation = "N", "no answer could be read"
+        if row["parsed"]:
+            value = "C" if row["correct"] else "I"
+            explanation = f"read by {row['reading']} ({row['answer_form']})"
+        score = {_SCORER: {"value": value, "answer": answer_of(row), "explanation": explanation, "history": []}}
     prompt, response, usage = row["prompt"] or "", row["response"] or "", usage_of(row)
-    asked = {"id": "prompt", "role": "user", "content": prompt}
+    question = {"id": "prompt", "role": "user", "content": prompt}
     reply = {"id": "reply", "role": "assistant", "content": response, "source": "generate"}
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
     chosen = [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}]
     sample = {
         "id": sample_id(row["question_id"]), "epoch": int(row["replicate"]) + 1, "input": prompt,
         "choices": options or None, "target": gold_of(row),
-        "messages": [asked] if row["error"] is not None else [asked, reply],
+        "messages": [question] if row["error"] is not None else [question, reply],
         "output": {"model": row["model"], "choices": chosen, "completion": response, "usage": usage},
         "scores": score,
         "metadata": {name: plain(value) for name, value in row.items() if name not in _SHOWN}
@@ -163,7 +206,22 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
 
 
 def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
-    """What Inspect calls the evaluation: task, data, model."""
+    """Return Inspect's description of the evaluation: task, data and model.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        The run's manifest.
+    key : sequence of str
+        Model, benchmark, arm and level of the log.
+    level : str
+        The name of the audit's level column.
+
+    Returns
+    -------
+    dict
+        The description.
+    """
     model, benchmark, arm, number = key
     facts = manifest.models.get(model, {})
     task = f"{manifest.audit} {benchmark} {arm} {level} {number}"
@@ -180,16 +238,19 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
 
 
 def sample_id(question_id: str) -> str:
-    """A question's id as a name within the zip: no name there leaves the folder of samples."""
+    """Return a question's id as a name within the zip, which cannot leave the folder of samples."""
     plain_name = re.fullmatch(r"[\w .:@+-]+(/[\w .:@+-]+)*", question_id, re.ASCII)
     safe = plain_name and not {".", ".."} & set(question_id.split("/"))
     return question_id if safe else quote(question_id, safe="").replace(".", "%2E")
 
 
 def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
-    """Every row that was asked, in the order of the shards. ConfigError where a judge read the replies later."""
-    if (run_dir / "judgements.arrow").exists():  # to the shards every reply of such a run is unparsed
-        raise ConfigError(f"{run_dir} was read by a judge, and no export has its votes. Use its report's tables.")
+    """Yield every row that was asked, in the order of the shards.
+
+    Raises ConfigError if a judge read the replies later.
+    """
+    if (run_dir / "judgements.arrow").exists():  # in the shards of such a run every reply is unparsed
+        raise ConfigError(f"{run_dir} was read by a judge, whose votes exports lack. Use its report's tables.")
     for batch in iter_columns(run_dir, schema, schema.columns.names):
         yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
 
@@ -207,10 +268,11 @@ _PLAN = {"name": "plan", "steps": [], "config": {}}
 
 
 def _close(log: _Log, manifest: Any, status: str) -> None:
-    """accuracy is over the replies that could be read, as in the audit's own report; what could not is counted."""
+    """Write the log's end. The accuracy is over parsed replies, as in the report; the others are
+    counted."""
     spec = log.spec | {"config": {"epochs": log.epochs}}
     n, tally = len(log.summaries), log.tally
-    figures: dict[str, float] = {"accuracy": tally.right / tally.parsed} if tally.parsed else {}  # of nothing no share
+    figures: dict[str, float] = {"accuracy": tally.right / tally.parsed} if tally.parsed else {}
     figures |= {"unread": tally.unparsed, "errors": tally.errors}
     metrics = {name: {"name": name, "value": value, "params": {}} for name, value in figures.items()}
     scorer = {"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}
@@ -247,28 +309,30 @@ def _json(content: Any) -> bytes:
 
 
 def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens, 0 where they are not known."""
+    """Return the tokens of a row, 0 if unknown."""
     usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
     return {**usage, "total_tokens": sum(usage.values())}
 
 
 def answer_of(row: Mapping[str, Any]) -> str | None:
-    """The letter or number that was read; None where none was."""
+    """Return the letter or number that was read, or None."""
     if row["answer"] is not None:
         return letter(row["answer"])
     return None if row["answer_number"] is None else number_text(row["answer_number"])
 
 
 def gold_of(row: Mapping[str, Any]) -> str:
-    """The right option's letter, the right number, or "" where neither is known."""
+    """Return the right option's letter or the right number, "" if neither is known."""
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])
     return "" if row["target"] is None else number_text(row["target"])
 
 
 def letter(index: int) -> str:
+    """Return the letter of an option, or its index beyond Z."""
     return chr(ord("A") + index) if 0 <= index < 26 else str(index)
 
 
 def number_text(value: float) -> str:
+    """Format a number without a fraction if it is whole."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))

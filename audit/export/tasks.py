@@ -1,5 +1,8 @@
-"""`audit export tasks KEY=VALUE ...`: the items of an audit as tasks of lm-eval and of Inspect, to be asked where the
-model already is. Each item carries our id, by which `audit import` joins the logs that come home."""
+"""Export the items of an audit as tasks of lm-eval and Inspect: `audit export tasks KEY=VALUE ...`.
+
+They can be run wherever the model is. Each item carries our id, by which `audit import` joins the
+logs.
+"""
 
 import json
 import re
@@ -23,25 +26,39 @@ def {name}():
 
 
 def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]:
-    """Write OUT/TASK.jsonl and TASK.yaml for each set, and one file for Inspect; {task: items}. sets: by name, such as
-    arc_easy and arc_easy_variant_1; the items of one have options, or all have none."""
+    """Write TASK.jsonl and TASK.yaml for each set, and one file for Inspect.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    sets : mapping
+        Items by name, such as arc_easy and arc_easy_variant_1. Either all items of a set have
+        options, or none has.
+
+    Returns
+    -------
+    dict
+        The number of items of each task.
+    """
     make_folder(out)
-    code, found = _text("inspect_tasks"), {}
+    code, counts = _text("inspect_tasks"), {}
     for name, questions in sets.items():
         task = "audit_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         numeric = not questions[0].options
         lm_eval = _text("lm_eval_number" if numeric else "lm_eval_choice").replace("TASK", task)
-        lines = "".join(json.dumps(_row(one), ensure_ascii=False) + "\n" for one in questions)
+        lines = "".join(json.dumps(_row(question), ensure_ascii=False) + "\n" for question in questions)
         write_file(out / f"{task}.jsonl", lines.encode("utf-8", "backslashreplace"))
         write_file(out / f"{task}.yaml", lm_eval.encode())
         code += _TASK.format(name=task, numeric=numeric)
-        found[task] = len(questions)
+        counts[task] = len(questions)
     write_file(out / INSPECT_FILE, code.encode())
-    return found
+    return counts
 
 
 def _text(name: str) -> str:
-    """Of a file of this package. Fields are named there, so that no item's text is read as a template."""
+    """Return a file of this package. It refers to fields by name, so no item's text is read as a
+    template."""
     return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 

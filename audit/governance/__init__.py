@@ -1,9 +1,13 @@
-"""Governance: what follows from a verdict, what people decide about it, and the pack that somebody else can check.
+"""Governance: decide on verdicts, and pack the evidence so that others can check it.
 
-ruling: what the folder of a run, panel or suite comes to, and deciding on it.   formats: a ruling as text, JSON, JUnit,
-markdown.   recompute: the verdict once more from the answers.
-keys, keyless: ed25519 keys, sigstore, and the one signed form (DSSE over an in-toto statement).
-reviews: signed decisions, and whose are needed.   sealed: a plan, signed before its run.
-pack, verify: the evidence pack.   serve: the reviewers' page.
-The commands are `audit gate`, `audit review` and `audit evidence`.
+ruling: grade the folder of a run, panel or suite, and sign decisions on it.
+formats: print a ruling as text, JSON, JUnit XML, GitHub annotations or markdown.
+recompute: compute stored verdicts from the answers and compare.
+keys, keyless: ed25519 keys, sigstore, and the signed form (DSSE over an in-toto statement).
+reviews: signed decisions, and how many signers are needed.
+sealed: a plan that was signed before its run.
+pack, packed_decisions, side_files, verify: the evidence pack.
+serve: the page for reviewers.
+
+The commands `audit gate`, `audit review` and `audit evidence` use this package.
 """

@@ -1,4 +1,7 @@
-"""A ruling as text, JSON, JUnit XML, GitHub annotations and markdown. Every text in it may be hostile."""
+"""Format a ruling as text, JSON, JUnit XML, GitHub annotations or markdown.
+
+Every text in a ruling may be hostile, so each format escapes it.
+"""
 
 import json
 import re
@@ -11,17 +14,30 @@ from audit.decision import CellRuling, Decision, Ruling, Seal
 from audit.exits import one_line
 from audit.json_types import attributes, plain
 
-# With an entity in their place none of these starts emphasis, a link, a mention, a table cell, HTML or mathematics.
+# These characters start emphasis, links, mentions, table cells, HTML or mathematics. They become
+# entities.
 _MARKDOWN = re.compile(r"[&<>\\`*_\[\]|~:@/#$^!]|(?<=[wW])\.")
 
 
 def markdown(text: object) -> str:
-    """Text that GitHub's markdown shows as it is.
+    """Escape text so that GitHub's markdown shows it unchanged.
 
+    Parameters
+    ----------
+    text : object
+        Converted to one line of text first.
+
+    Returns
+    -------
+    str
+        Text without active markdown or HTML.
+
+    Examples
+    --------
     >>> markdown("[a](http://b) | *c*")
     '&#91;a&#93;(http&#58;&#47;&#47;b) &#124; &#42;c&#42;'
     """
-    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", one_line(text))
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
 
 
 _GLYPHS = {Decision.PASS: "✅", Decision.REVIEW: "🔎", Decision.BLOCK: "⛔", Decision.NO_DECISION: "❔"}
@@ -32,85 +48,129 @@ def _incomplete(ruling: Ruling) -> list[str]:
 
 
 def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
-    """(label, sentence) of what stands beside the verdict: rules, seals and their deviations, earlier tries."""
-    lines = [("rule", one) for one in ruling.rules]
-    lines += [line for seal in ruling.seals for line in seal_lines(seal)]
+    """Return (label, sentence) pairs shown beside the verdict: rules, seals, deviations, earlier
+    runs."""
+    lines = [("rule", rule) for rule in ruling.rules]
+    for seal in ruling.seals:
+        lines += seal_lines(seal)
     if ruling.tries:
-        same = [one.decision or "unfinished" for one in ruling.tries if one.same_design]
-        each = f", {len(same)} of the same design ({', '.join(same)})" if same else ", none of the same design"
-        lines.append(("tried", f"{len(ruling.tries)} earlier runs of this audit, model and benchmark{each}"))
+        decisions = [run.decision or "unfinished" for run in ruling.tries if run.same_design]
+        listed = f", {len(decisions)} of the same design ({', '.join(decisions)})"
+        same_design = listed if decisions else ", none of the same design"
+        lines.append(("tried", f"{len(ruling.tries)} earlier runs of this audit, model and benchmark{same_design}"))
     return lines
 
 
 def seal_lines(seal: Seal) -> list[tuple[str, str]]:
-    kept = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
-    by = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
-    lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {by}: {kept}")]
+    """Describe a seal, and each field in which its run differs, as (label, sentence) pairs."""
+    deviations = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
+    signature = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
+    lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {signature}: {deviations}")]
     return lines + [("deviation", f"{c.field}: sealed {short(c.sealed)}, run {short(c.run)}") for c in seal.changed]
 
 
 def short(value: Any) -> str:
-    """A value of a configuration, in at most 60 characters."""
-    text = "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
+    """Return a value of a configuration as text of at most 60 characters."""
+    if value is None:
+        return "nothing"
+    text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def as_text(ruling: Ruling) -> str:
-    """The ruling and the exit code. A problem is for the error stream."""
+    """Return the ruling in sentences, and its exit code. The caller prints a problem to stderr."""
     return f"{as_sentences(ruling)}exit code {ruling.exit_code}\n"
 
 
 def as_sentences(ruling: Ruling) -> str:
-    """Each cell's verdict in plain words, its reasons and what to do, then what people decided, and the decision."""
+    """Describe a ruling in plain sentences, one a line.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        A ruling with or without people's decisions.
+
+    Returns
+    -------
+    str
+        For each cell the verdict, its reasons and advice; then people's decisions and the decision.
+    """
     lines = _incomplete(ruling)
     several = len({cell.audit for cell in ruling.cells}) > 1
     for cell in ruling.cells:
-        lines.append(f"{cell.audit + ': ' if several else ''}{cell.verdict.replace('_', ' ').upper()}  {cell.plain}")
+        prefix = f"{cell.audit}: " if several else ""
+        lines.append(f"{prefix}{cell.verdict.replace('_', ' ').upper()}  {cell.plain}")
         lines.append(f"  {cell.headline}")
         lines += [f"  - {reason}" for reason in cell.reasons]
         lines += [f"  not run: {control}" for control in cell.not_run]
         lines += [f"  to do: {step}" for step in cell.what_to_do]
-    lines += [f"TOGETHER  {one}" for one in ruling.together]
-    lines += [f"{label.upper()}  {one}" for label, one in _disclosed(ruling)]
-    lines += [f"decided: {said}" for said in ruling.said]
-    lines.append(f"{'' if ruling.decision == Decision.NO_DECISION else 'decision '}{_decision(ruling)}")
+    lines += [f"TOGETHER  {sentence}" for sentence in ruling.together]
+    lines += [f"{label.upper()}  {sentence}" for label, sentence in _disclosed(ruling)]
+    lines += [f"decided: {sentence}" for sentence in ruling.said]
+    label = "" if ruling.decision == Decision.NO_DECISION else "decision "
+    lines.append(f"{label}{_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def as_json(ruling: Ruling) -> str:
-    """Everything a ruling holds; non-ASCII characters escaped, so that no reader has to know an encoding."""
-    whole: dict[str, Any] = {
+    """Return everything that a ruling holds as JSON.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        A ruling with or without people's decisions.
+
+    Returns
+    -------
+    str
+        JSON with sorted keys. Non-ASCII characters are escaped, so any encoding reads it.
+    """
+    rows = [attributes(row, "model", "benchmark", "found", "expected") for row in ruling.incomplete]
+    document: dict[str, Any] = {
         "schema": "gate",
         "schema_version": "1.2",
         **attributes(ruling, "run", "decision", "exit_code", "verdict_decision", "overridden"),
         "problem": ruling.problem or None,
-        "incomplete": [attributes(r, "model", "benchmark", "found", "expected") for r in ruling.incomplete],
+        "incomplete": rows,
         "together": list(ruling.together),
         "rules": list(ruling.rules),
         "scope": ruling.scope or None,
         "decided": list(ruling.said),
         "seals": plain(ruling.seals),
         "tries": plain(ruling.tries),
-        "cells": [
-            {
-                **attributes(c, "audit", "model", "benchmark", "verdict", "grade", "decision", "headline"),
-                "reasons": list(c.reasons),
-                "what_to_do": list(c.what_to_do),
-                "controls_missing": list(c.not_run),
-                "failed_gates": [{"name": name, "detail": detail} for name, detail in c.failed_gates],
-            }
-            for c in ruling.cells
-        ],
+        "cells": [_cell_json(cell) for cell in ruling.cells],
     }
-    return json.dumps(whole, indent=2, sort_keys=True) + "\n"
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def _cell_json(cell: CellRuling) -> dict[str, Any]:
+    return {
+        **attributes(cell, "audit", "model", "benchmark", "verdict", "grade", "decision", "headline"),
+        "reasons": list(cell.reasons),
+        "what_to_do": list(cell.what_to_do),
+        "controls_missing": list(cell.not_run),
+        "failed_gates": [{"name": name, "detail": detail} for name, detail in cell.failed_gates],
+    }
 
 
 def as_junit(ruling: Ruling) -> str:
-    """One suite, one case a cell: a block or a review is a failure, no decision an error. A problem is a case."""
+    """Return a ruling as JUnit XML: one suite with one test case for each cell.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        A ruling with or without people's decisions.
+
+    Returns
+    -------
+    str
+        XML. A block or a review is a failure; no decision, a problem or missing rows are errors.
+    """
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    for number, (label, line) in enumerate((*_disclosed(ruling), *(("decided", one) for one in ruling.said)), 1):
+    decided = [("decided", sentence) for sentence in ruling.said]
+    for number, (label, line) in enumerate((*_disclosed(ruling), *decided), 1):
         suite.add_property(f"{label}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
         _case(suite, "run", ruling.run, Error("no decision", "no decision"), [ruling.problem or "no cell was measured"])
@@ -123,7 +183,7 @@ def as_junit(ruling: Ruling) -> str:
             result = kind(one_line(f"{cell.decision}: {cell.headline}"), one_line(cell.verdict))
         _case(suite, f"{cell.audit}.{cell.benchmark}", cell.model, result, [cell.headline, *_why(cell), *ruling.said])
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
-        # A rejected run whose cells all pass: it must not look green.
+        # People rejected a run whose cells all pass. Without this case the suite would look green.
         _case(suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said)
     xml = JUnitXml()
     xml.add_testsuite(suite)
@@ -133,9 +193,9 @@ def as_junit(ruling: Ruling) -> str:
 
 
 def _why(cell: CellRuling) -> list[str]:
-    """Reasons, checks that failed where no reason has them, and what to do."""
-    told = "\n".join(cell.reasons)
-    failed = [f"{name}: {found}" for name, found in cell.failed_gates if found not in told]
+    """Return the reasons, the failed checks that no reason contains, and the advice."""
+    reasons = "\n".join(cell.reasons)
+    failed = [f"{name}: {detail}" for name, detail in cell.failed_gates if detail not in reasons]
     return [*cell.reasons, *failed, *cell.what_to_do]
 
 
@@ -151,7 +211,19 @@ def _case(suite: TestSuite, group: str, name: str, result: Failure | Error | Non
 
 
 def as_github(ruling: Ruling) -> str:
-    """Workflow commands: an annotation for what is not a pass, a warning for a review, a notice for an override."""
+    """Return a ruling as GitHub workflow commands.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        A ruling with or without people's decisions.
+
+    Returns
+    -------
+    str
+        An error for each cell that does not pass, a warning for a review or an overridden cell, and
+        notices for the rest.
+    """
     out = []
     if ruling.problem:
         out.append(_command("error", "audit gate: no decision", ruling.problem))
@@ -162,27 +234,39 @@ def as_github(ruling: Ruling) -> str:
         level = "warning" if ruling.overridden or cell.decision == Decision.REVIEW else "error"
         title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
         out.append(_command(level, title, cell.headline or cell.verdict))
-    out += [_command("notice", f"audit gate: {label}", one) for label, one in _disclosed(ruling)]
-    out += [_command("notice", "audit gate: decided by people", said) for said in ruling.said]
+    out += [_command("notice", f"audit gate: {label}", line) for label, line in _disclosed(ruling)]
+    out += [_command("notice", "audit gate: decided by people", line) for line in ruling.said]
     out.append(_command("notice" if not ruling.exit_code else "error", "audit gate", f"decision {_decision(ruling)}"))
     return "".join(out)
 
 
 def _command(level: str, title: str, message: str) -> str:
-    """A GitHub workflow command, whose texts cannot end it or begin another."""
-    name, text = (one_line(one).replace("%", "%25") for one in (title, message))
+    """Return one GitHub workflow command. Its texts cannot end it or begin another."""
+    name, text = (one_line(value).replace("%", "%25") for value in (title, message))
     return f"::{level} title={name.replace(':', '%3A').replace(',', '%2C')}::{text}\n"
 
 
 def as_markdown(ruling: Ruling) -> str:
-    """A step summary: the decision, a table of cells, and what failed."""
+    """Return a ruling as a GitHub step summary.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        A ruling with or without people's decisions.
+
+    Returns
+    -------
+    str
+        Markdown: the decision, a table of cells, and the reasons of each cell that does not pass.
+    """
     title = f"## {_GLYPHS[ruling.decision]} Benchmark audit: {markdown(_decision(ruling))}"
     lines = [title, "", markdown(ruling.run), ""]
     if ruling.problem:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
-    told = [("together", one) for one in ruling.together] + _disclosed(ruling)
-    lines += [f"- {label}: {markdown(one)}" for label, one in (*told, *(("decided", said) for said in ruling.said))]
+    together = [("together", sentence) for sentence in ruling.together]
+    decided = [("decided", sentence) for sentence in ruling.said]
+    lines += [f"- {label}: {markdown(line)}" for label, line in (*together, *_disclosed(ruling), *decided)]
     if ruling.cells:
         lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]
     for cell in ruling.cells:
@@ -191,7 +275,7 @@ def as_markdown(ruling: Ruling) -> str:
     for cell in ruling.cells:
         if cell.decision != Decision.PASS and _why(cell):
             lines += ["", f"{markdown(cell.model)} on {markdown(cell.benchmark)}:", ""]
-            lines += [f"- {markdown(one)}" for one in _why(cell)]
+            lines += [f"- {markdown(line)}" for line in _why(cell)]
     return "\n".join(lines) + f"\n\nExit code {ruling.exit_code}.\n"
 
 

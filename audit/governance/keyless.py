@@ -1,8 +1,10 @@
-"""sigstore as a signer: an identity of an OpenID provider in place of a key, where sigstore's services can be reached.
+"""Sign with sigstore: an identity of an OpenID provider takes the place of a key.
 
-The signature of the envelope carries the sigstore bundle (certificate, entry in the transparency log), made and checked
-by the sigstore library, which is loaded only where a signature asks for it (`pip install 'benchmark-audit[sigstore]'`).
-An identity is a file of the trusted folder, `alice.sigstore.json`: {"identity": "alice@example.org", "issuer": "https://..."}.
+Signing and checking need sigstore's services. The envelope's signature carries the sigstore bundle,
+i.e. the certificate and the entry in the transparency log. The sigstore library makes and checks
+it; it is imported only if a signature needs it (`pip install 'benchmark-audit[sigstore]'`). An
+identity is a file of the trusted folder, such as `alice.sigstore.json`:
+{"identity": "alice@example.org", "issuer": "https://..."}.
 """
 
 from __future__ import annotations
@@ -22,15 +24,32 @@ from audit.errors import ConfigError, SignatureError
 from audit.guarded_files import read_json
 
 SUFFIX = ".sigstore.json"
-TRUST_VARIABLE = "AUDIT_SIGSTORE_TRUST"  # a trust configuration as a file; the public instance's, fetched, without it
+# The variable names a file with a trust configuration. Without it the public instance's is fetched.
+TRUST_VARIABLE = "AUDIT_SIGSTORE_TRUST"
 _EXAMPLE = '{"identity": "alice@example.org", "issuer": "https://accounts.google.com"}'
 
 
 class Identity(SigstoreKey):
-    """Who signs, and which provider says so: both have to be in the certificate, to the letter."""
+    """Name a signer and the provider that vouches for it. The certificate must name both
+    exactly."""
 
     def verify_signature(self, signature: Signature, data: bytes) -> None:
-        """Unverified unless it is of this identity over data; SignatureError where nobody can tell."""
+        """Check that this identity signed the data.
+
+        Parameters
+        ----------
+        signature : Signature
+            A signature with a sigstore bundle.
+        data : bytes
+            The signed bytes.
+
+        Raises
+        ------
+        UnverifiedSignatureError
+            If the signature is not of this identity over these data.
+        SignatureError
+            If sigstore's services do not answer.
+        """
         with _services(SignatureError, "The signature cannot be checked"):
             from sigstore.errors import VerificationError
             from sigstore.models import Bundle
@@ -38,35 +57,54 @@ class Identity(SigstoreKey):
 
             trusted = _trust().trusted_root
             try:
-                told = signature.unrecognized_fields["bundle"]
-                bundle = Bundle.from_json(json.dumps(told))
-                # One spelling alone, and the envelope's own field says what the bundle does.
-                if json.loads(bundle.to_json()) != told or set(signature.unrecognized_fields) != {"bundle"}:
+                fields = signature.unrecognized_fields["bundle"]
+                bundle = Bundle.from_json(json.dumps(fields))
+                # Only one spelling is accepted, and the envelope's field must agree with the
+                # bundle.
+                if json.loads(bundle.to_json()) != fields or set(signature.unrecognized_fields) != {"bundle"}:
                     raise VerificationError("the bundle holds more than sigstore wrote")
                 if bundle.signature.hex() != signature.signature:
                     raise VerificationError("the envelope's signature is not the bundle's")
                 who = policy.Identity(identity=self.keyval["identity"], issuer=self.keyval["issuer"])
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
-            except Exception as error:  # whatever a made-up bundle brings about; the services were asked before
+            except Exception as error:  # a forged bundle can raise anything; the services answered before
                 raise Unverified(f"{self.keyval['identity']}: {error}") from error
 
 
 class KeylessSigner(Signer):
-    """Signs as an identity. The token is asked for at each signature: it lives for minutes."""
+    """Sign as an identity. Each signature requests a new token, which is valid for minutes."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
 
     @classmethod
     def from_priv_key_uri(cls, priv_key_uri: str, public_key: Any, secrets_handler: Any = None) -> KeylessSigner:
+        """Raise NotImplementedError: an identity is read from its file by `load_identity`."""
         raise NotImplementedError("Read it from its file: load_identity")
 
     @property
     def public_key(self) -> Identity:
+        """Return the identity that signatures are checked against."""
         return self._identity
 
     def sign(self, payload: bytes) -> Signature:
-        """ConfigError where there is no signature of this identity, whatever the reason: none is made without it."""
+        """Sign a payload, and check the signature before it is returned.
+
+        Parameters
+        ----------
+        payload : bytes
+            The bytes to sign.
+
+        Returns
+        -------
+        Signature
+            A signature that carries the sigstore bundle.
+
+        Raises
+        ------
+        ConfigError
+            If no signature of this identity could be made, for any reason.
+        """
         who = self._identity.keyval["identity"]
         with _services(ConfigError, f"Nothing was signed as {who}"):
             from sigstore.sign import SigningContext
@@ -74,23 +112,39 @@ class KeylessSigner(Signer):
             trust = _trust()
             with SigningContext.from_trust_config(trust).signer(_token(trust)) as signer:
                 bundle = signer.sign_artifact(payload)
-        made = Signature(self._identity.keyid, bundle.signature.hex(), {"bundle": json.loads(bundle.to_json())})
+        signature = Signature(self._identity.keyid, bundle.signature.hex(), {"bundle": json.loads(bundle.to_json())})
         try:
-            self._identity.verify_signature(made, payload)
+            self._identity.verify_signature(signature, payload)
         except Unverified as error:
             raise ConfigError(f"Nothing was signed: sigstore signed, and not as {who} ({error}).") from error
-        return made
+        return signature
 
 
 def load_identity(path: Path) -> Identity:
-    """The identity in a file. ConfigError where it names none, or no issuer: anybody could be alice@example.org."""
+    """Read an identity from a file.
+
+    Parameters
+    ----------
+    path : Path
+        A JSON file with exactly the fields identity and issuer.
+
+    Returns
+    -------
+    Identity
+        The identity, which takes the place of a public key.
+
+    Raises
+    ------
+    ConfigError
+        If a field is missing or empty. Without an issuer any provider could vouch for the name.
+    """
     try:
-        told = read_json(path, 1 << 16, follow=True)
-        if set(told) != {"identity", "issuer"} or not all(isinstance(v, str) and v for v in told.values()):
+        fields = read_json(path, 1 << 16, follow=True)
+        if set(fields) != {"identity", "issuer"} or not all(isinstance(v, str) and v for v in fields.values()):
             raise ValueError("it has other fields")
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{path} names no sigstore identity ({error}). Expected {_EXAMPLE}") from error
-    _, key = SigstoreSigner.import_(told["identity"], told["issuer"])
+    _, key = SigstoreSigner.import_(fields["identity"], fields["issuer"])
     return Identity(key.keyid, key.keytype, key.scheme, key.keyval)
 
 
@@ -107,26 +161,29 @@ def _trust() -> Any:
 
 
 def _token(trust: Any) -> Any:
-    """Of the CI job; else the browser is asked, where there is somebody."""
+    """Return an identity token from the CI job, or else from the browser if a terminal is
+    attached."""
     from sigstore.oidc import IdentityToken, Issuer, detect_credential
 
-    if found := detect_credential():
-        return IdentityToken(found)
+    if credential := detect_credential():
+        return IdentityToken(credential)
     if not sys.stdin.isatty():
-        raise ConfigError("No identity: this is no CI job that gives one, and no terminal to ask for one.")
+        raise ConfigError(
+            "The identity token is missing. Expected a CI job that provides one, or a terminal to log in from."
+        )
     return Issuer(trust.signing_config.get_oidc_url()).identity_token()
 
 
 @contextmanager
-def _services(kind: type[ConfigError | SignatureError], what: str) -> Iterator[None]:
-    """Whatever keeps sigstore from answering, as an error that says so."""
+def _services(kind: type[ConfigError | SignatureError], problem: str) -> Iterator[None]:
+    """Turn every failure of sigstore into an error of this kind that begins with `problem`."""
     try:
         import sigstore  # noqa: F401
     except ImportError:
-        raise kind(f"{what}: sigstore is not installed (pip install 'benchmark-audit[sigstore]').") from None
+        raise kind(f"{problem}: sigstore is not installed (pip install 'benchmark-audit[sigstore]').") from None
     try:
         yield
     except (ConfigError, SignatureError, Unverified):
         raise
     except Exception as error:  # its clients raise of many kinds
-        raise kind(f"{what}: sigstore did not answer, or refused ({type(error).__name__}: {error}).") from error
+        raise kind(f"{problem}: sigstore did not answer, or refused ({type(error).__name__}: {error}).") from error

@@ -1,10 +1,12 @@
-"""ed25519 keys: made, read, and whom to trust. A private key is never printed, and refused where others may read it.
+"""Create and read ed25519 keys, and sign and check statements.
 
-Whom to trust is a folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`: a person may have several. An
-identity of sigstore (`<signer>.sigstore.json`, keyless.py) stands in place of a key, to trust and to sign with. The one
-signed form is a DSSE envelope with one signature over an in-toto statement
-(https://github.com/secure-systems-lab/dsse; https://github.com/in-toto/attestation, Statement v1). A file has exactly
-one spelling, so that no byte of it can change unseen, whitespace included.
+A private key is never printed, and is refused if others may read its file. The trusted keys are a
+folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`; a person may have several. A
+sigstore identity (`<signer>.sigstore.json`, keyless.py) can take the place of a key.
+
+The signed form is a DSSE envelope with one signature over an in-toto statement
+(https://github.com/secure-systems-lab/dsse; https://github.com/in-toto/attestation, Statement v1).
+A file has exactly one spelling, so a change of any byte shows, whitespace included.
 """
 
 import hashlib
@@ -30,7 +32,7 @@ from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
 from audit.guarded_files import read_bytes
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
-KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # a private key as PEM text, where there is no file
+KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # holds a private key as PEM text, for machines without a key file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _MAX_KEY = 1 << 16
 _MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
@@ -38,7 +40,7 @@ _MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
 
 @dataclass(frozen=True)
 class Trusted:
-    """A public key and whose it is."""
+    """Hold a public key and its owner's name."""
 
     signer: str
     key: Key
@@ -48,9 +50,27 @@ Keys = Mapping[str, Trusted]  # by key id
 
 
 def create_key(name: str, folder: Path) -> tuple[Path, Path]:
-    """Write folder/NAME.key (mode 0600) and folder/NAME.pub; neither is ever overwritten. NAME may have a `.suffix`."""
+    """Create a key pair; existing files are never overwritten.
+
+    Parameters
+    ----------
+    name : str
+        The owner's name, with an optional `.suffix` for another key of the same person.
+    folder : Path
+        Created if needed.
+
+    Returns
+    -------
+    tuple of Path
+        NAME.key (mode 0600) and NAME.pub.
+
+    Raises
+    ------
+    ConfigError
+        If the name is invalid, a file exists, or the folder cannot be written.
+    """
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
-        raise ConfigError(f"Invalid key name: {name!r}. Expected letters, digits, - and _, such as alice or alice.2027")
+        raise ConfigError(f"The key name is {name!r}. Expected letters, digits, - and _. Example: alice, alice.2027")
     signer = CryptoSigner.generate_ed25519()
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signer.public_key.keyval["public"]))
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -62,30 +82,47 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
     except FileExistsError as error:
-        raise ConfigError(f"{error.filename} is there, and no key is overwritten. Choose another name.") from error
+        raise ConfigError(f"{error.filename} exists, and keys are never overwritten. Choose another name.") from error
     except OSError as error:
         raise ConfigError(f"No key could be written into {folder} ({error.strerror}).") from error
     return paths
 
 
 def load_signer(path: Path | None) -> Signer:
-    """The private key in a file, or in the environment variable AUDIT_SIGNING_KEY where no file is named; or who signs
-    through sigstore, where the file is such an identity. ConfigError where there is none, where others than its owner
-    may read it, or where it is no ed25519 key."""
+    """Read the private key, or the sigstore identity, to sign with.
+
+    Parameters
+    ----------
+    path : Path or None
+        A private key (PEM) or a sigstore identity. None reads AUDIT_SIGNING_KEY from the
+        environment.
+
+    Returns
+    -------
+    Signer
+        Signs statements.
+
+    Raises
+    ------
+    ConfigError
+        If there is no key, others than its owner may read the file, or it is not an ed25519 key.
+    """
     if path is None:
         text = os.environ.get(KEY_VARIABLE, "")
         if not text:
-            raise ConfigError(f"No private key. Expected --key FILE, or {KEY_VARIABLE} in the environment. {_MAKE_ONE}")
+            raise ConfigError(
+                f"The private key is missing. Expected --key FILE, or {KEY_VARIABLE} in the environment. {_MAKE_ONE}"
+            )
         return _signer(text.encode(), KEY_VARIABLE)
     if path.name.endswith(SUFFIX):
         return KeylessSigner(load_identity(path))
     try:
         with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the file that is read, not of its name
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the open file: its path may be replaced
             if mode & 0o077:
                 raise ConfigError(
-                    f"{path} may be read by others (mode {mode:04o}), so anybody may have signed with it. Make a new "
-                    f"key; and of this one, if nobody else was here: chmod 600 {path}"
+                    f"The mode of {path} is {mode:04o}, so others may have read the key and signed with it. "
+                    f"Make a new key. If nobody else uses this machine: chmod 600 {path}"
                 )
             data = file.read(1 << 16)
     except OSError as error:
@@ -99,41 +136,79 @@ def _signer(data: bytes, where: str) -> CryptoSigner:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ConfigError(f"{where} holds no readable private key (PEM, without a password). {_MAKE_ONE}") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(f"{where} is no ed25519 key. {_MAKE_ONE}")
+        raise ConfigError(f"{where} is not an ed25519 key. {_MAKE_ONE}")
     return CryptoSigner(key)
 
 
 def load_trusted(folder: Path) -> dict[str, Trusted]:
-    """The trusted keys of a folder, by key id. ConfigError where there is none, one key has two owners, or two names
-    cannot be told apart for certain: Alice and alice, or letters that only look alike."""
+    """Read the trusted keys of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds `<signer>.pub` and `<signer>.sigstore.json` files.
+
+    Returns
+    -------
+    dict
+        Each key with its owner, by key id.
+
+    Raises
+    ------
+    ConfigError
+        If there is no key, one key has two owners, a name is not ASCII, or two names differ in case
+        alone.
+    """
     paths = sorted([*folder.glob("*.pub"), *folder.glob(f"*{SUFFIX}")])
     if not paths:
         raise ConfigError(f"{folder} holds no public key. Expected files such as {folder / 'alice.pub'}. {_MAKE_ONE}")
-    found: dict[str, Trusted] = {}
+    trusted: dict[str, Trusted] = {}
     names: dict[str, str] = {}
     for path in paths:
         signer = path.name.split(".")[0]
         if not _NAME.fullmatch(signer):
-            raise ConfigError(f"{path}: {signer!a} is no name of a signer. Expected ASCII letters, digits, - and _.")
+            raise ConfigError(f"{path}: the signer's name is {signer!a}. Expected ASCII letters, digits, - and _.")
         if (other := names.setdefault(person(signer), signer)) != signer:
-            raise ConfigError(f"{path}: {other} and {signer} are one name. Spell a person's name one way in {folder}.")
+            raise ConfigError(
+                f"{path}: the names {other} and {signer} differ in case alone. Use one spelling in {folder}."
+            )
         key = load_identity(path) if path.name.endswith(SUFFIX) else _public(path)
-        if key.keyid in found and found[key.keyid].signer != signer:
-            raise ConfigError(f"{path} is also the key of {found[key.keyid].signer}. Expected a key a person.")
-        found[key.keyid] = Trusted(signer, key)
-    return found
+        if key.keyid in trusted and trusted[key.keyid].signer != signer:
+            raise ConfigError(
+                f"{path} is also the key of {trusted[key.keyid].signer}. Expected one owner for each key."
+            )
+        trusted[key.keyid] = Trusted(signer, key)
+    return trusted
 
 
 def signer_of(signer: Signer, trusted: Keys) -> str:
-    """Whose private key it is. ConfigError where it is nobody's whose word counts."""
+    """Return the name of the owner of a private key.
+
+    Parameters
+    ----------
+    signer : Signer
+        A private key or identity.
+    trusted : Keys
+        The trusted keys.
+
+    Returns
+    -------
+    str
+        The owner's name.
+
+    Raises
+    ------
+    ConfigError
+        If the key's public half is not among the trusted keys.
+    """
     known = trusted.get(signer.public_key.keyid)
     if known is None:
-        raise ConfigError("This private key has no public key among the trusted ones: the gate would not believe it.")
+        raise ConfigError("This private key has no public key among the trusted ones: the gate would reject it.")
     return known.signer
 
 
 def person(name: str) -> str:
-    """A name as people are told apart by."""
+    """Normalise a name, so that equal results mean the same person."""
     return name.strip().casefold()
 
 
@@ -143,7 +218,7 @@ def _public(path: Path) -> Key:
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise ConfigError(f"{path} holds no readable public key (PEM): {error}") from error
     if not isinstance(public, Ed25519PublicKey):
-        raise ConfigError(f"{path} is no ed25519 key. {_MAKE_ONE}")
+        raise ConfigError(f"{path} is not an ed25519 key. {_MAKE_ONE}")
     return SSlibKey.from_crypto(public)
 
 
@@ -155,77 +230,115 @@ MAX_BYTES = 1 << 20
 
 
 def statement(predicate_type: str, subjects: Mapping[str, str], predicate: Mapping[str, Any]) -> dict[str, Any]:
-    """An in-toto statement. subjects: name -> sha256 (hex)."""
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": name, "digest": {"sha256": subjects[name]}} for name in sorted(subjects)],
-        "predicateType": predicate_type,
-        "predicate": dict(predicate),
-    }
+    """Return an in-toto statement.
+
+    Parameters
+    ----------
+    predicate_type : str
+        A URN of this program.
+    subjects : mapping
+        Hexadecimal sha256 of each subject, by name.
+    predicate : mapping
+        The content of the statement.
+
+    Returns
+    -------
+    dict
+        The statement, its subjects in the order of their names.
+    """
+    listed = [{"name": name, "digest": {"sha256": subjects[name]}} for name in sorted(subjects)]
+    return {"_type": STATEMENT_TYPE, "subject": listed, "predicateType": predicate_type, "predicate": dict(predicate)}
 
 
 def subjects_of(stated: Mapping[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["digest"]["sha256"] for one in stated["subject"]}
+    """Return the sha256 of each subject of a statement, by name."""
+    return {subject["name"]: subject["digest"]["sha256"] for subject in stated["subject"]}
 
 
 def seal(stated: Mapping[str, Any], signer: Signer) -> bytes:
-    """The signed statement as the bytes of a file. The same statement and key give the same bytes."""
+    """Sign a statement.
+
+    Parameters
+    ----------
+    stated : mapping
+        An in-toto statement, as `statement` makes it.
+    signer : Signer
+        A private key or identity.
+
+    Returns
+    -------
+    bytes
+        The content of the file. With a plain key, the same statement gives the same bytes.
+    """
     envelope = Envelope(_canonical(stated), PAYLOAD_TYPE, {})
     envelope.sign(signer)
     return _spelt(envelope)
 
 
-def unseal(data: bytes, trusted: Keys | None, predicate_type: str, what: str) -> tuple[dict[str, Any], str]:
-    """Return the statement of a file and its signer's name.
+def unseal(data: bytes, trusted: Keys | None, predicate_type: str, file: str) -> tuple[dict[str, Any], str]:
+    """Check a signed file, and return its statement and its signer's name.
 
     Parameters
     ----------
-    trusted : whose signatures count; with None no signature is checked, and the name is the one that the statement
-        gives
-    what : the file, for messages
+    data : bytes
+        The content of the file.
+    trusted : Keys or None
+        The keys whose signatures count. With None no signature is checked, and the signer is the
+        one that the statement names.
+    predicate_type : str
+        The URN that the statement must have.
+    what : str
+        The file, for messages.
+
+    Returns
+    -------
+    tuple of dict and str
+        The statement, and the signer's name.
 
     Raises
     ------
     SignatureError
-        unless every byte is as a trusted key signed it
+        If any byte differs from what a trusted key signed.
     """
     if len(data) > MAX_BYTES:
-        raise SignatureError(f"{what} has {len(data):,} bytes; expected at most {MAX_BYTES:,}.")
+        raise SignatureError(f"{file} has {len(data):,} bytes; expected at most {MAX_BYTES:,}.")
     try:
         envelope = Envelope.from_dict(json.loads(data))
         ((keyid, signature),) = envelope.signatures.items()
         spelt = _spelt(envelope)
     except Exception as error:
-        raise SignatureError(f"{what} is no DSSE envelope with one signature ({type(error).__name__}).") from error
+        raise SignatureError(f"{file} is not a DSSE envelope with one signature ({type(error).__name__}).") from error
     known = None if trusted is None else trusted.get(keyid)
     if trusted is not None:
-        _check_signed(envelope, known, keyid, what)
-    # A signature of sigstore is a bundle of fields; of a plain key nothing but the signature itself is covered by it.
+        _check_signed(envelope, known, keyid, file)
+    # A sigstore signature is a bundle of fields. A plain key covers nothing but the payload, so its
+    # signature may have no further fields.
     if spelt != data or (signature.unrecognized_fields and known and isinstance(known.key, SSlibKey)):
-        raise SignatureError(f"{what} was changed around what is signed. Expected the file as it was written.")
+        raise SignatureError(f"{file} was changed outside its signed payload. Expected the file as it was written.")
     try:
         stated: dict[str, Any] = json.loads(envelope.payload)
-        found = (envelope.payload_type, stated.get("_type"), stated.get("predicateType"))
+        types = (envelope.payload_type, stated.get("_type"), stated.get("predicateType"))
         if not isinstance(stated["predicate"], dict) or not subjects_of(stated):
-            raise ValueError("it says nothing")
+            raise ValueError("it has no subject")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SignatureError(f"{what} holds no statement ({type(error).__name__}).") from error
-    if found != (PAYLOAD_TYPE, STATEMENT_TYPE, predicate_type) or _canonical(stated) != envelope.payload:
-        raise SignatureError(f"{what} is a statement of another kind: {found}. Expected {predicate_type}.")
+        raise SignatureError(f"{file} does not hold a statement ({type(error).__name__}).") from error
+    if types != (PAYLOAD_TYPE, STATEMENT_TYPE, predicate_type) or _canonical(stated) != envelope.payload:
+        raise SignatureError(f"The statement type of {file} is {types}. Expected {predicate_type}.")
     return stated, known.signer if known else str(stated["predicate"].get("signer", ""))
 
 
-def _check_signed(envelope: Envelope, known: Trusted | None, keyid: str, what: str) -> None:
+def _check_signed(envelope: Envelope, known: Trusted | None, keyid: str, file: str) -> None:
     """Raise SignatureError unless the key is a trusted one and signed the envelope."""
     if known is None:
-        raise SignatureError(f"{what} is signed with key {keyid[:16]}, which is not among the trusted keys.")
+        raise SignatureError(f"{file} is signed with key {keyid[:16]}, which is not among the trusted keys.")
     try:
         envelope.verify([known.key], 1)
     except VerificationError as error:
-        raise SignatureError(f"{what} is not what {known.signer} signed.") from error
+        raise SignatureError(f"The content of {file} is not what {known.signer} signed.") from error
 
 
 def sha256(data: bytes) -> str:
+    """Return the hexadecimal sha256 of data."""
     return hashlib.sha256(data).hexdigest()
 
 

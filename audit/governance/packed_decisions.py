@@ -1,4 +1,4 @@
-"""What people decided on the runs of a pack, and what the verdict in it and these decisions come to."""
+"""Read people's decisions from a pack, and compute the decision that they and the verdict give."""
 
 import posixpath
 from collections.abc import Sequence
@@ -17,35 +17,85 @@ from audit.verdict.together import parts_of
 
 
 def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
-    """Return the decisions in a folder of a pack, in order. SignatureError unless they are numbered from 1 on, each
-    names the one before it, and all are about what is in the pack and, with `trusted`, signed by these keys."""
+    """Return the decisions in a folder of a pack, in order.
+
+    Parameters
+    ----------
+    pack : Pack
+        An open pack.
+    home : str
+        The folder in the pack of a run, panel or suite.
+    trusted : Keys or None
+        The keys whose decisions count. With None no signature is checked.
+    now : datetime
+        The current time, which the last decision must precede.
+
+    Returns
+    -------
+    tuple of Decided
+        The decisions.
+
+    Raises
+    ------
+    SignatureError
+        Unless they are numbered from 1 on, each names its predecessor, and all are about the
+        content of the pack and, with `trusted`, signed by these keys.
+    """
     names = pack.named(f"{home}/{DECISIONS}/.+")
-    if odd := [name for name in names if posixpath.dirname(name) != f"{home}/{DECISIONS}"]:
-        raise pack.wrong(f"{odd[0]} is no decision.")
+    if nested := [name for name in names if posixpath.dirname(name) != f"{home}/{DECISIONS}"]:
+        raise pack.wrong(f"{nested[0]} is not a decision.")
     bound = _bound(pack, home)
     files = ((Path(f"{pack.path}: {name}"), pack.read(name)) for name in names)
-    return tuple(one for one, _ in check_chain(files, bound, trusted, now))
+    return tuple(decided for decided, _ in check_chain(files, bound, trusted, now))
 
 
 def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: datetime) -> str:
-    """Return the decision of the pack's verdict with people's decisions: "pass", "review", "block", "no decision"."""
+    """Return the decision that the pack's verdict and people's decisions give together.
+
+    Parameters
+    ----------
+    pack : Pack
+        An open pack.
+    decided : sequence of Decided
+        The decisions that count; empty for the verdict alone.
+    trusted : Keys or None
+        The trusted keys, which identify who started the runs.
+    now : datetime
+        The current time, by which decisions expire.
+
+    Returns
+    -------
+    str
+        "pass", "review", "block" or "no decision".
+
+    Raises
+    ------
+    SignatureError
+        If the pack's verdict cannot be read.
+    """
     try:
         ruling = rule(document_of(pack.json(VERDICT), VERDICT))
         if decided:
             homes = [name.removesuffix(f"/{MANIFEST}") for name in _manifests(pack)]
-            known = {person(one.signer): one.signer for one in (trusted or {}).values()}
-            started = [who for home in homes for who in pack.json(f"{home}/{MANIFEST}")["run_by"]]
-            asked = [
-                approvals_asked(pack.read(f"{home}/{name}").decode(), name)
-                for home in {RUN, *homes}
-                for name in SUITES
-                if f"{home}/{name}" in pack.sums
-            ]
-            run_by = [known.get(person(who), "") for who in started]
-            ruling = honour(ruling, decided, run_by, max([1, *asked]), now)
+            known = {person(key.signer): key.signer for key in (trusted or {}).values()}
+            run_by = []
+            for home in homes:
+                run_by += [known.get(person(who), "") for who in pack.json(f"{home}/{MANIFEST}")["run_by"]]
+            ruling = honour(ruling, decided, run_by, _approvals_required(pack, homes), now)
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise pack.wrong(f"{VERDICT} is no verdict of this program ({error!r}).") from error
+        raise pack.wrong(f"{VERDICT} is not a verdict of this program ({error!r}).") from error
     return str(ruling.decision)
+
+
+def _approvals_required(pack: Pack, homes: Sequence[str]) -> int:
+    """Return the largest number of approvals that a suite in the pack requires; 1 without a
+    suite."""
+    required = 1
+    for home in {RUN, *homes}:
+        for name in SUITES:
+            if f"{home}/{name}" in pack.sums:
+                required = max(required, approvals_asked(pack.read(f"{home}/{name}").decode(), name))
+    return required
 
 
 def _manifests(pack: Pack) -> list[str]:
@@ -53,40 +103,44 @@ def _manifests(pack: Pack) -> list[str]:
 
 
 def _bound(pack: Pack, home: str) -> Bound:
-    """Return what a decision on the run, panel or suite in a folder of the pack binds, as `ruling.bound_to` does."""
+    """Return what a decision on a run, panel or suite in the pack binds, as `ruling.bound_to`
+    does."""
     try:
         return _bound_in(pack, home)
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise pack.wrong(f"{home} holds decisions, and no whole run or panel ({error!r}).") from error
+        raise pack.wrong(f"{home} holds decisions, but no complete run or panel ({error!r}).") from error
 
 
 def _bound_in(pack: Pack, home: str) -> Bound:
     report = {name: f"{home}/report/{name}" for name in ("verdict.json", "report.html")}
     subjects = {name: pack.sums[path] for name, path in report.items() if path in pack.sums}
     members = _members(pack, home)
-    for below, place in {"": home, **{f"{name}/": at for name, at in members.items()}}.items():
+    places = {"": home} | {f"{name}/": place for name, place in members.items()}
+    for below, place in places.items():
         for name in (MANIFEST, *SUITES, SEAL):
             if f"{place}/{name}" in pack.sums:
                 subjects[f"{below}{name}"] = pack.sums[f"{place}/{name}"]
         subjects |= {f"{below}{name}": sha256 for name, sha256 in _tables(pack, place).items()}
     verdict = document_of(pack.json(report["verdict.json"]), report["verdict.json"])
-    told = {name: _told(pack, place) for name, place in members.items()}
-    run, models = _told(pack, home)
+    run, models = _run_facts(pack, home)
     if members:
         subjects[PANEL] = pack.sums[f"{home}/{PANEL}"]
-        run, models = {name: one[0] for name, one in told.items()}, {name: one[1] for name, one in told.items()}
+        run, models = {}, {}
+        for name, place in members.items():
+            run[name], models[name] = _run_facts(pack, place)
+    suites = [name for name in SUITES if f"{home}/{name}" in pack.sums]
     facts = {
         "run": run,
         "models": models,
         "libraries": {audit: part.library.sha256 for audit, part in parts_of(verdict) if part.library},
-        "suite": next((name for name in SUITES if f"{home}/{name}" in pack.sums), None),
+        "suite": suites[0] if suites else None,
         "verdict_decision": str(rule(verdict).verdict_decision),
     }
     return Bound(subjects, facts)
 
 
 def _members(pack: Pack, home: str) -> dict[str, str]:
-    """Return the folder in the pack of each run of a panel, by its name in the panel's file; none without a panel."""
+    """Return the folder in the pack of each run of a panel, by its name in the panel's file."""
     if f"{home}/{PANEL}" not in pack.sums:
         return {}
     names = [posixpath.normpath(name) for name in pack.json(f"{home}/{PANEL}")["runs"]]
@@ -94,15 +148,16 @@ def _members(pack: Pack, home: str) -> dict[str, str]:
 
 
 def _tables(pack: Pack, place: str) -> dict[str, str]:
-    """Return the sha256 of each table of a run, by name, whether it is in the pack or not."""
+    """Return the sha256 of each table of a run by name, including tables that are not in the
+    pack."""
     copy = "shards.json" if place == RUN else f"{place}/shards.json"
     rows = pack.json(copy) if copy in pack.sums else []
     return {row["file"]: row["sha256"] for row in rows if "/" not in row["file"]}
 
 
-def _told(pack: Pack, place: str) -> tuple[Any, Any]:
-    """Return a run's fingerprint and its models with their revisions; None of each if there is no manifest."""
+def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
+    """Return a run's fingerprint and its models with revisions; (None, None) without a manifest."""
     if f"{place}/{MANIFEST}" not in pack.sums:
         return None, None
     manifest = pack.json(f"{place}/{MANIFEST}")
-    return manifest["fingerprint"], {name: one.get("revision") for name, one in manifest["models"].items()}
+    return manifest["fingerprint"], {name: facts.get("revision") for name, facts in manifest["models"].items()}

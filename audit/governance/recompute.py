@@ -1,4 +1,5 @@
-"""The verdicts of a run, panel or suite once more, from its shards; and where a stored verdict.json says otherwise."""
+"""Compute the verdicts of a run, panel or suite from its shards, and compare with the stored
+ones."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ from audit.report.joint import content
 from audit.verdict.document import AuditVerdict
 from audit.verdict.together import Document
 
-# Versions of numpy and of the processor's library move the last digits of a mean, and nothing more.
+# Versions of numpy and of the processor's library change the last digits of a mean, and nothing
+# else.
 RELATIVE, ABSOLUTE = 1e-3, 1e-6
-# What has to be there and equal. Sentences may be another version's; the gate prints those that it computed itself.
-_WORDS = {
+# These texts must be equal. Sentences may be another version's; the gate prints those it computed.
+_COMPARED_TEXTS = {
     "audit",
     "verdict",
     "decision",
@@ -30,16 +32,35 @@ _WORDS = {
     "gate",
     "suite_sha256",
 }
-_SAID = {"reason_codes", "advice_codes"}  # what sentences are made of: another version's may be others, and more
-# A suite's folder -> of the verdicts by audit, what verdict.json says of the suite.
+_NOT_COMPARED = {"reason_codes", "advice_codes"}  # sentences are made of them; versions may differ
+# Return, for a suite's folder, a function from the verdicts by audit to the suite's section of
+# verdict.json.
 SectionOf = Callable[[Path], Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]]
 _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdict"}
 
 
 def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tuple[Path, Document]]:
-    """Each verdict.json of a run, panel or suite with what the shards give now, the folder's own first. section_of:
-    what verdict.json says of a suite. alone: also each run's own verdict where a panel judged several runs of one audit
-    together. Nothing is written. Raises AuditError where the shards cannot be judged."""
+    """Compute each verdict.json of a run, panel or suite from the shards. Nothing is written.
+
+    Parameters
+    ----------
+    folder : Path
+        A run directory, or a panel's or suite's folder.
+    section_of : callable
+        Returns the suite's section of verdict.json.
+    alone : bool
+        Also judge each run of a panel by itself if several runs of one audit were judged together.
+
+    Returns
+    -------
+    list of tuple
+        The path of each verdict.json with its verdict as computed now, the folder's first.
+
+    Raises
+    ------
+    AuditError
+        If the shards cannot be judged.
+    """
     runs, home = panel_runs(folder), verdict_path(folder)
     if runs is None:
         return [(home, _judged([folder]))]
@@ -49,74 +70,108 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
     verdicts = {audit: _judged(dirs) for audit, dirs in by_audit.items()}
     suite = (folder / SUITE).is_file()
     if suite:
-        whole: Document = content(verdicts, section_of(folder)(verdicts))
+        merged: Document = content(verdicts, section_of(folder)(verdicts))
+    elif len(verdicts) > 1:
+        merged = content(verdicts)
     else:
-        whole = content(verdicts) if len(verdicts) > 1 else next(iter(verdicts.values()))
-    found: list[tuple[Path, Document]] = [(home, whole)]
+        (merged,) = verdicts.values()
+    computed: list[tuple[Path, Document]] = [(home, merged)]
     for audit, dirs in by_audit.items():
         page = home.parent / audit / "verdict.json"
-        found += [(page, verdicts[audit])] if page.is_file() else []
+        if page.is_file():
+            computed.append((page, verdicts[audit]))
         for run in dirs:
-            own = run / "report" / "verdict.json"
-            if not own.is_file() and not suite:
-                continue  # of a panel: nobody needs to have judged its runs one by one
+            stored = run / "report" / "verdict.json"
+            if not stored.is_file() and not suite:
+                continue  # a panel's runs need no reports of their own
             if len(dirs) == 1 or alone:
-                found.append((own, verdicts[audit] if len(dirs) == 1 else _judged([run])))
-    return found
+                computed.append((stored, verdicts[audit] if len(dirs) == 1 else _judged([run])))
+    return computed
 
 
 def _judged(run_dirs: Sequence[Path]) -> AuditVerdict[Any]:
-    """Return the verdict on runs of one audit, as their manifests ask for it."""
+    """Return the verdict on runs of one audit, with the options that their manifests hold."""
     return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").verdict_of(run_dirs))
 
 
-def difference(stored: Any, again: Any, at: str = "") -> str:
-    """Where two verdicts say different things (pure): "" where they do not. Keys that one version alone has are passed
-    over, unless a decision hangs on them."""
-    if isinstance(stored, dict) and isinstance(again, dict):
-        lost = sorted(key for key in stored.keys() ^ again.keys() if key in _PARTS)
-        if lost:
-            return f"{at}.{lost[0]} is {'missing' if lost[0] in again else 'not of these answers'}".lstrip(".")
-        both = [(f"{at}.{key}", stored[key], again[key]) for key in sorted((stored.keys() & again.keys()) - _SAID)]
-    elif isinstance(stored, list) and isinstance(again, list):
-        if all(isinstance(one, str) for one in (*stored, *again)):
-            return ""  # sentences, and ids behind a number that is compared
-        if len(stored) != len(again):
-            return f"{at[1:]} has {len(stored)} entries, and {len(again)} are computed"
-        both = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, again, strict=True))]
+def difference(stored: Any, computed: Any, at: str = "") -> str:
+    """Describe the first difference between two verdicts (pure).
+
+    Parameters
+    ----------
+    stored, computed : Any
+        Parsed verdict.json, or parts of it.
+    at : str
+        The path of these parts, for the sentence.
+
+    Returns
+    -------
+    str
+        "" if they agree. Keys that only one side has are ignored unless a decision depends on them.
+    """
+    if isinstance(stored, dict) and isinstance(computed, dict):
+        unpaired = sorted(key for key in stored.keys() ^ computed.keys() if key in _PARTS)
+        if unpaired:
+            problem = "missing" if unpaired[0] in computed else "not of these answers"
+            return f"{at}.{unpaired[0]} is {problem}".lstrip(".")
+        shared = sorted((stored.keys() & computed.keys()) - _NOT_COMPARED)
+        pairs = [(f"{at}.{key}", stored[key], computed[key]) for key in shared]
+    elif isinstance(stored, list) and isinstance(computed, list):
+        if all(isinstance(entry, str) for entry in (*stored, *computed)):
+            return ""  # they are sentences, or ids whose number is compared
+        if len(stored) != len(computed):
+            return f"{at[1:]} has {len(stored)} entries, and {len(computed)} are computed"
+        pairs = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, computed, strict=True))]
     else:
-        return f"{at[1:]} is {stored!r}, and {again!r} is computed" if _differs(stored, again, at) else ""
-    return next(filter(None, (difference(one, two, key) for key, one, two in both)), "")
+        return f"{at[1:]} is {stored!r}, and {computed!r} is computed" if _differs(stored, computed, at) else ""
+    for key, left, right in pairs:
+        if sentence := difference(left, right, key):
+            return sentence
+    return ""
 
 
-def _differs(stored: Any, again: Any, at: str) -> bool:
-    """Of two values that hold no others."""
-    if isinstance(stored, str) and isinstance(again, str):
-        return stored != again and at.rpartition(".")[2] in _WORDS
-    if {type(stored), type(again)} <= {int, float}:
-        return not math.isclose(stored, again, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-    return type(stored) is not type(again) or stored != again
+def _differs(stored: Any, computed: Any, at: str) -> bool:
+    """Return whether two values without parts differ."""
+    if isinstance(stored, str) and isinstance(computed, str):
+        return stored != computed and at.rpartition(".")[2] in _COMPARED_TEXTS
+    if {type(stored), type(computed)} <= {int, float}:
+        return not math.isclose(stored, computed, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return type(stored) is not type(computed) or stored != computed
 
 
 def verdict_again(folder: Path, read: Document, section_of: SectionOf) -> tuple[Document | None, str]:
-    """(the verdict of a folder as computed now; None, and why a verdict.json that lies there is another). read: the
-    folder's own verdict.json. section_of: as `recomputed`."""
+    """Recompute a folder's verdict, and compare every stored verdict.json with what is computed.
+
+    Parameters
+    ----------
+    folder : Path
+        A run directory, or a panel's or suite's folder.
+    read : Document
+        The folder's verdict.json, already parsed.
+    section_of : callable
+        As in `recomputed`.
+
+    Returns
+    -------
+    tuple of Document or None, and str
+        The verdict as computed now and ""; or None and why a stored verdict.json does not agree.
+    """
     try:
-        found = recomputed(folder, section_of, alone=False)
+        verdicts = recomputed(folder, section_of, alone=False)
     except (AuditError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return (
             None,
-            f"The verdict could not be computed again from the answers: {error}. --trust-report takes its word.",
+            f"The verdict could not be computed again from the answers: {error}. --trust-report accepts it unchecked.",
         )
-    for path, again in found:
+    for path, computed in verdicts:
         try:
-            stored = read if path == found[0][0] else read_document(path)
+            stored = read if path == verdicts[0][0] else read_document(path)
         except (OSError, ConfigError) as error:
             return None, f"{path} cannot be read ({error}). Build it again: audit report"
-        if odd := difference(stored.plain, again.plain):
+        if deviation := difference(stored.plain, computed.plain):
             return None, (
-                f"{path} is not the verdict on the answers that are there: {odd}. It was changed, or judged by another "
-                "version of the program or with options of its own (--seed, --variants, --control-benchmark). Build it "
-                f"again: audit report. --trust-report takes its word."
+                f"{path} is not the verdict on the stored answers: {deviation}. It was changed, or judged by another "
+                "version of the program or with other options (--seed, --variants, --control-benchmark). Build it "
+                f"again: audit report. --trust-report accepts it unchecked."
             )
-    return found[0][1], ""
+    return verdicts[0][1], ""

@@ -1,8 +1,8 @@
-"""What people decided about a run: `RUN_DIR/decisions/0001.dsse.json`, ..., each signed, each naming the one before.
+"""Store and check people's decisions about a run: `RUN_DIR/decisions/0001.dsse.json` and so on.
 
-A decision binds the bytes of the verdict, of the page that people read, of the manifest (and with it every shard's
-hash), of the tables that were asked and of the suite: it counts for that run as it was, until it expires. The last word
-of each signer counts.
+Each decision is signed and names its predecessor. It binds the bytes of the verdict, of the page
+that people read, of the manifest (and with it every shard's hash), of the question tables and of
+the suite. So it counts for the run as it was, until it expires. Each signer's last decision counts.
 """
 
 import os
@@ -30,13 +30,14 @@ from audit.shards.files import disk_error
 SUITES = ("suite.json", "suite.yaml")
 MAX_SUITE = 1 << 20  # bytes of a suite
 MAX_REASON = 2000
-LONGEST = timedelta(days=5 * 366)  # an approval is of a model as it was known then
-_FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # before this program there were no decisions
+LONGEST = timedelta(days=5 * 366)  # what is known about a model changes, so approvals expire
+_FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # the program did not exist before
 _FILE = re.compile(r"[0-9]{4}\.dsse\.json")
 
 
 class Kind(StrEnum):
-    """approve: of what was found and needs a review. override: of a block, or where there is no decision."""
+    """Name a decision: approve answers a review; override, a block or no decision; reject
+    blocks."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -45,7 +46,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Decided:
-    """One decision, its signature checked. expires: None for a rejection, which stands until its signer decides."""
+    """Hold one decision whose signature was checked.
+
+    `expires` is None for a rejection, which stands until its signer decides again.
+    """
 
     kind: Kind
     signer: str
@@ -54,6 +58,7 @@ class Decided:
     expires: datetime | None
 
     def sentence(self, now: datetime) -> str:
+        """Describe the decision in a sentence, with its expiry as of now."""
         until = ""
         if self.expires is not None:
             until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {at(self.expires)}"
@@ -62,87 +67,157 @@ class Decided:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a decision is about. subjects: sha256 of files, by name. facts: what they say, for people to read."""
+    """Hold what a decision binds: `subjects` (sha256 by file name) and `facts` for readers."""
 
     subjects: dict[str, str]
     facts: dict[str, Any]
 
 
 def approvals_asked(text: str, where: str) -> int:
-    """Return how many people a suite's text asks for (`governance.approvals_required`), 1 if it does not say.
-    ConfigError if it cannot be read: it may ask for more."""
+    """Return how many approvals a suite requires (`governance.approvals_required`).
+
+    Parameters
+    ----------
+    text : str
+        The suite as YAML or JSON.
+    where : str
+        The suite's file, for messages.
+
+    Returns
+    -------
+    int
+        1 if the suite does not say.
+
+    Raises
+    ------
+    ConfigError
+        If the text cannot be read: it may require more.
+    """
     try:
-        found = parse_yaml(text)  # JSON is YAML
-        if found.get("suite") and found.get("governance"):
-            raise ValueError("it has governance both of its own and in a suite")
-        asked = ((found.get("suite") or found).get("governance") or {}).get("approvals_required", 1)
-        if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
-            raise ValueError(f"approvals_required is {reprlib.repr(asked)}")
+        document = parse_yaml(text)  # JSON is YAML
+        if document.get("suite") and document.get("governance"):
+            raise ValueError("governance stands both at the top and in the suite")
+        required = ((document.get("suite") or document).get("governance") or {}).get("approvals_required", 1)
+        if isinstance(required, bool) or not isinstance(required, int) or required < 1:
+            raise ValueError(f"approvals_required is {reprlib.repr(required)}")
     except (yaml.YAMLError, AttributeError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(f"{where} does not say how many have to approve ({why}). Restore it.") from error
-    return asked
+    return required
 
 
 def decision_files(run_dir: Path) -> list[Path]:
-    """What lies in a run's folder of decisions, in order: each should be a decision."""
+    """Return the files in a run's folder of decisions, in order."""
     folder = run_dir / DECISIONS
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
 
 
 def decision_hashes(run_dir: Path) -> list[str]:
-    """sha256 of each decision's file, in order; what is in them is for `chain_of` to check."""
+    """Return the sha256 of each decision's file, in order. `chain_of` checks their content."""
     return [sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()]
 
 
 def honour(
     ruling: Ruling, decided: Sequence[Decided], run_by: Collection[str], approvals: int, now: datetime
 ) -> Ruling:
-    """The ruling once people were heard (pure). A rejection blocks. A review passes by approvals or overrides, a block
-    or no decision by overrides alone: of as many people as asked for, one of them not who ran the audit. Where it is
-    not known who ran it, two are needed. A failed or incomplete run never passes."""
-    said = [one.sentence(now) for one in decided]
-    last = {one.signer: one for one in decided}
-    if any(one.kind == Kind.REJECT for one in last.values()):
+    """Apply people's decisions to a ruling (pure).
+
+    Parameters
+    ----------
+    ruling : Ruling
+        The ruling on the verdict alone.
+    decided : sequence of Decided
+        The decisions, in order.
+    run_by : collection of str
+        Who started the run; "" for a start by an unknown person.
+    approvals : int
+        How many people must agree. It is at least two if it is unknown who ran the audit.
+    now : datetime
+        The current time, by which decisions expire.
+
+    Returns
+    -------
+    Ruling
+        A rejection blocks. Approvals or overrides let a review pass; only overrides let a block or
+        no decision pass. At least one supporter must not have run the audit. A failed or incomplete
+        run never passes.
+    """
+    sentences = [decision.sentence(now) for decision in decided]
+    last = {decision.signer: decision for decision in decided}
+    if any(decision.kind == Kind.REJECT for decision in last.values()):
         code = FAILED if ruling.exit_code == FAILED else Decision.BLOCK.exit_code
-        return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(said))
+        return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(sentences))
     if ruling.exit_code in (FAILED, OK):
-        return replace(ruling, said=tuple(said))
+        return replace(ruling, said=tuple(sentences))
     who = _supporters(ruling.decision, last.values(), now)
     needed = approvals if run_by and "" not in run_by else max(approvals, 2)
     if who - set(run_by):
         if len(who) >= needed:
-            return replace(ruling, decision=Decision.PASS, exit_code=OK, said=tuple(said), overridden=True)
+            return replace(ruling, decision=Decision.PASS, exit_code=OK, said=tuple(sentences), overridden=True)
     elif who:
-        said.append("who ran the audit cannot approve it alone")
+        sentences.append("who ran the audit cannot approve it alone")
     if decided:
         unknown = "" if needed == approvals else " (who ran the audit is not known, so two)"
-        said.append(f"{len(who)} of {needed} needed{unknown}")
-    return replace(ruling, said=tuple(said))
+        sentences.append(f"{len(who)} of {needed} needed{unknown}")
+    return replace(ruling, said=tuple(sentences))
 
 
 def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
-    """Who lets it pass, by a word that has not expired."""
+    """Return who lets the run pass by a decision that has not expired."""
     kinds = {Kind.OVERRIDE, Kind.APPROVE} if decision == Decision.REVIEW else {Kind.OVERRIDE}
-    return {one.signer for one in last if one.kind in kinds and one.expires and one.expires > now}
+    return {d.signer for d in last if d.kind in kinds and d.expires and d.expires > now}
 
 
 def parse_time(text: str) -> datetime:
-    """A day (it ends with it, UTC) or a time with its zone. ConfigError for anything else."""
+    """Parse a day or a time with its zone.
+
+    Parameters
+    ----------
+    text : str
+        ISO 8601. A day counts until its end in UTC.
+
+    Returns
+    -------
+    datetime
+        The time in UTC, in whole seconds.
+
+    Raises
+    ------
+    ConfigError
+        If the text is neither.
+    """
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            return datetime.combine(found.date(), time(23, 59, 59), UTC)
-        if found.tzinfo is None:
+            return datetime.combine(parsed.date(), time(23, 59, 59), UTC)
+        if parsed.tzinfo is None:
             raise ValueError("it has no time zone")
     except ValueError as error:
         example = "2027-01-31 or 2027-01-31T18:00:00+00:00"
-        raise ConfigError(f"Invalid time: {text!r} ({error}). Expected such as {example}.") from error
-    return found.astimezone(UTC).replace(microsecond=0)
+        raise ConfigError(f"The time is {text!r} ({error}). Expected such as {example}.") from error
+    return parsed.astimezone(UTC).replace(microsecond=0)
 
 
 def chain_of(run_dir: Path, bound: Bound, trusted: Keys | None, now: datetime) -> list[tuple[Decided, str]]:
-    """Return each decision of a run in its order, with the sha256 of its file. Raises as `check_chain`."""
+    """Return each decision of a run in order, with the sha256 of its file.
+
+    Parameters
+    ----------
+    run_dir : Path
+        A run directory, or a panel's or suite's folder.
+    bound, trusted, now
+        As in `check_chain`.
+
+    Returns
+    -------
+    list of tuple
+        As `check_chain` returns.
+
+    Raises
+    ------
+    SignatureError
+        As `check_chain` raises.
+    """
     return check_chain(((path, _read(path)) for path in decision_files(run_dir)), bound, trusted, now)
 
 
@@ -156,60 +231,93 @@ def _read(path: Path) -> bytes:
 def check_chain(
     files: Iterable[tuple[Path, bytes]], bound: Bound, trusted: Keys | None, now: datetime
 ) -> list[tuple[Decided, str]]:
-    """Return each decision in its order, with the sha256 of its file.
+    """Check a sequence of decisions.
 
     Parameters
     ----------
-    files : path and content of each, in order
-    bound : what each of them is about
-    trusted : as `unseal` takes it
-    now : the time, in which the last of them is past
+    files : iterable of (Path, bytes)
+        Path and content of each, in order.
+    bound : Bound
+        What each of them must bind.
+    trusted : Keys or None
+        As in `unseal`.
+    now : datetime
+        The current time, which the last decision must precede.
+
+    Returns
+    -------
+    list of tuple
+        Each decision in order, with the sha256 of its file.
 
     Raises
     ------
     SignatureError
-        unless they are numbered from 1 on, each names the one before it, and all are whole, signed and of this run
+        Unless they are numbered from 1 on, each names its predecessor, and all are complete, signed
+        and about this run.
     """
     chain: list[tuple[Decided, str]] = []
     for number, (path, data) in enumerate(files, 1):
         name = path.name
         if not _FILE.fullmatch(name) or int(name[:4]) != number:
-            raise SignatureError(f"{path} is not decision {number:04d}: one was taken out, or something else put in.")
+            raise SignatureError(f"{path} is not decision {number:04d}: a decision was removed or another file added.")
         stated, signer = unseal(data, trusted, PREDICATE, str(path))
         chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
     if chain and (last := chain[-1][0].decided) > now:
-        raise SignatureError(f"{path.parent} was last decided on {at(last)}, and it is {at(now)}. Set the clock right.")
+        raise SignatureError(
+            f"The last decision in {path.parent} is of {at(last)}, and the clock says {at(now)}. Correct the clock."
+        )
     return chain
 
 
 def _decided(
     path: Path, stated: Mapping[str, Any], signer: str, bound: Bound, number: int, before: tuple[Decided, str] | None
 ) -> Decided:
-    told = stated["predicate"]
+    predicate = stated["predicate"]
     if subjects_of(stated) != bound.subjects:
         now, then = bound.subjects, subjects_of(stated)
-        odd = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
-        what = " and ".join(odd)
-        raise SignatureError(f"{path} was decided over another {what}. Move {path.parent} away and decide again.")
+        changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        raise SignatureError(
+            f"{path} was decided over another {' and '.join(changed)}. Move {path.parent} away and decide again."
+        )
     earliest, previous = (before[0].decided, before[1]) if before else (_FIRST, None)
-    wanted = {**bound.facts, "signer": signer, "sequence": number, "previous": previous}
-    for name, value in wanted.items():
-        if told.get(name) != value:
-            raise SignatureError(f"{path} says {name} {told.get(name)!r}; expected {value!r}.")
+    expected = {**bound.facts, "signer": signer, "sequence": number, "previous": previous}
+    for name, value in expected.items():
+        if predicate.get(name) != value:
+            raise SignatureError(f"{name} in {path} is {predicate.get(name)!r}. Expected {value!r}.")
     try:
-        kind, decided = Kind(told["decision"]), datetime.fromisoformat(told["decided"])
-        expires = datetime.fromisoformat(told["expires"]) if told["expires"] is not None else None
-        sound = (expires is None) == (kind == Kind.REJECT) and decided >= earliest and isinstance(told["reason"], str)
+        kind, decided = Kind(predicate["decision"]), datetime.fromisoformat(predicate["decided"])
+        expires = datetime.fromisoformat(predicate["expires"]) if predicate["expires"] is not None else None
+        sound = isinstance(predicate["reason"], str) and decided >= earliest
+        sound = sound and (expires is None) == (kind == Kind.REJECT)
         sound = sound and (expires is None or decided < expires <= decided + LONGEST)
     except (KeyError, TypeError, ValueError) as error:
-        raise SignatureError(f"{path} is no decision of this program ({error!r}).") from error
+        raise SignatureError(f"{path} is not a decision of this program ({error!r}).") from error
     if not sound:
-        raise SignatureError(f"{path} has a reason or times that cannot be: {told['decided']} to {told['expires']}.")
-    return Decided(kind, signer, str(told["reason"]), decided, expires)
+        period = f"{predicate['decided']} to {predicate['expires']}"
+        raise SignatureError(f"{path} has an impossible reason or period: {period}.")
+    return Decided(kind, signer, str(predicate["reason"]), decided, expires)
 
 
 def add_file(path: Path, data: bytes) -> Path:
-    """Write a signed file, whole or not at all, and never over another. ConfigError where one is there."""
+    """Write a signed file atomically, and never over another.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its folder is created.
+    data : bytes
+        The content.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ConfigError
+        If the file exists or cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
@@ -223,15 +331,17 @@ def add_file(path: Path, data: bytes) -> Path:
         finally:
             Path(name).unlink(missing_ok=True)
     except FileExistsError as error:
-        raise ConfigError(f"{path} is there already, and what was signed is not replaced. Look at it first.") from error
+        raise ConfigError(f"{path} exists, and signed files are never replaced. Read it first.") from error
     except OSError as error:
         raise disk_error(path, error) from error
     return path
 
 
 def at(when: datetime) -> str:
-    """A time as decisions and tables have it: UTC, of one form, which sorts as it reads.
+    """Format a time as decisions and tables do: UTC, in a form that sorts by time.
 
+    Examples
+    --------
     >>> at(datetime(2026, 11, 22, 6, 0, tzinfo=UTC))
     '2026-11-22T06:00:00+00:00'
     """

@@ -1,9 +1,9 @@
-"""A preregistration as an artefact (li2026, App. K): the design of a run, its thresholds and what it can detect, signed
-before its first answer; and where the run is another one.
+"""Seal a preregistration (li2026, App. K), and compare a run with it.
 
-`audit plan --seal` writes RUN_DIR/seal.dsse.json, and the run's manifest keeps its hash from the first start on. Codes
-begin the message of what does not hold: seal_edited, seal_key_unknown, seal_no_keys, seal_missing, seal_replaced,
-seal_after_start, seal_of_another_design.
+A seal signs the design of a run, its thresholds and what it can detect, before the first answer.
+`audit plan --seal` writes RUN_DIR/seal.dsse.json, and the run's manifest holds its hash from the
+first start on. An error begins with its code: seal_edited, seal_key_unknown, seal_no_keys,
+seal_missing, seal_replaced, seal_after_start or seal_of_another_design.
 """
 
 from __future__ import annotations
@@ -36,121 +36,200 @@ if TYPE_CHECKING:
 
 PREDICATE = "urn:benchmark-audit:seal:v1"
 _DETECTS = ("model", "benchmark", "questions_needed")
-_NAMED = ("model", "protocols", "answering")  # parts of a configuration with an entry a model
+_NAMED = ("model", "protocols", "answering")  # these parts of a configuration have one entry per model
 
 
 def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime) -> Path:
-    """Sign what a run will be; out: the file, by default in the run's directory. Raises ConfigError where the run has
-    begun or a seal is there, EngineError where a model cannot run."""
+    """Sign the plan of a run.
+
+    Parameters
+    ----------
+    planned : Planned
+        The planned run.
+    out : Path or None
+        The file; None writes into the run's directory.
+    signer : Signer
+        The private key.
+    now : datetime
+        The current time.
+
+    Returns
+    -------
+    Path
+        The seal's file.
+
+    Raises
+    ------
+    ConfigError
+        If the run has begun or the file exists.
+    EngineError
+        If a model cannot run.
+    """
     run = planned.resolved
     if (run.path / MANIFEST).exists() or shard_paths(run.path / SHARDS):
         raise ConfigError(f"seal_after_start: {run.path} has begun. Seal before the run, or choose another run_dir=.")
     if out is None and is_url(run.config.run_dir or ""):
-        raise ConfigError(f"A seal is a local file. Name it: --seal -o seal.dsse.json, beside {run.config.run_dir}.")
-    facts = [planned.facts(one) for one in planned.asked()]
-    kind = getattr(part_of(run.audit.name, "config"), f"{run.audit.name.capitalize()}Thresholds")
-    as_run = Manifest(
+        raise ConfigError(
+            f"The run directory is {run.config.run_dir}, and a seal is a local file. Expected a path for it. "
+            "Example: --seal -o seal.dsse.json"
+        )
+    thresholds_class = getattr(part_of(run.audit.name, "config"), f"{run.audit.name.capitalize()}Thresholds")
+    thresholds = thresholds_class.from_mapping(run.config.verdict).to_dict()
+    prompt_hashes = {name: protocol.sha256 for name, protocol in run.protocols.items()}
+    benchmarks = {sample.benchmark.name: sample.facts() for sample in run.samples}
+    manifest = Manifest(
         run.identity,
         run.plain,
-        analysis={"thresholds": kind.from_mapping(run.config.verdict).to_dict(), **run.analysis},
-        prompt_hashes={name: protocol.sha256 for name, protocol in run.protocols.items()},
-        benchmark={one.benchmark.name: one.facts() for one in run.samples},
+        analysis={"thresholds": thresholds, **run.analysis},
+        prompt_hashes=prompt_hashes,
+        benchmark=benchmarks,
         models=run.models,
     )
     predicate = {
         "audit": run.audit.name,
         "sealed": now.isoformat(timespec="seconds"),
-        "design": _design(as_run),
-        "detects": [{k: v for k, v in one.items() if k in _DETECTS or "detectable" in k} for one in facts],
+        "design": _design(manifest),
+        "detects": [_detects(planned.facts(model)) for model in planned.asked()],
     }
     path = out or run.path / SEAL
     return add_file(path, seal(statement(PREDICATE, {"design": run.identity}, plain(predicate)), signer))
 
 
+def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts that say what a model's run can detect."""
+    return {key: value for key, value in facts.items() if key in _DETECTS or "detectable" in key}
+
+
 def _design(run: Manifest) -> dict[str, Any]:
-    """What decides answers and verdict, by dotted names."""
-    found = deciding(run.config) | {f"verdict.{k}": value for k, value in run.analysis.get("thresholds", {}).items()}
-    found["references"] = [Path(one).name for one in run.analysis.get("references") or ()]
-    found |= {f"prompts.{name}": value for name, value in run.prompt_hashes.items()}
+    """Return what decides answers and verdict, by dotted names."""
+    design = deciding(run.config)
+    design |= {f"verdict.{name}": value for name, value in run.analysis.get("thresholds", {}).items()}
+    design["references"] = [Path(reference).name for reference in run.analysis.get("references") or ()]
+    design |= {f"prompts.{name}": value for name, value in run.prompt_hashes.items()}
     for name, facts in run.benchmark.items():
-        found |= {f"questions.{name}.{key}": facts.get(key) for key in ("revision", "n", "ids_sha256")}
-    return found | {f"weights.{name}": facts.get("revision") for name, facts in run.models.items()}
+        design |= {f"questions.{name}.{key}": facts.get(key) for key in ("revision", "n", "ids_sha256")}
+    return design | {f"weights.{name}": facts.get("revision") for name, facts in run.models.items()}
 
 
-def with_seals(ruling: Ruling, folder: Path, asked: Path | None, keys: Path | None) -> Ruling:
-    """The ruling with what was sealed of each run; failed where a seal does not hold. asked: a seal that lies elsewhere
-    than in the run's directory."""
+def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | None) -> Ruling:
+    """Add each run's seal to a ruling.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        The ruling on a run, panel or suite.
+    folder : Path
+        Its folder.
+    path : Path or None
+        A seal outside the run's directory; for one run only.
+    keys : Path or None
+        The folder of trusted keys.
+
+    Returns
+    -------
+    Ruling
+        A failed one if a seal does not hold.
+    """
     if ruling.problem:
         return ruling
     try:
         runs = panel_runs(folder) or [folder]
-        if asked is not None and len(runs) > 1:
-            raise ConfigError("--seal is of one run. The seals of a panel's runs are read from their directories.")
+        if path is not None and len(runs) > 1:
+            raise ConfigError("--seal is for one run. The seals of a panel's runs are read from their directories.")
         trusted = load_trusted(keys) if keys else None
-        found = [_seal_of(run, asked, trusted) for run in runs]
+        seals = [_seal_of(run, path, trusted) for run in runs]
     except (AuditError, OSError) as error:
         return failed(ruling.run, str(error))
-    return replace(ruling, seals=tuple(filter(None, found)))
+    return replace(ruling, seals=tuple(filter(None, seals)))
 
 
-def _seal_of(run: Path, asked: Path | None, trusted: Keys | None) -> Seal | None:
-    if not (run / MANIFEST).is_file():  # a report alone
+def _seal_of(run: Path, outside: Path | None, trusted: Keys | None) -> Seal | None:
+    if not (run / MANIFEST).is_file():  # the folder holds a report alone
         return None
-    manifest, path = Manifest.load(run), asked or run / SEAL
+    manifest, path = Manifest.load(run), outside or run / SEAL
     if not path.is_file():
-        if asked or manifest.seal:
-            raise SignatureError(f"seal_missing: {path} is not there. Put the seal of {run} back.")
+        if outside or manifest.seal:
+            raise SignatureError(f"seal_missing: {path} is missing. Restore the seal of {run}.")
         return None
-    data = read_bytes(path, MAX_BYTES, follow=asked is not None)
+    data = read_bytes(path, MAX_BYTES, follow=outside is not None)
     if trusted is None:
-        raise SignatureError(f"seal_no_keys: {path} counts by a trusted key. Expected --keys FOLDER.")
-    return checked(data, manifest, trusted, str(path), inside=asked is None)
+        raise SignatureError(f"seal_no_keys: no keys to check {path} with. Expected --keys FOLDER.")
+    return checked(data, manifest, trusted, str(path), inside=outside is None)
 
 
-def checked(data: bytes, manifest: Manifest, trusted: Keys | None, what: str, *, inside: bool) -> Seal:
-    """What was sealed, and each field in which the run differs. trusted: None to take the seal's word unsigned. inside:
-    the seal lies in the run's own directory. Raises SignatureError that begins with a code."""
+def checked(data: bytes, manifest: Manifest, trusted: Keys | None, file: str, *, inside: bool) -> Seal:
+    """Check a seal, and compare the run with it.
+
+    Parameters
+    ----------
+    data : bytes
+        The content of the seal's file.
+    manifest : Manifest
+        The run's manifest.
+    trusted : Keys or None
+        The trusted keys. None reads the seal without checking its signature.
+    file : str
+        The seal's file, for messages.
+    inside : bool
+        The seal is in the run's own directory.
+
+    Returns
+    -------
+    Seal
+        What was sealed, and each field in which the run differs.
+
+    Raises
+    ------
+    SignatureError
+        If the seal does not hold. The message begins with a code.
+    """
     if manifest.seal and sha256(data) != manifest.seal:
-        raise SignatureError(f"seal_replaced: {what} is not the seal that the run started with.")
+        raise SignatureError(f"seal_replaced: {file} is not the seal that the run started with.")
     if inside and not manifest.seal:
-        raise SignatureError(f"seal_after_start: {what} was put beside a run that had started without it.")
+        raise SignatureError(f"seal_after_start: {file} was added to a run that had started without a seal.")
     signer = None
     try:
         if trusted is None:
             stated = json.loads(base64.b64decode(json.loads(data)["payload"]))
         else:
-            stated, signer = unseal(data, trusted, PREDICATE, what)
-        found = _compared(stated["predicate"], manifest, what)
-        late = datetime.fromisoformat(found.sealed) > datetime.fromisoformat(manifest.started)
+            stated, signer = unseal(data, trusted, PREDICATE, file)
+        seal = _compared(stated["predicate"], manifest, file)
+        late = datetime.fromisoformat(seal.sealed) > datetime.fromisoformat(manifest.started)
     except SignatureError as error:
         if str(error).startswith("seal_"):
             raise
         unknown = "not among the trusted keys" in str(error)
         raise SignatureError(f"{'seal_key_unknown' if unknown else 'seal_edited'}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise SignatureError(f"seal_edited: {what} is no seal of this program ({error!r}).") from error
+        raise SignatureError(f"seal_edited: {file} is not a seal of this program ({error!r}).") from error
     if late:
-        raise SignatureError(f"seal_after_start: {what} is of {found.sealed}; the run started {manifest.started}.")
-    return replace(found, signer=signer)
+        raise SignatureError(f"seal_after_start: {file} is of {seal.sealed}; the run started {manifest.started}.")
+    return replace(seal, signer=signer)
 
 
-def _compared(told: Mapping[str, Any], manifest: Manifest, what: str) -> Seal:
-    """A seal's statement against a run (pure). SignatureError where it is of another audit, benchmark or models."""
-    run, sealed = _design(manifest), dict(told["design"])
+def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Seal:
+    """Compare a seal's statement with a run (pure).
+
+    Raises SignatureError if it is about another audit, benchmark or models.
+    """
+    run, sealed = _design(manifest), dict(predicate["design"])
     models, others = _names(sealed, "weights"), _names(run, "weights")
-    kin = told["audit"] == manifest.audit and models & others
-    if not kin or not _names(sealed, "questions") & _names(run, "questions"):
+    comparable = predicate["audit"] == manifest.audit and models & others
+    if not comparable or not _names(sealed, "questions") & _names(run, "questions"):
         raise SignatureError(
-            f"seal_of_another_design: {what} is of audit {told['audit']} of {', '.join(sorted(models))}; the run is "
-            f"audit {manifest.audit} of {', '.join(sorted(others))}, or on another benchmark."
+            f"seal_of_another_design: {file} seals audit {predicate['audit']} of {', '.join(sorted(models))}. The run "
+            f"is audit {manifest.audit} of {', '.join(sorted(others))}, or on another benchmark."
         )
-    # Field by field; a model that one side lacks is one field, not the thirty of its configuration.
-    dropped = tuple(f"{part}.{name}." for part in _NAMED for name in models ^ others)
-    odd = [key for key in sorted({*sealed, *run}) if sealed.get(key) != run.get(key)]
-    changes = [Changed(key, sealed.get(key), run.get(key)) for key in odd if not key.startswith(dropped)]
-    return Seal(manifest.audit, None, told["sealed"], tuple(changes), tuple(map(dict, told["detects"])))
+    # A model that one side lacks counts as one field, not as the thirty of its configuration.
+    unpaired: list[str] = []
+    for name in models ^ others:
+        unpaired += [f"{part}.{name}." for part in _NAMED]
+    differing = [key for key in sorted({*sealed, *run}) if sealed.get(key) != run.get(key)]
+    kept = [key for key in differing if not key.startswith(tuple(unpaired))]
+    changes = [Changed(key, sealed.get(key), run.get(key)) for key in kept]
+    return Seal(manifest.audit, None, predicate["sealed"], tuple(changes), tuple(map(dict, predicate["detects"])))
 
 
 def _names(design: Mapping[str, Any], part: str) -> set[str]:
-    own = (key.split(".", 1)[1] for key in design if key.startswith(f"{part}."))
-    return {name.rsplit(".", 1)[0] if part == "questions" else name for name in own}
+    keys = (key.split(".", 1)[1] for key in design if key.startswith(f"{part}."))
+    return {name.rsplit(".", 1)[0] if part == "questions" else name for name in keys}

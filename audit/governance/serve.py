@@ -1,9 +1,14 @@
-"""The reviewers' page: the queue, a report in place, and a decision signed with the key of who started it.
+"""Serve the page for reviewers: the queue, each report, and decisions signed with the starter's
+key.
 
-Three walls. No answer without the session that the token opens once, a cookie that no script and no other site can use,
-sent below a path that nobody can guess: cookies know no ports, and 127.0.0.1 has other servers. No decision without a
-number that only our page has, from our own origin, over what was seen. And a report, which holds hostile text, is shown
-in a sandbox without an origin, so nothing in it can read this page or send it anything.
+Three defences protect it:
+
+- Every answer needs the session, which the token opens once. Its cookie is closed to scripts and
+  other sites, and is sent only below an unguessable path: cookies ignore ports, and 127.0.0.1 has
+  other servers.
+- A decision needs a number that only our page has, our own origin, and the hash of what was seen.
+- A report holds hostile text, so it is shown in a sandbox without an origin. Nothing in it can read
+  this page or send it anything.
 """
 
 import asyncio
@@ -64,7 +69,8 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
 }
-# Of a report: its own policy allows two hashes; this one takes away its origin, also where it is opened by itself.
+# A report's own policy allows two script hashes. This one also removes its origin, even if the
+# report is opened by itself.
 _MAX_PAGE = 256 << 20
 _SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
@@ -75,9 +81,31 @@ _PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=Tru
 
 @dataclass(frozen=True)
 class Reviewing:
-    """What a reviewer serves. folder: below it lie the runs. keys: the folder of those that count. hosts: names under
-    which a browser may ask. check: as `ruling_with_decisions` takes it. registry: notes each decision. home: the first
-    part of every address."""
+    """Hold what a reviewer serves.
+
+    Parameters
+    ----------
+    folder : Path
+        The runs are below it.
+    signer : Signer
+        The reviewer's private key.
+    keys : Path
+        The folder of trusted keys.
+    approvals : int
+        How many people must agree.
+    check : callable or None
+        As in `ruling_with_decisions`.
+    registry : Register or None
+        Records each decision.
+    token : str
+        Opens the session once.
+    hosts : frozenset of str
+        The host names that a browser may use.
+    home : str
+        The first part of every address.
+    now : callable
+        Returns the current time.
+    """
 
     folder: Path
     signer: Signer
@@ -92,36 +120,44 @@ class Reviewing:
 
 
 class _Impatient(H11Protocol):
-    """A connection that has not asked anything after a while is closed: others may wait for its place."""
+    """Close a connection that sends no request for a while, because others may wait for its
+    place."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer of a new connection."""
         super().connection_made(transport)
         self.loop.call_later(PATIENCE_S, lambda: transport.close() if self.cycle is None else None)
 
 
 def create_server(app: Starlette) -> uvicorn.Server:
-    """The server of the application, for sockets that its caller opened."""
+    """Return a server for the application; its caller opens the sockets."""
     quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     return uvicorn.Server(uvicorn.Config(app, http=_Impatient, limit_concurrency=100, **quiet))
 
 
 def create_app(review: Reviewing) -> Starlette:
-    """The application. ConfigError where the reviewer's key is none that the gate would believe."""
+    """Return the application.
+
+    Raises ConfigError if the gate does not trust the reviewer's key.
+    """
     site = _Site(review, signer_of(review.signer, load_trusted(review.keys)))
     pages = [
-        Route("/", site.guarded(site.listed), methods=["GET"]),  # 401 for who has no address
+        Route("/", site.guarded(site.listed), methods=["GET"]),
         Route("/run/{name}", site.guarded(lambda request, _: site.shown(request.path_params["name"])), methods=["GET"]),
         Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
         Route("/run/{name}/report/{number}", site.guarded(site.report), methods=["GET"]),
     ]
     below = Mount(f"/{review.home}", routes=pages)
-    below.app.redirect_slashes = False  # type: ignore[attr-defined]  # an address is one of these or none
-    # At the root too: 401 for who has no address.
+    below.app.redirect_slashes = False  # type: ignore[attr-defined]  # only these addresses exist
+    # The root answers 401 to those who do not know the address.
     return Starlette(routes=[Route("/login", site.login, methods=["GET"]), pages[0], below])
 
 
 class _Site:
-    """The pages of one reviewer. session, csrf: what a browser has to show, new at every start."""
+    """Make the pages of one reviewer.
+
+    `session` and `csrf` are what a browser must present; both are new at every start.
+    """
 
     def __init__(self, review: Reviewing, signer: str) -> None:
         self.review = review
@@ -130,6 +166,8 @@ class _Site:
         self.opened: datetime | None = None
 
     def page(self, status: int = 200, **shown: Any) -> HTMLResponse:
+        """Render the page's template with these values, and with a policy that allows its own style
+        only."""
         nonce = secrets.token_urlsafe(16)
         text = _PAGES.get_template("review.html.j2").render(
             nonce=nonce, signer=self.signer, home=f"/{self.review.home}", **{"error": "", **shown}
@@ -142,10 +180,22 @@ class _Site:
         return HTMLResponse(data, status, headers={**_HEADERS, "Content-Security-Policy": policy})
 
     def guarded(self, answer: Callable[[Request, bytes], Response]) -> Callable[[Request], Awaitable[Response]]:
-        """An address for who has the session alone. answer: of the request and its body; it may read files."""
+        """Return an endpoint that answers only requests with the session.
+
+        Parameters
+        ----------
+        answer : callable
+            Answers a request and its body. It may read files: it runs in a thread.
+
+        Returns
+        -------
+        callable
+            The endpoint. It refuses other hosts, expired sessions and long bodies.
+        """
 
         @wraps(answer)
         async def check(request: Request) -> Response:
+            """Refuse the request, or return the answer."""
             if request.headers.get("host", "") not in self.review.hosts:
                 return _refused(421, "Not this host.")
             if not _same(request.cookies.get(SESSION, ""), self.session):
@@ -157,18 +207,19 @@ class _Site:
                 async for block in request.stream():
                     body += block
                     if len(body) > _MAX_BODY:
-                        return _refused(413, "That is too long for a decision.")
+                        return _refused(413, "The request is too long for a decision.")
                 return await run_in_threadpool(answer, request, body)
             except HTTPException:
-                return _refused(404, "There is no such run.")
+                return _refused(404, "The run does not exist.")
             except ClientDisconnect:
-                return _refused(400, "The request ended before it was whole.")
+                return _refused(400, "The request ended early.")
             except AuditError as error:
                 return _refused(500, one_line(error))
 
         return check
 
     async def login(self, request: Request) -> Response:
+        """Open the session, once, for a request with the token."""
         if request.headers.get("host", "") not in self.review.hosts:
             return _refused(421, "Not this host.")
         if not _same(request.query_params.get("token", ""), self.review.token):
@@ -181,20 +232,38 @@ class _Site:
         return answer
 
     def listed(self, request: Request, body: bytes) -> Response:
-        found = []
+        """Return the queue, with undecided runs first."""
+        rows = []
         for name, run_dir in _runs(self.review.folder).items():
             ruling = _ruling(self.review, run_dir)
             row = {"id": name, "name": _shown(run_dir, self.review.folder), "decision": str(ruling.decision)}
-            found.append({**row, "problem": one_line(ruling.problem), "said": [one_line(s) for s in ruling.said]})
-        found.sort(key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
-        return self.page(title="Audits", runs=found)
+            rows.append({**row, "problem": one_line(ruling.problem), "said": list(map(one_line, ruling.said))})
+        rows.sort(key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
+        return self.page(title="Audits", runs=rows)
 
     def shown(self, name: str, error: str = "", status: int = 200) -> HTMLResponse:
+        """Return the page of a run, with the decisions that would have an effect.
+
+        Parameters
+        ----------
+        name : str
+            The run's name in the queue.
+        error : str
+            Why the last decision was refused.
+        status : int
+            The HTTP status.
+
+        Returns
+        -------
+        HTMLResponse
+            The page.
+        """
         run_dir = _run(self.review.folder, name)
         ruling = _ruling(self.review, run_dir)
         passing = {Decision.REVIEW: [Kind.APPROVE, Kind.OVERRIDE], Decision.PASS: []}
         effective = [*passing.get(ruling.verdict_decision, [Kind.OVERRIDE]), Kind.REJECT]
         kinds = [] if ruling.problem else [(kind, _DOES[kind]) for kind in effective]
+        pages = [{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)]
         return self.page(
             status,
             title=_shown(run_dir, self.review.folder),
@@ -206,20 +275,24 @@ class _Site:
             error=error or one_line(ruling.problem),
             ruling=as_text(ruling),
             decision=str(ruling.decision),
-            said=[one_line(s) for s in ruling.said],
-            pages=[{"name": _shown(path.parent, self.review.folder)} for path in _reports(run_dir)],
+            said=list(map(one_line, ruling.said)),
+            pages=pages,
         )
 
     def report(self, request: Request, body: bytes) -> Response:
-        if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself it could lead its tab elsewhere
+        """Return a report, sandboxed, for the frame on the page of its run."""
+        # In a tab of its own a report could navigate the tab to another site.
+        if request.headers.get("sec-fetch-dest", "iframe") != "iframe":
             return _refused(403, "A report is shown inside the page of its run.")
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
-        found = {str(number): path for number, path in enumerate(paths)}.get(request.path_params["number"])
-        if found is None:
-            return _refused(404, "There is no such report.")
-        return HTMLResponse(read_bytes(found, _MAX_PAGE), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
+        by_number = {str(number): path for number, path in enumerate(paths)}
+        path = by_number.get(request.path_params["number"])
+        if path is None:
+            return _refused(404, "The report does not exist.")
+        return HTMLResponse(read_bytes(path, _MAX_PAGE), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
 
     def decided(self, request: Request, body: bytes) -> Response:
+        """Sign the decision of a submitted form, and return to the page of the run."""
         review, name = self.review, request.path_params["name"]
         if request.headers.get("origin", "") not in [f"{way}://{request.headers['host']}" for way in ("http", "https")]:
             return _refused(403, "A decision has to come from this page.")
@@ -231,7 +304,7 @@ class _Site:
         run_dir = _run(review.folder, name)
         ruling = rule_run(run_dir)
         if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
-            return self.shown(name, "The run changed since you looked: look at it again, then decide.", 409)
+            return self.shown(name, "The run changed since you opened this page. Read it again, then decide.", 409)
         if given.get("kind") not in set(Kind):
             return self.shown(name, "Expected approve, reject or override.", 400)
         kind = Kind(given["kind"])
@@ -254,15 +327,16 @@ class _Site:
 
 
 def _runs(folder: Path) -> dict[str, Path]:
-    """The queue by a name that is in no way a path: nothing that a browser sends is ever joined to one."""
+    """Return the queue by names that are not paths, so nothing that a browser sends is joined to
+    one."""
     return {sha256(str(run.resolve()).encode())[:20]: run for run in queue(folder)}
 
 
 def _run(folder: Path, name: str) -> Path:
-    found = _runs(folder)
-    if name not in found:
+    runs = _runs(folder)
+    if name not in runs:
         raise HTTPException(404)
-    return found[name]
+    return runs[name]
 
 
 def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
@@ -270,15 +344,16 @@ def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
 
 
 def _seen(run_dir: Path, ruling: Ruling) -> str:
-    """A hash over what a decision would bind now; "" where there is nothing to decide on."""
+    """Return a hash over what a decision would bind now; "" if there is nothing to decide on."""
     return "" if ruling.problem else sha256(json.dumps(bound_to(run_dir, ruling).subjects, sort_keys=True).encode())
 
 
 def _reports(run_dir: Path) -> list[Path]:
-    """The page of a run, or of a suite and of each of its runs; none that is elsewhere by a link."""
+    """Return the report of a run, or of a suite and each of its runs; links to other places are
+    left out."""
     homes = [home_of(run_dir), *(panel_runs(run_dir) or [])]
-    found = [verdict_path(home).with_name("report.html") for home in homes]
-    return [p for p in found if p.is_file() and p.resolve().is_relative_to(p.parent.parent.resolve())]
+    pages = [verdict_path(home).with_name("report.html") for home in homes]
+    return [p for p in pages if p.is_file() and p.resolve().is_relative_to(p.parent.parent.resolve())]
 
 
 def _shown(path: Path, folder: Path) -> str:
@@ -287,7 +362,7 @@ def _shown(path: Path, folder: Path) -> str:
 
 
 def _same(given: str, wanted: str) -> bool:
-    """Compared in a time that tells nothing; never equal where there is nothing."""
+    """Compare in constant time. Nothing equals an empty `wanted`."""
     return bool(wanted) and secrets.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
 

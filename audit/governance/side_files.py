@@ -1,7 +1,8 @@
-"""The files of a pack that repeat or explain something else in it: how each is made, and whether one in a pack is that.
+"""Make and check the files of a pack that repeat or explain other files in it.
 
-They are derived from the manifest, from the tables in the pack, or from the program's own files. The last can be
-compared only by the program that made the pack. What cannot be derived is taken as it was signed, and named.
+They derive from the manifest, from the tables in the pack, or from the program's own files. The
+last can be compared only by the program version that made the pack. A file that cannot be derived
+is accepted as signed, and named in the result.
 """
 
 import hashlib
@@ -20,30 +21,46 @@ SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
-_OF_PROGRAM = ("_chronology.jsonl", "*.pyc")  # not hashed: a copy of a file that grows, and what Python compiles
+_NOT_HASHED = ("_chronology.jsonl", "*.pyc")  # a copy of a file that grows, and what Python compiles
 
 
 @cache
 def program_sha256() -> str:
-    """Return a sha256 over the program's files, names and contents, in order: which program made a pack."""
+    """Return one sha256 over the names and contents of the program's files; it identifies the
+    program."""
     root, digest = Path(str(files("audit"))), hashlib.sha256()
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        if not any(path.match(pattern) for pattern in _OF_PROGRAM):
+        if not any(path.match(pattern) for pattern in _NOT_HASHED):
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(root).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
 
 
 def prompts_of(hashes: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what prompts.json holds, from a manifest's `prompt_hashes` and `config`."""
+    """Return the content of prompts.json, from a manifest's `prompt_hashes` and `config`."""
     return {"sha256": dict(hashes), "protocols": config.get("protocols")}
 
 
 def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) -> bytes:
-    """Return VERIFY.md. runs: audit and fingerprint of each, in any order."""
-    what = "\n".join(f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs))
+    """Return the content of VERIFY.md.
+
+    Parameters
+    ----------
+    runs : sequence of (str, str)
+        Audit and fingerprint of each run, in any order.
+    with_shards : bool
+        Whether the pack holds the shards.
+    signed : bool
+        Whether the pack is signed.
+
+    Returns
+    -------
+    bytes
+        Markdown.
+    """
+    listed = "\n".join(f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs))
     if len(runs) > 1:
-        what += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
+        listed += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
     shards = (
         "The shards are in the pack, so the verdict is computed again from them and compared byte for byte."
         if with_shards
@@ -59,42 +76,53 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     )
     check = "--keys FOLDER_OF_PUBLIC_KEYS" if signed else "--unsigned"
     text = files("audit.governance").joinpath(NOTE).read_text(encoding="utf-8")
-    return Template(text).substitute(what=what, check=check, sums=SUMS, vouched=vouched, shards=shards).encode()
+    return Template(text).substitute(what=listed, check=check, sums=SUMS, vouched=vouched, shards=shards).encode()
 
 
 def same_program_chronology(data: bytes) -> bool:
-    """Return whether one of the two chronologies continues the other: it grows, and no line of it is changed."""
-    own = project_file().read_bytes()
-    return own.startswith(data) or data.startswith(own)
+    """Return whether one of the two chronologies continues the other; lines are only ever added."""
+    shipped = project_file().read_bytes()
+    return shipped.startswith(data) or data.startswith(shipped)
 
 
 def is_shipped(value: Any, *names: str) -> bool:
-    """Return whether a value is what the first of these files of `audit/data` holds that exists."""
-    paths = (files("audit").joinpath("data", name) for name in names)
-    found = next((path for path in paths if path.is_file()), None)
-    return found is not None and bool(json.loads(found.read_text(encoding="utf-8")) == value)
+    """Return whether a value equals the first of these files of `audit/data` that exists."""
+    for name in names:
+        path = files("audit").joinpath("data", name)
+        if path.is_file():
+            return bool(json.loads(path.read_text(encoding="utf-8")) == value)
+    return False
 
 
 def wrong_copies(manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[str]:
-    """Yield the name of each file for readers that is not what the manifest says.
+    """Yield the name of each file that does not repeat the manifest.
 
     Parameters
     ----------
-    copies : what config.json, prompts.json, environment.json and shards.json hold, those that there are
-    hashes : sha256 of the tables in the pack, by file name
+    manifest : mapping
+        The parsed manifest.
+    copies : mapping
+        The parsed config.json, prompts.json, environment.json and shards.json, if present.
+    hashes : mapping
+        The sha256 of the tables in the pack, by file name.
+
+    Yields
+    ------
+    str
+        File names.
     """
-    told = {
+    expected = {
         "config.json": manifest["config"],
         "prompts.json": prompts_of(manifest.get("prompt_hashes", {}), manifest["config"]),
     }
-    yield from (name for name, value in told.items() if name in copies and copies[name] != value)
+    yield from (name for name, value in expected.items() if name in copies and copies[name] != value)
     if "environment.json" in copies:
         names = ("audit", "packages", "platform", "python")
         if any(copies["environment.json"].get(name) != manifest.get(name) for name in names):
             yield "environment.json"
     if "shards.json" in copies:
-        rows = {one["file"]: one["sha256"] for one in copies["shards.json"]}
-        listed = {f"shards/{Path(one['file']).name}": one["sha256"] for one in manifest["shards"]}
+        rows = {row["file"]: row["sha256"] for row in copies["shards.json"]}
+        listed = {f"shards/{Path(row['file']).name}": row["sha256"] for row in manifest["shards"]}
         tables = {**hashes, **manifest.get("tables", {})}
         shards = {file: sha256 for file, sha256 in rows.items() if file.startswith("shards/")}
         if shards != listed or any(rows.get(name) != sha256 for name, sha256 in tables.items()):
@@ -102,7 +130,7 @@ def wrong_copies(manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes:
 
 
 def check_chronology(data: bytes, where: str) -> None:
-    """Raise DataError if a run's chronology is none."""
+    """Raise DataError if the bytes are not a chronology; `where` names the file."""
     try:
         parse_chronology(data.decode("utf-8"), where)
     except UnicodeDecodeError as error:

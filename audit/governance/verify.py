@@ -1,7 +1,8 @@
-"""Check an evidence pack: every byte, who vouches for it, and with its shards the verdict itself. No network.
+"""Check an evidence pack: every byte, its signature, and with its shards the verdict itself.
 
-The same contents give the same bytes of a zip, and what is not so made is refused. Its files are stored: no
-compressor's version shows, and nothing can swell. Up to the recomputation a check needs no NumPy and no Arrow.
+No network is used. The zip is deterministic: equal contents give equal bytes, and any other zip is
+rejected. Entries are stored uncompressed, so neither the zlib version nor a zip bomb matters.
+Before the recomputation no NumPy or Arrow is loaded.
 """
 
 from __future__ import annotations
@@ -36,13 +37,21 @@ if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.governance.recompute import SectionOf
     from audit.governance.reviews import Decided
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the earliest that zip knows
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # every entry has the earliest time that zip can hold
 _NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._ -]*(/[A-Za-z0-9._-][A-Za-z0-9._ -]*)*")
 _MAX_ENTRIES = 100_000
 
 
 def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
-    """A zip of `files`, by name within it. A Path is copied as it is read."""
+    """Write a zip whose bytes depend on the contents alone.
+
+    Parameters
+    ----------
+    target : binary file
+        Receives the zip.
+    files : mapping
+        Content by name; a Path is copied as it is read.
+    """
     with ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
             content = files[name]
@@ -56,13 +65,28 @@ def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
 
 
 def open_archive(path: Path) -> ZipFile:
-    """A pack for reading. SignatureError for what must not be read: a name that leaves the folder, a name twice,
-    entries that overlap or swell. What else `write_archive` does not write: `check_bytes`."""
+    """Open a pack for reading.
+
+    Parameters
+    ----------
+    path : Path
+        The zip.
+
+    Returns
+    -------
+    ZipFile
+        Its entries have valid, different names and their real sizes. `check_bytes` checks the rest.
+
+    Raises
+    ------
+    SignatureError
+        If a name leaves the folder or occurs twice, or entries overlap or are larger than the file.
+    """
     try:
         check_regular(path, follow=True)
         archive = ZipFile(path)
     except (OSError, ValueError, NotImplementedError, BadZipFile) as error:
-        raise SignatureError(f"{path} is no readable zip ({error}).") from error
+        raise SignatureError(f"{path} is not a readable zip ({error}).") from error
     if problem := _not_to_be_read(archive.infolist(), path.stat().st_size):
         archive.close()
         raise SignatureError(f"{path} {problem}.")
@@ -75,7 +99,7 @@ def _not_to_be_read(entries: Sequence[ZipInfo], size: int) -> str:
     seen: set[str] = set()
     for name in (entry.filename for entry in entries):
         if not good_name(name):
-            return f"has an entry {name[:80]!r}, a name that no pack has"
+            return f"has an entry {name[:80]!r}, which is not a valid name in a pack"
         if name.casefold() in seen:
             return f"has two entries {name!r}"
         seen.add(name.casefold())
@@ -84,20 +108,43 @@ def _not_to_be_read(entries: Sequence[ZipInfo], size: int) -> str:
 
 
 def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
-    """One entry. SignatureError where it cannot be read whole, or has more than `limit` bytes."""
+    """Return the content of one entry.
+
+    Parameters
+    ----------
+    archive : ZipFile
+        An open pack.
+    name : str
+        The entry.
+    limit : int
+        The most bytes that it may have.
+
+    Returns
+    -------
+    bytes
+        The content.
+
+    Raises
+    ------
+    SignatureError
+        If the entry is larger, or cannot be read completely.
+    """
     if archive.getinfo(name).file_size > limit:
-        raise SignatureError(f"{name} is larger than any that a pack has.")
+        raise SignatureError(f"{name} has {archive.getinfo(name).file_size:,} bytes. Expected at most {limit:,}.")
     with _entry(archive, name) as entry:
         return entry.read()
 
 
 def good_name(name: str) -> bool:
-    """Whether a pack may have an entry of this name: it stays in its folder, and is spelt alike everywhere."""
+    """Return whether a pack may have an entry of this name.
+
+    The name must stay in its folder, and be spelt alike on every system.
+    """
     return _NAME.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
 
 
 def hash_entry(archive: ZipFile, name: str) -> str:
-    """sha256 of one entry. SignatureError where it cannot be read whole."""
+    """Return the sha256 of one entry. Raises SignatureError if it cannot be read completely."""
     with _entry(archive, name) as entry:
         return hashlib.file_digest(entry, "sha256").hexdigest()
 
@@ -112,22 +159,23 @@ def _entry(archive: ZipFile, name: str) -> Iterator[Any]:
 
 
 def check_bytes(path: Path, archive: ZipFile) -> None:
-    """SignatureError unless the zip has, to the byte, the form that `write_archive` gives its contents."""
+    """Raise SignatureError unless the zip has exactly the bytes that `write_archive` gives its
+    contents."""
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, bytes | Path] = {}
         for number, name in enumerate(archive.namelist()):
             files[name] = copy = Path(folder) / str(number)
             with _entry(archive, name) as source, copy.open("xb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
-        again = Path(folder) / "again.zip"
-        with again.open("xb") as file:
+        rewritten = Path(folder) / "rewritten.zip"
+        with rewritten.open("xb") as file:
             write_archive(file, files)
-        if file_sha256(again) != file_sha256(path):
-            raise SignatureError(f"{path}: its files are as listed, and the zip is not as `audit evidence` wrote it.")
+        if file_sha256(rewritten) != file_sha256(path):
+            raise SignatureError(f"{path}: the files are as listed, but `audit evidence` did not write this zip.")
 
 
 STATEMENT = "statement.dsse.json"
-SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # what was planned, and how the run differs
+SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # the plan, and how the run differs from it
 RUN = "run"
 SENSITIVITY = "sensitivity.json"
 REFERENCES = "references"  # below a run: the runs that its verdict was compared with
@@ -141,7 +189,8 @@ _MAX_JSON = 256 << 20
 
 @dataclass(frozen=True)
 class PackedRun:
-    """What a pack's manifest says of a run, for people to compare with what they expect. home: its folder."""
+    """Hold what a pack's manifest says about a run, so that people can compare it; `home` is its
+    folder."""
 
     audit: str
     fingerprint: str
@@ -153,10 +202,29 @@ class PackedRun:
 
 @dataclass(frozen=True)
 class Verified:
-    """What held. signer: None where nobody's signature was asked for. recomputed: the verdict was computed again.
-    decisions: a sentence each, of people whose signatures were checked; None where they were not. decision: what the
-    verdict and these come to: "pass" or another. seals: what was planned. taken: files that could not be derived, and
-    are as they were packed. unhashed: tables that no manifest lists."""
+    """Hold what a check of a pack confirmed.
+
+    Parameters
+    ----------
+    files : int
+        Number of files.
+    signer : str or None
+        Who signed the pack; None if no signature was checked.
+    recomputed : bool
+        Whether the verdict was recomputed from the shards.
+    runs : tuple of PackedRun
+        The runs of the pack.
+    decisions : tuple of str or None
+        A sentence for each of people's decisions; None if signatures were not checked.
+    decision : str
+        The decision that the verdict and people's decisions give: "pass" or another.
+    seals : tuple of Seal
+        The plans of the runs.
+    taken : tuple of str
+        Files that cannot be derived from others, and are accepted as packed.
+    unhashed : tuple of str
+        Tables that no manifest lists.
+    """
 
     files: int
     signer: str | None
@@ -171,30 +239,35 @@ class Verified:
 
 @dataclass(frozen=True)
 class Pack:
-    """An open pack. sums: the sha256 of each file that SUMS lists."""
+    """Hold an open pack; `sums` has the sha256 of each file that SUMS lists."""
 
     path: Path
     archive: ZipFile
     sums: Mapping[str, str]
 
     def read(self, name: str) -> bytes:
+        """Return the content of a file of at most MAX_BYTES."""
         return read_entry(self.archive, name, MAX_BYTES)
 
     def json(self, name: str) -> Any:
+        """Return a parsed JSON file. Raises SignatureError if it is not JSON."""
         try:
             return parse_json(read_entry(self.archive, name, _MAX_JSON), _MAX_JSON)
         except ValueError as error:
-            raise self.wrong(f"{name} is no JSON ({error}).") from error
+            raise self.wrong(f"{name} is not JSON ({error}).") from error
 
     @property
     def with_shards(self) -> bool:
+        """Return whether the pack holds shards."""
         return any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in self.sums)
 
     def named(self, pattern: str) -> list[str]:
+        """Return the listed names that match a pattern completely, sorted."""
         return sorted(name for name in self.sums if re.fullmatch(pattern, name))
 
-    def wrong(self, what: str) -> SignatureError:
-        return SignatureError(f"{self.path}: {what}")
+    def wrong(self, problem: str) -> SignatureError:
+        """Return the error for a problem with this pack."""
+        return SignatureError(f"{self.path}: {problem}")
 
 
 def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: datetime | None = None) -> Verified:
@@ -202,14 +275,24 @@ def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: da
 
     Parameters
     ----------
-    trusted : whose signature counts; None to check hashes alone
-    section_of : as `recomputed` takes it
-    now : the time, by which decisions expire; the clock's by default
+    path : Path
+        The zip.
+    trusted : Keys or None
+        The keys whose signature counts; None checks hashes alone.
+    section_of : callable
+        As in `recomputed`.
+    now : datetime or None
+        The current time, by which decisions expire. None reads the clock.
+
+    Returns
+    -------
+    Verified
+        What was confirmed.
 
     Raises
     ------
     SignatureError
-        for the first thing that does not hold
+        For the first thing that does not hold.
     """
     now = now or datetime.now(UTC)
     with open_archive(path) as archive:
@@ -217,11 +300,11 @@ def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: da
         run = f"{RUN}/panel.json"
         for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
             if needed not in names:
-                raise SignatureError(f"{path} has no {needed}: it is no evidence pack.")
+                raise SignatureError(f"{path} has no {needed}, so it is not an evidence pack.")
         pack = Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
         sums = pack.sums
-        if odd := sorted(names ^ {*sums, SUMS, *({STATEMENT} & names)}):
-            raise pack.wrong(f"{odd[0]!r} is {'not listed' if odd[0] in names else 'missing'}.")
+        if unpaired := sorted(names ^ {*sums, SUMS, *({STATEMENT} & names)}):
+            raise pack.wrong(f"{unpaired[0]!r} is {'not listed' if unpaired[0] in names else 'missing'}.")
         for name in sorted(sums):
             if hash_entry(archive, name) != sums[name]:
                 raise pack.wrong(f"{name} is not the file that {SUMS} lists.")
@@ -235,88 +318,109 @@ def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: da
             taken = _recompute(pack, section_of, taken)
         decision = stated
         if decided or pack.with_shards or not stated:
-            from audit.governance.packed_decisions import weigh  # here: it knows every audit's verdicts, with NumPy
+            # The import stands here because it loads every audit's verdicts, and with them NumPy.
+            from audit.governance.packed_decisions import weigh
 
             decision = weigh(pack, decided if trusted is not None else (), trusted, now)
-    said = None if trusted is None else tuple(one.sentence(now) for one in decided)
-    return Verified(len(sums), signer, pack.with_shards, runs, said, decision, seals, taken, unhashed)
+    sentences = None if trusted is None else tuple(d.sentence(now) for d in decided)
+    return Verified(len(sums), signer, pack.with_shards, runs, sentences, decision, seals, taken, unhashed)
 
 
 def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
-    """Return people's decisions on the packed run, panel or suite. SignatureError unless those and the decisions on
-    each run of it are in sequence, about what is in the pack, and signed by trusted keys."""
-    if not (found := pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")):
-        return ()
-    from audit.governance.packed_decisions import chain_in  # here: most packs have none
+    """Return people's decisions on the packed run, panel or suite.
 
-    homes = sorted({name.split(f"/{DECISIONS}/")[0] for name in found})
+    Raises SignatureError unless those and the decisions on each run are in sequence, about the
+    content of the pack, and signed by trusted keys.
+    """
+    names = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")
+    if not names:
+        return ()
+    from audit.governance.packed_decisions import chain_in  # most packs have no decisions and do not load it
+
+    homes = sorted({name.split(f"/{DECISIONS}/")[0] for name in names})
     chains = {home: chain_in(pack, home, trusted, now) for home in homes}
     return chains.get(RUN, ())
 
 
 def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
-    """What was planned of each run; SignatureError unless it holds and the pack lists the deviations that there are."""
-    found = []
+    """Return the plan of each run. Raises SignatureError unless each holds and its deviations are
+    packed."""
+    seals = []
     for name in pack.named(f"{RUN}/([^/]+/)?manifest.json"):
-        home, told = name.rpartition("/")[0], pack.json(name)
+        home, manifest = name.rpartition("/")[0], pack.json(name)
         place = f"{home}/{SEAL}"
         if place not in pack.sums:
-            if told.get("seal"):
+            if manifest.get("seal"):
                 raise SignatureError(f"seal_missing: {pack.path} lacks {place}, which its manifest names.")
             continue
-        from audit.governance.sealed import checked  # here: it compares manifests, which need Arrow
+        from audit.governance.sealed import checked  # it compares manifests, which load Arrow
         from audit.json_types import plain
         from audit.shards.manifest import Manifest
 
-        seal = checked(pack.read(place), Manifest.of(told), trusted, f"{pack.path}: {place}", inside=True)
+        seal = checked(pack.read(place), Manifest.of(manifest), trusted, f"{pack.path}: {place}", inside=True)
         copy = DEVIATIONS if home == RUN else f"{home}/{DEVIATIONS}"
         if copy not in pack.sums or pack.json(copy) != plain(seal.changed):
-            raise SignatureError(f"seal_edited: {pack.path}: {copy} is not how the run differs from its seal.")
-        found.append(seal)
-    return tuple(found)
+            raise SignatureError(f"seal_edited: {pack.path}: {copy} is not the difference between run and seal.")
+        seals.append(seal)
+    return tuple(seals)
 
 
 def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
-    """Return the runs of a pack, and its tables that no manifest lists. SignatureError if a run is not finished, or if
-    shards, tables or copies are not those of the run's own manifest."""
-    found, unhashed = [], []
+    """Return the runs of a pack, and its tables that no manifest lists.
+
+    Raises SignatureError if a run is not finished, or if shards, tables or copies are not those of
+    the run's own manifest.
+    """
+    runs, unhashed = [], []
     for name in pack.named(f"{RUN}/(.+/)?manifest.json"):
         home = name.removesuffix("/manifest.json")
         shards = f"{home}/shards/"
         try:
-            told = pack.json(name)
-            listed = {Path(one["file"]).name: one["sha256"] for one in told["shards"]}
-            held = {one.removeprefix(shards): pack.sums[one] for one in pack.sums if one.startswith(shards)}
-            if held and held != listed:
-                odd = min(one for one in {*held, *listed} if held.get(one) != listed.get(one))
-                raise pack.wrong(f"{shards}{odd} is not the shard that {name} lists.")
-            tables = {Path(one).name: pack.sums[one] for one in pack.named(f"{home}/[^/]+[.]arrow")}
-            hashes = told.get("tables", {})
-            if odd_tables := [one for one in tables if hashes.get(one, tables[one]) != tables[one]]:
-                raise pack.wrong(f"{home}/{odd_tables[0]} is not the table that {name} lists.")
-            unhashed += [f"{home}/{one}" for one in tables if one not in hashes]
+            manifest = pack.json(name)
+            _check_shards(pack, shards, manifest, name)
+            tables = {Path(path).name: pack.sums[path] for path in pack.named(f"{home}/[^/]+[.]arrow")}
+            hashes = manifest.get("tables", {})
+            if changed := [table for table in tables if hashes.get(table, tables[table]) != tables[table]]:
+                raise pack.wrong(f"{home}/{changed[0]} is not the table that {name} lists.")
+            unhashed += [f"{home}/{table}" for table in tables if table not in hashes]
             if f"/{REFERENCES}/" not in name:
-                _check_copies(pack, "" if home == RUN else f"{home}/", told, tables)
-                if told["status"] != "finished":
-                    raise pack.wrong(f"{name} is of a run that is {told['status']!r}, not finished.")
-                models = {model: facts.get("revision") for model, facts in told["models"].items()}
-                benchmarks = tuple(told["benchmark"])
-                found.append(PackedRun(told["audit"], told["fingerprint"], told["status"], models, benchmarks, home))
+                _check_copies(pack, "" if home == RUN else f"{home}/", manifest, tables)
+                runs.append(_finished_run(pack, name, manifest, home))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise pack.wrong(f"{name} is no manifest ({type(error).__name__}).") from error
-    return tuple(found), tuple(unhashed)
+            raise pack.wrong(f"{name} is not a manifest ({type(error).__name__}).") from error
+    return tuple(runs), tuple(unhashed)
 
 
-def _check_copies(pack: Pack, home: str, told: Mapping[str, Any], tables: Mapping[str, str]) -> None:
+def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: str) -> None:
+    """Raise SignatureError unless a run's packed shards are those that its manifest lists."""
+    listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest["shards"]}
+    packed = {path.removeprefix(shards): pack.sums[path] for path in pack.sums if path.startswith(shards)}
+    if packed and packed != listed:
+        wrong = min(file for file in {*packed, *listed} if packed.get(file) != listed.get(file))
+        raise pack.wrong(f"{shards}{wrong} is not the shard that {name} lists.")
+
+
+def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str) -> PackedRun:
+    status = manifest["status"]
+    if status != "finished":
+        raise pack.wrong(f"The status of the run in {name} is {status!r}. Expected finished.")
+    models = {model: facts.get("revision") for model, facts in manifest["models"].items()}
+    benchmarks = tuple(manifest["benchmark"])
+    return PackedRun(manifest["audit"], manifest["fingerprint"], status, models, benchmarks, home)
+
+
+def _check_copies(pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]) -> None:
     names = ("config.json", "prompts.json", "environment.json", "shards.json")
     copies = {name: pack.json(f"{home}{name}") for name in names if f"{home}{name}" in pack.sums}
-    for odd in side_files.wrong_copies(told, copies, tables):
-        raise pack.wrong(f"{home}{odd} is not what the manifest says.")
+    for name in side_files.wrong_copies(manifest, copies, tables):
+        raise pack.wrong(f"{home}{name} is not what the manifest says.")
 
 
 def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
-    """Return the names of the files beside the manifests that could not be derived here. SignatureError for one that
-    could, and is another."""
+    """Return the files beside the manifests that cannot be derived here.
+
+    Raises SignatureError if a file can be derived and differs.
+    """
     taken = pack.named(f"{RUN}/(.+/)?report/report[.]html")
     for name in pack.named(f"{RUN}/(.+/)?({'|'.join(map(re.escape, side_files.CHRONOLOGIES))})"):
         try:
@@ -325,24 +429,26 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
             raise pack.wrong(str(error)) from error
         taken.append(name)
     derived: dict[str, Callable[[], bool | None]] = {}
-    ours = []
+    same_program = []
     for run in runs:
         at = "" if run.home == RUN else f"{run.home}/"
-        by = f"{at}environment.json"
-        ours.append(by in pack.sums and pack.json(by).get("program_sha256") == side_files.program_sha256())
-        own = f"{run.home}/{SENSITIVITY}"
+        environment = f"{at}environment.json"
+        program = pack.json(environment).get("program_sha256") if environment in pack.sums else None
+        same_program.append(program == side_files.program_sha256())
+        of_run = f"{run.home}/{SENSITIVITY}"
         tables = (f"calibration_{run.audit}.json", "calibration.json")
         derived |= {
             f"{at}calibration.json": partial(_shipped, pack, f"{at}calibration.json", *tables),
-            f"{at}{SENSITIVITY}": partial(_sensitivity, pack, f"{at}{SENSITIVITY}", own),
+            f"{at}{SENSITIVITY}": partial(_sensitivity, pack, f"{at}{SENSITIVITY}", of_run),
             f"{at}{PROGRAM_CHRONOLOGY}": partial(_continues, pack, f"{at}{PROGRAM_CHRONOLOGY}"),
         }
-        taken += [f"{at}libraries.json"] if f"{at}libraries.json" in pack.sums else []
+        if f"{at}libraries.json" in pack.sums:
+            taken.append(f"{at}libraries.json")
     about = [(run.audit, run.fingerprint) for run in runs]
     signed = STATEMENT in pack.archive.namelist()
     derived[NOTE] = lambda: pack.read(NOTE) == side_files.note_text(about, pack.with_shards, signed)
     for name in sorted(derived.keys() & pack.sums.keys()):
-        same = derived[name]() if all(ours) else None
+        same = derived[name]() if all(same_program) else None
         if same is None:
             taken.append(name)
         elif not same:
@@ -354,11 +460,14 @@ def _shipped(pack: Pack, name: str, *tables: str) -> bool:
     return side_files.is_shipped(pack.json(name), *tables)
 
 
-def _sensitivity(pack: Pack, name: str, own: str) -> bool | None:
-    """Return whether it is the run's own or the one that ships; None if the run's own may not have been packed."""
-    if own in pack.sums:
-        return bool(pack.json(name) == pack.json(own))
-    return side_files.is_shipped(pack.json(name), SENSITIVITY) or (False if pack.with_shards else None)
+def _sensitivity(pack: Pack, name: str, of_run: str) -> bool | None:
+    """Return whether the file is the run's or the shipped one; None if the run's may not be
+    packed."""
+    if of_run in pack.sums:
+        return bool(pack.json(name) == pack.json(of_run))
+    if side_files.is_shipped(pack.json(name), SENSITIVITY):
+        return True
+    return False if pack.with_shards else None
 
 
 def _continues(pack: Pack, name: str) -> bool:
@@ -366,30 +475,33 @@ def _continues(pack: Pack, name: str) -> bool:
 
 
 def _listed(data: bytes, path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
-        if match is None or match[2] in found:
+        if match is None or match[2] in sums:
             raise SignatureError(f"{path}: {SUMS} has a line that is not '<sha256>  <name>': {line[:80]!r}.")
-        found[match[2]] = match[1]
-    return found
+        sums[match[2]] = match[1]
+    return sums
 
 
 def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
-    """Return who signed the pack, and the decision of the verdict as signed."""
+    """Return who signed the pack, and the signed decision of the verdict."""
     if STATEMENT not in pack.archive.namelist():
         raise SignatureError(f"{pack.path} is not signed. To check its hashes alone: --unsigned")
     stated, signer = unseal(pack.read(STATEMENT), trusted, PREDICATE, f"{pack.path}: {STATEMENT}")
     if subjects_of(stated) != {SUMS: hash_entry(pack.archive, SUMS), VERDICT: pack.sums[VERDICT]}:
-        raise pack.wrong(f"what {signer} signed is another {SUMS} or another verdict.")
+        raise pack.wrong(f"{signer} signed another {SUMS} or another verdict.")
     return signer, str(stated["predicate"].get("decision", ""))
 
 
 def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple[str, ...]:
-    """Compute every verdict once more from the pack's own shards. SignatureError unless each has the same bytes, and
-    libraries.json is of the tables. Return those of `taken` that are taken still."""
+    """Recompute every verdict from the pack's own shards, and return those of `taken` that remain.
+
+    Raises SignatureError unless each verdict has the same bytes and libraries.json describes the
+    tables.
+    """
     from audit.governance.pack import headers_of
-    from audit.governance.recompute import recomputed  # here: hashes and signatures need no statistics
+    from audit.governance.recompute import recomputed  # hashes and signatures need no statistics
     from audit.panel import panel_runs, write_panel
     from audit.verdict.result import json_text
 
@@ -402,32 +514,34 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
                 if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
                     raise SignatureError(f"{name} is not what the tables in the pack say.")
             named = panel_runs(run_dir)
-            runs = [run_dir / run.name for run in named or ()]  # wherever they lay, in the pack they lie below it
+            runs = [run_dir / run.name for run in named or ()]  # in the pack the runs are always below it
             for run in runs or [run_dir]:
                 _point_inside(run)
             if runs:
                 write_panel(run_dir, runs)
-            found = recomputed(run_dir, section_of, alone=True)
+            verdicts = recomputed(run_dir, section_of, alone=True)
         except (AuditError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
-        same = [packed.is_file() and packed.read_bytes() == json_text(again.plain).encode() for packed, again in found]
-        if not all(same):
-            odd = [place.relative_to(folder).as_posix() for (place, _), one in zip(found, same, strict=True) if not one]
+        changed = []
+        for packed, computed in verdicts:
+            if not packed.is_file() or packed.read_bytes() != json_text(computed.plain).encode():
+                changed.append(packed.relative_to(folder).as_posix())
+        if changed:
             raise SignatureError(
-                f"{path}: computed again from its shards, the verdict is another one ({', '.join(odd)}). It is not of "
-                "them, or was judged with options of its own, or by another version (see environment.json)."
+                f"{path}: the verdict computed from its shards differs ({', '.join(changed)}). It is not of these "
+                "shards, or was judged with other options or by another version (see environment.json)."
             )
     return tuple(name for name in taken if not name.endswith("libraries.json"))
 
 
 def _point_inside(run_dir: Path) -> None:
-    """Have the extracted manifest name the reference runs that are in the pack, and nothing outside it."""
+    """Make the extracted manifest name the reference runs in the pack, and nothing outside it."""
     path = run_dir / "manifest.json"
-    told = parse_json(path.read_bytes())
-    named = told.get("analysis", {}).get("references")
+    manifest = parse_json(path.read_bytes())
+    named = manifest.get("analysis", {}).get("references")
     if named:
-        inside = [run_dir / REFERENCES / Path(one).name for one in named]
-        if absent := [one.name for one in inside if not (one / "manifest.json").is_file()]:
+        inside = [run_dir / REFERENCES / Path(reference).name for reference in named]
+        if absent := [run.name for run in inside if not (run / "manifest.json").is_file()]:
             raise ConfigError(f"the pack lacks the reference run {absent[0]}.")
-        told["analysis"]["references"] = [str(one) for one in inside]
-        path.write_text(json.dumps(told), encoding="utf-8")
+        manifest["analysis"]["references"] = [str(run) for run in inside]
+        path.write_text(json.dumps(manifest), encoding="utf-8")

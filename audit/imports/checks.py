@@ -1,11 +1,17 @@
-"""Check imported logs: a finished evaluation, a known chance, a score that counts right answers (pure)."""
+"""Check imported logs: finished, chance known, a score that counts right answers, sets asked alike (pure)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import scipy
 
 from audit.imports.chance import unknown_chance
 from audit.imports.join import Joined
 from audit.imports.record import MAX_OF
 from audit.judge.gates import LogCheck
+
+CUT_OFF_MAX = 0.01  # share of replies; a wrong reply that was cut off may have become right: so large a gap follows
+CUT_OFF_ALPHA = 0.01
 
 
 def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -> list[LogCheck]:
@@ -29,7 +35,50 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
             if measured
             else "Every score is a share of right answers.",
         ),
+        *_asked_alike(joined, benchmarks),
     ]
+
+
+def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck]:
+    """Yield a check that every model was asked both sets in one way; nothing if no log tells of two sets."""
+    told = [*joined.sampling, *(cell for cell, (_, n) in joined.cut_off.items() if n)]
+    if not any(told.count((model, one)) for model, _ in told for one in benchmarks[1:]):
+        return
+    different = [*_sampled_apart(joined, benchmarks), *_cut_off_apart(joined, benchmarks)]
+    yield LogCheck("asked_alike", not different, f"{'; '.join(different) or 'The sets were asked alike'}.")
+
+
+def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
+    """Yield the models whose replies to two sets were drawn otherwise, as the logs state."""
+    for model in joined.models:
+        stated = {name: joined.sampling[model, name] for name in benchmarks if (model, name) in joined.sampling}
+        if len(set().union(*stated.values())) > 1:
+            each = ", ".join(f"{' and '.join(sorted(how))} on {name}" for name, how in stated.items())
+            yield f"{model} was sampled at {each}"
+
+
+def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
+    """Yield the models whose replies ended at the token limit more often in one set than other models' did.
+
+    Both must hold: the model's own two shares differ (Fisher's exact test), and their difference is further than
+    CUT_OFF_MAX from the median of the other models'.
+    """
+    first, *others = benchmarks
+    for name in others:
+        both = {
+            model: (joined.cut_off[model, first], joined.cut_off[model, name])
+            for model in joined.models
+            if (model, first) in joined.cut_off and (model, name) in joined.cut_off
+        }
+        differ = {model: b[0] / b[1] - a[0] / a[1] for model, (a, b) in both.items()}
+        for model, (a, b) in both.items():
+            rest = [value for one, value in differ.items() if one != model]
+            beyond = abs(differ[model] - (median(rest) if rest else 0.0))
+            p = scipy.stats.fisher_exact([[a[0], a[1] - a[0]], [b[0], b[1] - b[0]]]).pvalue
+            if beyond > CUT_OFF_MAX and p <= CUT_OFF_ALPHA:
+                of_others = f"; the median of the others differs by {median(rest):.1%}" if rest else ""
+                shares = f"{a[0] / a[1]:.1%} of the replies to {first} and {b[0] / b[1]:.1%} to {name}"
+                yield f"{shares} of {model} ended at the token limit{of_others}"
 
 
 def measures(joined: Joined) -> set[tuple[str, str]]:

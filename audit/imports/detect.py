@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 
 from audit.errors import ConfigError, DataError
 from audit.guarded_files import open_file
-from audit.imports.eee import is_eee, read_eee
-from audit.imports.evalplus import is_evalplus, read_evalplus
-from audit.imports.helm import STATE, read_helm
-from audit.imports.inspect_log import is_inspect, read_eval, read_json
-from audit.imports.lighteval import is_lighteval, read_lighteval
-from audit.imports.lm_eval import read_lm_eval
+from audit.imports.formats.eee import is_eee, read_eee
+from audit.imports.formats.evalplus import is_evalplus, read_evalplus
+from audit.imports.formats.helm import STATE, read_helm
+from audit.imports.formats.inspect_log import is_inspect, read_eval, read_json
+from audit.imports.formats.lighteval import is_lighteval, read_lighteval
+from audit.imports.formats.lm_eval import read_lm_eval
+from audit.imports.formats.openai_evals import is_evals, read_evals
+from audit.imports.formats.opencompass import is_opencompass, read_opencompass
+from audit.imports.formats.promptfoo import is_promptfoo, is_result, read_promptfoo
 from audit.imports.nested import ABSENT, at, lists_of
-from audit.imports.openai_evals import is_evals, read_evals
-from audit.imports.opencompass import is_opencompass, read_opencompass
-from audit.imports.promptfoo import is_promptfoo, is_result, read_promptfoo
 from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
 from audit.imports.sets import read_own
 from audit.imports.table import read_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from audit.errors import ConfigError, DataError
 from audit.imports.detect import read_log
-from audit.imports.helm import STATE
+from audit.imports.formats.helm import STATE
 from audit.imports.record import Log, Wanted
 from audit.imports.totals import NoOutcomesError
 from audit.shards.manifest import MANIFEST

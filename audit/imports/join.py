@@ -35,7 +35,9 @@ class Joined:
     """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
     revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial:
     what unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives
-    as decimals. measures: cells whose score counts no right answers. Filled by `add`, log by log."""
+    as decimals. measures: cells whose score counts no right answers. sampling: how replies were drawn, where a log
+    tells; cut_off: [replies that ended at their token limit, replies of which the log tells]. Filled by
+    `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
@@ -44,14 +46,16 @@ class Joined:
     partial: dict[tuple[str, str], str] = field(default_factory=dict)
     denominators: dict[tuple[str, str], int] = field(default_factory=dict)
     measures: set[tuple[str, str]] = field(default_factory=set)
+    sampling: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    cut_off: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     _seen: dict[int, str] = field(default_factory=dict)  # by hash (64 bits, salted): a million names take much memory
 
     @property
     def models(self) -> list[str]:
         return sorted({model for model, _ in self.answers})
 
-    def add(self, log: str, outcomes: Iterable[Imported], unfinished: str = "") -> None:
-        """DataError where a sample is there twice, or logs contradict each other. unfinished: what the log lacks."""
+    def add(self, log: str, outcomes: Iterable[Imported], unfinished: str = "", sampling: str = "") -> None:
+        """DataError where a sample is there twice, or logs contradict each other. unfinished, sampling: of the log."""
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
@@ -63,6 +67,12 @@ class Joined:
                 self._compare(log, one.key, one, key)
             if unfinished:
                 self.partial[one.model, one.benchmark] = unfinished
+            if sampling:
+                self.sampling.setdefault((one.model, one.benchmark), set()).add(sampling)
+            if one.cut_off is not None:
+                told = self.cut_off.setdefault((one.model, one.benchmark), [0, 0])
+                told[0] += one.cut_off
+                told[1] += 1
             if one.of > 1:
                 self._count_trials(one)
 
@@ -235,6 +245,8 @@ def only(joined: Joined, models: set[str]) -> Joined:
         partial={cell: one for cell, one in joined.partial.items() if cell in answers},
         denominators={cell: one for cell, one in joined.denominators.items() if cell in answers},
         measures=joined.measures & answers.keys(),
+        sampling={cell: one for cell, one in joined.sampling.items() if cell in answers},
+        cut_off={cell: one for cell, one in joined.cut_off.items() if cell in answers},
     )
 
 

@@ -9,7 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -18,13 +18,14 @@ from typing import Any, cast
 import pyarrow as pa
 
 from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
-from audit.errors import BenchmarkError, DataError
+from audit.errors import BenchmarkError, ConfigError, DataError
 from audit.guarded_files import check_regular, read_bytes
 from audit.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
 Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
 MAX_CELL = 4 << 20  # characters of one text: a longer one is no exam item
+MAX_SHOWN = 200  # characters of an answer, a key and an error
 MAX_OF = 100  # trials of an item that a share is taken to be of
 _RIGHT = ("c", "true", "yes", "y", "t", "correct", "right", "pass", "passed")
 _WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
@@ -72,12 +73,20 @@ class Wanted:
             return checked(home, where)
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
 
-    def score_of(self, found: Record, usual: Sequence[str], where: str) -> str:
+    def model_of(self, named: Any, log: str, why: str) -> str:
+        """Return the model: as the user says, else as the log names it. Raises ConfigError if neither does."""
+        if model := self.model or str(named or ""):
+            return model
+        raise ConfigError(f"The model of {log} is missing: {why}. Expected its name. Say --model NAME.")
+
+    def score_of(self, found: Iterable[str], usual: Sequence[str], where: str) -> str:
         """The name of the score that is read: as asked, else the first of the usual ones that is there."""
         asked = [self.metric] if self.metric else usual
-        if name := next((one for one in asked if one in found), ""):
+        names = list(found)
+        if name := next((one for one in asked if one in names), ""):
             return name
-        raise DataError(f"{where} has no score {' or '.join(asked)}; found: {', '.join(found)}. Say --metric NAME.")
+        listed = ", ".join(names) or "it has no score"
+        raise DataError(f"{where} has no score {' or '.join(asked)}; found: {listed}. Say --metric NAME.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,8 @@ class Imported:
     gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
     stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
     target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k
-    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability."""
+    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability. cut_off:
+    the reply ended at its token limit; None where the log does not tell."""
 
     model: str
     benchmark: str
@@ -106,13 +116,15 @@ class Imported:
     target: str = ""
     counted: bool = False
     measure: bool = False
+    cut_off: bool | None = None
 
 
 @dataclass(frozen=True)
 class Log:
     """A log as found: its tool and version, and its outcomes, read as they are asked for. score: the name of the score
     that is read, "" if the format has one alone. notes: what a reader of the score has to know, filled as outcomes are
-    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled"."""
+    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled". sampling:
+    how replies were drawn, such as "temperature 0.7"; "" if the log does not tell."""
 
     tool: str
     version: str
@@ -120,6 +132,21 @@ class Log:
     score: str = ""
     notes: list[str] = field(default_factory=list)
     unfinished: str = ""
+    sampling: str = ""
+
+
+def sampling_of(settings: Any, name: str = "temperature") -> str:
+    """Return how replies were drawn, by the settings of a log; "" if they do not tell.
+
+    >>> sampling_of({"temperature": 0.7}), sampling_of({"do_sample": False, "temperature": 1})
+    ('temperature 0.7', 'temperature 0')
+    """
+    if not isinstance(settings, dict):
+        return ""
+    if settings.get("do_sample") is False:
+        return "temperature 0"
+    value = settings.get(name)
+    return f"temperature {value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def is_failure(text: str) -> bool:
@@ -183,6 +210,47 @@ def checked(text: Any, where: str) -> str:
     if len(found) > MAX_CELL:
         raise DataError(f"{where}: a text has {len(found):,} characters, expected at most {MAX_CELL:,}.")
     return found
+
+
+def brief(text: Any) -> str:
+    """Return a text as it is shown: its first characters, and a mark if it has more of them.
+
+    >>> brief("B"), brief("x" * 300)[-3:], len(brief("x" * 300))
+    ('B', 'xx…', 200)
+    """
+    shown = text if isinstance(text, str) else str(text)
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[: MAX_SHOWN - 1]}…"
+
+
+def single(value: Any) -> str:
+    """Return a value as text, of a list of one its one value; "" of None.
+
+    >>> single(["18"]), single(None), single([1, 2]), single(18)
+    ('18', '', '[1, 2]', '18')
+    """
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and another value as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def first_of(record: Record, names: Iterable[str]) -> Any:
+    """Return the value of the first field that a record has; None if it has none of them."""
+    return next((record[one] for one in names if one in record), None)
+
+
+def messages(given: Any, where: str) -> str:
+    """Return a question: a text, or what messages hold."""
+    turns = [first_of(one, ("content", "prompt")) if isinstance(one, dict) else one for one in as_list(given)]
+    return checked("\n".join(map(single, turns)), where)
+
+
+def place_of(key: str, options: Sequence[str]) -> int | None:
+    """Return the place of the one option with this text; None if no option has it, or several."""
+    return options.index(key) if options.count(key) == 1 else None
 
 
 def field_of(record: Any, path: str, where: str) -> str:

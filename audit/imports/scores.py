@@ -28,6 +28,12 @@ def share(value: Any) -> Outcome | None:
     return outcome(value, "") if 0 <= value <= 1 else None
 
 
+def shares(values: Mapping[str, Any]) -> dict[str, Outcome]:
+    """Return the outcomes of the values that are shares of right trials."""
+    read = {name: share(value) for name, value in values.items()}
+    return {name: one for name, one in read.items() if one is not None}
+
+
 def mean_of(outcomes: Iterable[Outcome]) -> Fraction | None:
     """Return the mean share over the items that have a score, and None if no item has one."""
     shares = [Fraction(k, n) for k, n in outcomes if k is not None]

@@ -12,7 +12,8 @@ from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
-from audit.imports.nested import ABSENT, at, listed, propose
+from audit.imports.nested import ABSENT, at, listed
+from audit.imports.propose import propose
 from audit.imports.record import (
     NO_ANSWER,
     Imported,

@@ -1,1 +1,2 @@
-"""The second half of every audit, written once: how cells are judged over a panel, and how a report is made of them."""
+"""Judge cells over a panel, and build the report: what every audit shares after its answers are
+stored."""

@@ -1,4 +1,4 @@
-"""How an audit judges its cells, as a record, and the one loop that does it (pure).
+"""Judge the cells of an audit, whose steps are a record, in one loop (pure).
 
 cells -> evidence -> p-values corrected over the panel -> gates -> decision -> result
 """
@@ -23,7 +23,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Settings(Generic[Chosen]):
-    """How cells are judged. table: of the audit's calibration; without it no error rate is quoted."""
+    """Hold how cells are judged.
+
+    Without `table`, the audit's calibration, no error rate is quoted.
+    """
 
     thresholds: Chosen
     seed: int
@@ -33,8 +36,23 @@ class Settings(Generic[Chosen]):
 
 @dataclass(frozen=True)
 class Case(Generic[Cell, Evidence, Panel]):
-    """One cell on its way to a verdict. rng: its own random numbers, after those that `measure` took. panel: what
-    `over_panel` says of it."""
+    """Hold one cell on its way to a verdict.
+
+    Parameters
+    ----------
+    cell : Cell
+        The data.
+    settings : Settings
+        How cells are judged.
+    rng : Generator
+        The cell's random numbers, after those that `measure` used.
+    evidence : Evidence
+        What `measure` returned.
+    panel : Panel
+        What `over_panel` returned for the cell.
+    gates : tuple of Gate
+        The checks.
+    """
 
     cell: Cell
     settings: Any
@@ -46,9 +64,23 @@ class Case(Generic[Cell, Evidence, Panel]):
 
 @dataclass(frozen=True)
 class Judge(Generic[Cell, Evidence, Panel, Result]):
-    """name: the texts that a cell's random numbers depend on, beside the seed. measure: all numbers of a cell.
-    over_panel: Holm over the evidence of all cells; one entry a cell. result: decides, and says all that is said.
-    shipped: the table of its error rates in `audit/data`; empty where none was simulated."""
+    """Hold the steps that judge a cell.
+
+    Parameters
+    ----------
+    name : callable
+        Returns the texts that, with the seed, determine a cell's random numbers.
+    measure : callable
+        Returns all numbers of a cell.
+    over_panel : callable
+        Applies Holm to the evidence of all cells, and returns one entry for each.
+    gates : callable
+        Returns the checks of a case.
+    result : callable
+        Decides, and writes all sentences.
+    shipped : str
+        The table of its error rates in `audit/data`; "" if none was simulated.
+    """
 
     name: Callable[[Cell], Sequence[str]]
     measure: Callable[[Cell, Any, np.random.Generator], Evidence]
@@ -61,21 +93,58 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
 def judge_cells(
     judge: Judge[Cell, Evidence, Panel, Result], cells: Sequence[Cell], settings: Settings[Any]
 ) -> tuple[Result, ...]:
-    """One result a cell, in order. A cell's random numbers depend on the seed and its own name, not on the panel."""
+    """Judge cells.
+
+    Parameters
+    ----------
+    judge : Judge
+        The steps.
+    cells : sequence of Cell
+        The data.
+    settings : Settings
+        How cells are judged.
+
+    Returns
+    -------
+    tuple of Result
+        In the order of the cells. A cell's random numbers depend on the seed and its name, not on
+        the panel.
+    """
     streams = [cell_rng(settings.seed, *judge.name(cell)) for cell in cells]
     evidence = [judge.measure(cell, settings, rng) for cell, rng in zip(cells, streams, strict=True)]
     panel = judge.over_panel(evidence)
-    each = zip(cells, streams, evidence, panel, strict=True)
-    cases = (Case(cell, settings, rng, own, corrected) for cell, rng, own, corrected in each)
-    return tuple(judge.result(replace(case, gates=judge.gates(case))) for case in cases)
+    results = []
+    for cell, rng, numbers, corrected in zip(cells, streams, evidence, panel, strict=True):
+        case = Case(cell, settings, rng, numbers, corrected)
+        results.append(judge.result(replace(case, gates=judge.gates(case))))
+    return tuple(results)
 
 
 def cell_rng(seed: int, *names: str) -> np.random.Generator:
+    """Return the random numbers of a cell with these names."""
     return np.random.default_rng([seed, zlib.crc32("\0".join(names).encode())])
 
 
 def holm_rows(rows: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
-    """p-values by cell after Holm over all of them; None and NaN are no tests, and None comes back."""
-    flat = [float("nan") if p is None else p for row in rows for p in row]
-    adjusted = iter(holm(flat).tolist() if flat else [])
-    return [[None if np.isnan(p) else p for _, p in zip(row, adjusted, strict=False)] for row in rows]
+    """Correct p-values by Holm over all cells.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of float or None
+        p-values by cell. None and NaN are not tests.
+
+    Returns
+    -------
+    list of list of float or None
+        The adjusted p-values; None for what is not a test.
+    """
+    flat: list[float] = []
+    for row in rows:
+        flat += [float("nan") if p is None else p for p in row]
+    p_values: list[float] = holm(flat).tolist() if flat else []
+    adjusted = [None if np.isnan(p) else p for p in p_values]
+    corrected, start = [], 0
+    for row in rows:
+        corrected.append(adjusted[start : start + len(row)])
+        start += len(row)
+    return corrected

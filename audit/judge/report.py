@@ -1,6 +1,8 @@
-"""Runs of one audit -> its report: report.html, verdict.json, tables/*.csv, figures/*.{png,svg}.
+"""Build the report of one audit's runs: report.html, verdict.json, tables/*.csv,
+figures/*.{png,svg}.
 
-Everything is rebuilt from the run directories alone. Files are written whole, verdict.json last.
+Everything is rebuilt from the run directories alone. Each file is written completely or not at all,
+verdict.json last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +28,17 @@ Result = TypeVar("Result", bound=CellResult)
 
 @dataclass(frozen=True)
 class Report(Generic[Verdict, Behind]):
-    """How the runs of one audit become its report.
+    """Hold how the runs of one audit become its report.
 
-    judge: run directories and what is asked -> their verdict, and what `page` of the audit's `page.py` needs beside it.
-    takes: arguments of `audit report` that are this audit's. options: run directories and these -> keywords of `judge`.
+    Parameters
+    ----------
+    judge : callable
+        Returns, for run directories and options, their verdict and what the audit's `page.py` also
+        needs.
+    takes : tuple of str
+        The options of `audit report` for this audit.
+    options : callable
+        Returns the keywords of `judge` for run directories and these options.
     """
 
     judge: Callable[..., tuple[Verdict, Behind]]
@@ -37,40 +46,98 @@ class Report(Generic[Verdict, Behind]):
     options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = lambda run_dirs, asked: asked
 
     def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:
-        """Judge the runs and write their report into `out`."""
+        """Judge the runs, and write their report.
+
+        Parameters
+        ----------
+        run_dirs : sequence of Path
+            The runs.
+        out : Path
+            The folder.
+        asked : Any
+            Keywords of `judge`.
+
+        Returns
+        -------
+        ReportPaths
+            The files.
+        """
         verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
-        drawn = part_of(verdict.audit, "page")  # here: figures need matplotlib
-        return write_report(Path(out), verdict, drawn.page(verdict, behind))
+        module = part_of(verdict.audit, "page")  # it loads matplotlib
+        return write_report(Path(out), verdict, module.page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
-        """`audit report`: judged as the manifests say, but for what is asked."""
-        for name in (name for name, value in asked.items() if value is not None and name not in self.takes):
-            taken = ", ".join(f"--{one.replace('_', '-')}" for one in self.takes)
-            raise ConfigError(f"--{name.replace('_', '-')} does not belong to this audit. Its report takes {taken}.")
-        return self.build(run_dirs, out, **self.options(run_dirs, {name: asked.get(name) for name in self.takes}))
+        """Build the report for `audit report`.
+
+        Parameters
+        ----------
+        run_dirs : sequence of Path
+            The runs.
+        out : Path
+            The folder.
+        asked : mapping
+            The options as typed; they override the manifests.
+
+        Returns
+        -------
+        ReportPaths
+            The files.
+
+        Raises
+        ------
+        ConfigError
+            If an option belongs to another audit.
+        """
+        if foreign := [name for name, value in asked.items() if value is not None and name not in self.takes]:
+            option = f"--{foreign[0].replace('_', '-')}"
+            known = ", ".join(f"--{name.replace('_', '-')}" for name in self.takes)
+            raise ConfigError(f"{option} does not belong to this audit. Its report takes {known}.")
+        given = {name: asked.get(name) for name in self.takes}
+        return self.build(run_dirs, out, **self.options(run_dirs, given))
 
     def verdict_of(self, run_dirs: Sequence[Path]) -> dict[str, Any]:
-        """What verdict.json holds of runs as their manifests ask for it; nothing is written."""
-        return self.judge(list(map(Path, run_dirs)), **self.options(run_dirs, dict.fromkeys(self.takes)))[0].to_dict()
+        """Return the content of verdict.json for runs, judged as their manifests say. Nothing is
+        written."""
+        options = self.options(run_dirs, dict.fromkeys(self.takes))
+        verdict, _ = self.judge(list(map(Path, run_dirs)), **options)
+        return verdict.to_dict()
 
 
 def only(run_dirs: Sequence[Path], audit: str) -> Path:
-    """The run directory of an audit whose runs are judged one by one. DataError for several."""
+    """Return the run directory of an audit whose runs are judged one by one.
+
+    Raises DataError if there are several.
+    """
     if len(run_dirs) != 1:
         raise DataError(
-            f"{len(run_dirs)} runs of the {audit} audit were given. Expected one: to judge several models together, "
-            "run them in one job, such as 'model=[llama3_8b,qwen3_8b]'."
+            f"{len(run_dirs)} runs of the {audit} audit were given. Expected one. To judge several models together, "
+            "run them in one job. Example: 'model=[llama3_8b,qwen3_8b]'"
         )
     return Path(run_dirs[0])
 
 
 def head_of(settings: Settings[Any], seen: Sequence[Seen], rows: Sequence[CellRows]) -> dict[str, Any]:
-    """The head of a `JudgedRun`. seen: the rows that were read, by run; rows: those found and expected."""
+    """Return the first fields of a `JudgedRun`.
+
+    Parameters
+    ----------
+    settings : Settings
+        How cells were judged.
+    seen : sequence of Seen
+        The rows that were read, by run.
+    rows : sequence of CellRows
+        The rows that exist and are expected.
+
+    Returns
+    -------
+    dict
+        Keyword arguments.
+    """
     return {
         "seed": settings.seed,
         "n_resamples": settings.n_resamples,
         "thresholds": settings.thresholds.to_dict(),
-        "runs": tuple({"models": contents(one)} for one in seen),
+        "runs": tuple({"models": contents(counts)} for counts in seen),
         "rows": tuple(rows),
     }
 
@@ -83,7 +150,27 @@ def with_reservations(
     design: Field,
     judged: set[str] | None = None,
 ) -> Result:
-    """The result with what its references leave open and what the audit was measured to notice. judged: indicators
-    that could be judged, as the sensitivity of the others is not this run's."""
+    """Add to a result what its references leave open, and what the audit was measured to notice.
+
+    Parameters
+    ----------
+    result : Result
+        The result.
+    audit : str
+        The audit.
+    analysis : mapping
+        The manifest's `analysis`.
+    sensitivity : mapping
+        As `load_sensitivity` returns.
+    design : Field
+        The run's design.
+    judged : set of str or None
+        The indicators that could be judged; the sensitivity of others does not apply.
+
+    Returns
+    -------
+    Result
+        The result with these sentences.
+    """
     quoted = quote(sensitivity, audit, result.model, result.benchmark, design, judged)
     return replace(result, cannot_exclude=(*result.cannot_exclude, *reservations(analysis)), sensitivity=quoted)

@@ -230,6 +230,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
         "references_read": bool(cell.references),
         "one_reference": len(cell.references) == 1,
         "held_out_differ": cell.fresh is not None,
+        "other_guessing": cell.fresh is not None and any(cell.chance),
         "other_sampling": cell.fresh is not None,
     }
     learnt = contaminated(evidence, alpha)

@@ -12,7 +12,7 @@ from audit.errors import DataError
 from audit.judge.record import holm_rows
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
-from audit.statistics.between_models import one_family
+from audit.statistics.between_models import one_family, predictive
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.estimate import hull
 from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_held
@@ -21,7 +21,15 @@ from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import RaschGap, ability_gaps
-from audit.statistics.set_difference import SetDifference, Sets, apartness, beside, in_own_spread, set_difference
+from audit.statistics.set_difference import (
+    SetDifference,
+    Sets,
+    apartness,
+    as_guessed,
+    beside,
+    in_own_spread,
+    set_difference,
+)
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
 from audit.statistics.values import mean_of
 from audit.verdict.result import Reason, because
@@ -32,6 +40,7 @@ ONE_SIDED = 1.6449 / 1.96  # normal quantiles: of a one-sided 95 % limit, and of
 _DRAWS = 1999  # of the test of matched items, at least: they are cheap, and Holm over a panel asks for a small p
 _STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
 _MORE_LIKELY = 0.05  # fewer nats a byte than the best reference, from which the references do not bracket
+_ALIKE = 0.01  # chance of a guess may differ by so much between sets that are guessed alike
 _ABLER = 0.10  # accuracy on held-out items above the best reference, likewise
 
 
@@ -178,7 +187,8 @@ class Evidence:
     alone part the two sets. apart: each reference's own gap against the rest. alike: `fresh_gap.agreement` of the
     references' answers to both sets; None without them. outside: as in `Ordered`. lucky: gaps that another rate of
     lucky answers on held-out items would make (`by_guessing`), beside the references' mean; unbracketed: the same
-    beside the nearest reference, 0 for a model inside their range.
+    beside the nearest reference, 0 for a model inside their range. same_chance: p of the gap with held-out scores as
+    they would be at the benchmark's chance of a guess (`as_guessed`); None where the sets have the same.
     """
 
     order: Ordered | None
@@ -198,6 +208,7 @@ class Evidence:
     outside: Reason | None = None
     lucky: tuple[float, float] = (0.0, 0.0)
     unbracketed: tuple[float, float] = (0.0, 0.0)
+    same_chance: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
         return next((one for one in self.indicators if one.name == name), Indicator(name))
@@ -339,8 +350,24 @@ def measure(
         outside=outside,
         lucky=lucky,
         unbracketed=unbracketed,
+        same_chance=None if gap is None else _same_chance(cell, kept),
     )
     return replace(evidence, indicators=indicators(cell, evidence, limits))
+
+
+def guessed_apart(cell: MemoryCell) -> bool:
+    """Return whether a guess is right more often in one set than in the other, by the numbers of their options."""
+    return cell.fresh is not None and abs(cell.chance[0] - cell.chance[1]) > _ALIKE
+
+
+def _same_chance(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet]]) -> float | None:
+    """Return `Evidence.same_chance`: options of other numbers move a score without memory."""
+    if len(models) < 2 or not guessed_apart(cell):
+        return None
+    tested, *references = [as_guessed((a.score, b.score), cell.chance) for a, b in models]
+    did = set_difference(tested, references, _clusters(cell))
+    parts = did.items_se, did.items_df, did.spread, did.sampling
+    return predictive(did.difference, *parts, len(references), PRIOR).pvalue
 
 
 def _lucky(
@@ -618,11 +645,12 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
+    unguarded = max(e.gap.pvalue, e.same_chance or 0.0)  # what options alone make is of known cause
     if 0 < low <= e.lucky[1]:
         pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
     return Indicator(
         Name.GAP, pvalue, None, 100 * did.difference, 100 * low, 100 * high, "points of accuracy",
-        unguarded=e.gap.pvalue, doubt=doubt,
+        unguarded=unguarded, doubt=doubt,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from audit.judge.gates import READ_ADVICE, log_checks, reached_model, read_limits
 from audit.memory.design import Arm, MemoryThresholds
-from audit.memory.evidence import Evidence, of_another_kind, selected, told_by_words, unmatched
+from audit.memory.evidence import Evidence, guessed_apart, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
@@ -39,6 +39,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
         was_read("likelihoods_read", cell, limits, withholds=True),
         orders_reach_model(cell, limits),
         was_read("parseability", cell, limits, withholds=cell.fresh is not None),
+        *([same_guessing(cell, evidence, limits)] if guessed_apart(cell) else []),
         fresh_matched(evidence, limits),
         fresh_drawn(evidence, limits),
         same_kind(evidence, limits),
@@ -81,6 +82,29 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
     )
 
 
+def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> Gate:
+    """Check that a gap is no work of items with other numbers of options; only where these numbers differ.
+
+    number: the difference in guesses that are right, 0-1. It fails if a gap is seen in points and is gone with held-out
+    scores as they would be at the benchmark's chance of a guess.
+    """
+    published, held_out = cell.chance
+    rule = Rule("same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)")
+    sides = zip(*((a.score, b.score) for a, b in cell.references if b is not None), strict=True)
+    weakest = [min(float(np.nanmean(one)) for one in side) for side in sides]
+    theirs = f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}." if weakest else ""
+    by_points = 1.0 if evidence.gap is None else evidence.gap.pvalue
+    return rule.checked(
+        passed=not by_points <= limits.alpha < (evidence.same_chance or 0.0),
+        number=published - held_out,
+        detail=f"A guess is right in {percent(published)} of the benchmark's items and {percent(held_out)} of the "
+        f"held-out ones.{theirs}",
+        advice="Take held-out items with as many options as the benchmark's, or references as able as this model.",
+        withholds=False,
+        numbers={"published": published, "held_out": held_out},
+    )
+
+
 def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     """The cell without the references of which too little could be read, in any arm, and those that are the tested
     model, or another reference, under another name; `dropped` names them."""
@@ -112,11 +136,15 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     low, high = read_limits(worst.read, worst.asked)
     out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
+    theirs = [
+        reads for pair in cell.references for name, arm, reads in _rows(cell, pair, (worst_arm,)) if name == worst_set
+    ]
+    beside = f" References there: {percent(min(one.share for one in theirs))} or more." if theirs else ""
     return rule.checked(
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
         detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {what}: "
-        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{out}",
+        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{beside}{out}",
         advice=advice,
         withholds=withholds,
         numbers={f"{items}, {arm}": reads.share for items, arm, reads in rows},

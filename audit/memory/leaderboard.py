@@ -34,7 +34,8 @@ class Row:
 
     without: None if the model could not be judged; `why` then says what stands against it. at_most: the upper limit of
     `without` alone may be quoted. gap: beyond the references', with its 95 % interval; adjusted: its p after Holm over
-    all models. rank, rank_without: among the models with both scores, 1 the best, ties share the better rank.
+    all models; of a gap whose cause is unknown without the guard against that cause. rank, rank_without: among the
+    models with both scores, 1 the best, ties share the better rank.
     references: how many the model was judged against.
     """
 
@@ -100,6 +101,13 @@ class Leaderboard:
         """Return the models with a finding that served as references of others, whose memory they may hide."""
         return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
 
+    @property
+    def blind_below(self) -> float | None:
+        """Return the points that a gap must exceed to stand out by itself in half of the judged models: the median of
+        half the 95 % intervals' widths. None without a gap."""
+        widths = [(high - low) / 2 for _, low, high in (row.gap for row in self.judged if row.gap is not None)]
+        return float(np.median(widths)) if widths else None
+
 
 def leaderboard(
     cells: Sequence[MemoryCell], *, seed: int = 0, n_resamples: int = N_RESAMPLES, chosen: bool = False,
@@ -135,6 +143,7 @@ def _by_score(row: Row) -> tuple[float, str]:
 def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
     gap, found = result.evidence.indicator(Name.GAP), result.without.found
     refused = result.grade in _NOT_JUDGED or found is None
+    doubtful = result.grade == Grade.CAUSE_UNKNOWN
     known = gap.estimate is not None and gap.low is not None and gap.high is not None
     return Row(
         model=cell.model,
@@ -142,8 +151,8 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
         without=None if refused or found is None else found.without,
         at_most=found is not None and found.at_most,
         gap=(gap.estimate, gap.low, gap.high) if known else None,  # type: ignore[arg-type]
-        pvalue=gap.pvalue,
-        adjusted=gap.adjusted,
+        pvalue=gap.unguarded if doubtful else gap.pvalue,
+        adjusted=gap.unguarded_adjusted if doubtful else gap.adjusted,
         verdict=result.verdict,
         grade=result.grade,
         why=_why(result) if refused else "",
@@ -206,12 +215,25 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
         "Every other model served as a reference. Contaminated ones among them hide the memory of the rest; "
         "--references names clean ones."
     )
+    if board.blind_below is not None:
+        first = f"Low power: a gap below {board.blind_below:.1f} points does not stand out in half of the "
+        first += (
+            "models, before the correction over all of them. Every other model served as a reference, and contaminated "
+            "ones among them hide the memory of the rest. --references names clean ones."
+        )
     if board.chosen:
         first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
     if spoilt:
-        first += f" {spoilt} served, and show a gap themselves: name clean references, and judge again."
+        first += f" References with a gap of their own: {spoilt}. Name clean references, and judge again."
+    why: tuple[str, ...] = ()
+    if board.doubtful:
+        why = (
+            "A gap of unknown cause may be that the held-out items are newer, and so harder for this model alone; its "
+            "p is that of the gap. Dates can exclude this. Example: --held-out-date 2026-05 --released MODEL=2025-12",
+        )
     return (
         first,
+        *why,
         "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
         "A rank is of the estimate. Where two intervals overlap, the order of two models is not known.",
         "A model without a finding is not clean: its interval tells how much memory is still possible.",

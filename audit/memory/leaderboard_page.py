@@ -46,6 +46,7 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
         "sentence": sentence(board),
         **attributes(board, "benchmark", "n", "n_held_out", "chance"),
         "references": "named" if board.chosen else "all others",
+        "gap_blind_below_points": board.blind_below,
         "models": [_flat(row) for row in board.rows],
         "does_not_say": cautions(board),
         "files": list(files),

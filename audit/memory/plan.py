@@ -2,19 +2,21 @@
 indicators it could judge. Starts nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from audit.benchmarks.fresh import check_fresh
 from audit.convictions import settle_references
 from audit.dry_run import Asked, Planned, reach
-from audit.memory.analyse import JUDGE
+from audit.memory.analyse import JUDGE, nearest
 from audit.memory.audit import MEMORY, Orders, item_orders
 from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
+from audit.memory.worlds import MemoryDesign
 from audit.records import Item
 from audit.references import judged, reference_runs
 from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
@@ -74,11 +76,26 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
     if undated := resolved.analysis["undated"]:
         lines.append(f"  No finding of a gap for {', '.join(undated)}. {sentence(_DATES, TEXTS)}")
     lines += _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
-    return lines + _reach(resolved, asked, MemoryThresholds.from_mapping(config.verdict).power)
+    limits, table = MemoryThresholds.from_mapping(config.verdict), shipped_table(JUDGE.shipped)
+    published, *fresh = (one.sample.n for one in resolved.samples)
+    run = {
+        "n": published,
+        "fresh": sum(fresh),
+        "references": _references(config),
+        "accuracy": MemoryDesign.accuracy,
+        "score_alone": score_alone(config),
+    }
+    rates = nearest(table, run, limits.to_dict())
+    lines += [] if rates is None else [f"  {rates.sentence}"]
+    return lines + _reach(resolved, asked, limits.power, table or {"designs": []})
 
 
-def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float) -> list[str]:
-    table = shipped_table(JUDGE.shipped) or {"designs": []}
+def _references(config: MemoryConfig) -> int:
+    """Return how many reference models the run has, stored ones among them."""
+    return len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
+
+
+def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]) -> list[str]:
     enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
     if not enough:
         return []
@@ -99,7 +116,7 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         found.append(f"  {ALONE}")
     elif not whole:
         found.append("  No order test: it needs every item (n=all).")
-    references = len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
+    references = _references(config)
     if config.control_benchmark is None or not references:
         fresh = "" if config.control_benchmark is not None else "held-out items (control_benchmark=)"
         lacks = " and ".join(filter(None, (fresh, "" if references else "references ('references=[...]')")))

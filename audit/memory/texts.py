@@ -79,6 +79,7 @@ _NEEDS = {
     "log_finished": "a log that is finished",
     "chance_known": "the number of options",
     "counts_right": "a score that counts right answers",
+    "asked_alike": "both sets asked alike",
 }
 
 
@@ -237,6 +238,8 @@ TEXTS: Texts = {
     "one_reference": "That models differ in how well two sets of items suit them: one reference cannot show it.",
     "other_sampling": "That this model's answers to the two sets were made otherwise: sampled at another temperature, "
     "chosen from several, or cut off, as a log does not tell.",
+    "other_guessing": "That wrong options of one set are easier to rule out than their number tells: a guess is then "
+    "right more often there.",
     "held_out_differ": "That the held-out items differ from the benchmark's in more than the references see.",
     "reference_learnt": "That {model}, a reference, has learnt the benchmark: its gap is {difference:points} more than "
     "the others'.",

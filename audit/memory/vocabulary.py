@@ -106,6 +106,7 @@ GATES: dict[str, GateWord] = {
     "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
     "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
+    "same_guessing": GateWord("Guesses as often right", "the sets' numbers of options alone explain the gap"),
     "fresh_matched": GateWord(
         "Held-out items as hard", "the held-out items are not as hard as the benchmark's, and the scales disagree"
     ),

@@ -403,6 +403,7 @@ DOES = "Statuses, ratios and sweeps from li2026's printed tables."
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis_li2026"), help="folder for json and csv")
+    parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
 
 
 def run(asked: argparse.Namespace) -> int:
@@ -425,6 +426,9 @@ def run(asked: argparse.Namespace) -> int:
     """
     result = shipped()
     paths = write(result, asked.out)
+    if asked.json:
+        print(next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"), end="")
+        return 0
     console = Console(width=None if sys.stdout.isatty() else 120)
     show(result, console)
     console.print(f"Written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)

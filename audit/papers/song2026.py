@@ -368,6 +368,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("csv", nargs="?", type=Path, help="table to analyse; song2026 or nothing: the paper's Table 2")
     parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
+    parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
     parser.add_argument("--n", type=int, default=100, help="questions behind each accuracy (default 100)")
     parser.add_argument(
         "--chance", type=float, help="expected accuracy of guessing (default 0.25, four options: an assumption)"
@@ -402,6 +403,9 @@ def run(asked: argparse.Namespace) -> int:
         source=given.name if given else "song2026, Table 2",
     )
     paths = write(result, contradictions, asked.out)
+    if asked.json:
+        print(next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"), end="")
+        return 0
     from rich.console import Console
 
     console = Console()

@@ -181,7 +181,7 @@ def rates_said(entry: Mapping[str, Any]) -> str:
     """The rates of one design in words: both errors, and what it finds and clears."""
     d, r = entry["design"], entry["rates"]
     many = d["references"]
-    name = "beyond" if many else "brittle"
+    name = "beyond" if many else "unknown"
     said = "a drop beyond reference" if many else "a drop of unknown cause"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "

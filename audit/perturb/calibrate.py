@@ -14,19 +14,19 @@ look for faults that a simulation does not have, are bypassed, but for `enough_d
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from audit.perturb.decide import BEYOND, COUNTED, decide
 from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import grounds, run_tests
+from audit.perturb.evidence import Grounds, Tests, grounds, run_tests
 from audit.perturb.gates import enough_data
+from audit.perturb.record import PerturbCell
+from audit.perturb.vocabulary import Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.contamination_score import article_result
-from audit.verdict.simulated import PANEL, Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
+from audit.verdict.simulated import PANEL, Case, Entries, Procedure, by_world, seed_of, shown, table_text
 
 INTERVAL_DRAWS = 100  # of the drop's interval, which must exclude zero
 CURVE_DRAWS = 40  # of ConStat's curve; a run draws more, on which its level does not depend
@@ -54,7 +54,7 @@ SHIPPED = (
     PerturbDesign(1000, 3, 10),  # from ten references on, ConStat's curve must agree
 )
 RATES = (
-    "beyond", "brittle", "cleared", "withheld", "underpowered", "panel", "cleared_panel", "plain", "article_blocked",
+    "beyond", "unknown", "cleared", "withheld", "underpowered", "panel", "cleared_panel", "plain", "article_blocked",
     "curve", "control", "uncontrolled", "strong",
 )  # fmt: skip
 
@@ -66,24 +66,21 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     is beyond reference but for them (both NaN without)."""
     limits = PerturbThresholds()
     cell = simulate(design, world, rng)
-    tests = run_tests(cell, limits, rng=rng, n_draws=CURVE_DRAWS)
-    on = partial(grounds, limits=limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
-    found = on(cell, tests)
-    gates = (enough_data(cell, limits),)
+    found = measured(cell, limits, rng)
+    tests = found.tests
 
-    def verdict(factor: float = 1.0) -> V:
-        p = [None if one is None else min(factor * one, 1.0) for one in (tests.found_p, tests.beyond_p)]
-        return decide(found, gates, limits, *p).verdict
+    def verdict(factor: float = 1.0, of: Grounds = found) -> V:
+        p = [None if one is None else min(factor * one, 1.0) for one in (of.tests.found_p, of.tests.beyond_p)]
+        return decide(of, (enough_data(cell, limits),), limits, *p).verdict
 
     alone, panel = verdict(), verdict(PANEL)
     control = uncontrolled = np.nan
     if tests.control is not None:
         control = tests.control.pvalue <= limits.alpha
-        references = on(cell, replace(tests, control=None))
-        uncontrolled = decide(references, gates, limits).verdict in BEYOND
+        uncontrolled = verdict(of=_grounds(cell, replace(tests, control=None), limits)) in BEYOND
     return (
         alone in BEYOND,
-        *(alone == one for one in (V.BRITTLE_CAUSE_UNKNOWN, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
+        *(alone == one for one in (V.CAUSE_UNKNOWN, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
         panel in BEYOND,
         panel == V.NO_DROP_DETECTED,
         alone in COUNTED and (tests.plain_p or np.nan) <= limits.alpha,
@@ -95,6 +92,21 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     )
 
 
+def measured(cell: PerturbCell, limits: PerturbThresholds, rng: np.random.Generator) -> Grounds:
+    """Return what the tests of one simulated cell give."""
+    return _grounds(cell, run_tests(cell, limits, rng=rng, n_draws=CURVE_DRAWS), limits)
+
+
+def _grounds(cell: PerturbCell, tests: Tests, limits: PerturbThresholds) -> Grounds:
+    return grounds(cell, tests, limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
+
+
+def decision_of(cell: PerturbCell, rng: np.random.Generator) -> Decision:
+    """Return the decision on one simulated cell by itself."""
+    limits = PerturbThresholds()
+    return decide(measured(cell, limits, rng), (enough_data(cell, limits),), limits)
+
+
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--control", action="store_true", help="designs and worlds with held-out items as a control")
 
@@ -103,7 +115,7 @@ def procedures(
     options: Namespace, designs: Sequence[PerturbDesign] | None = None, worlds: Mapping[str, World] | None = None
 ) -> tuple[Procedure, ...]:
     """The rates of each world W: for each R of RATES the share (0-1) of models W_R with its Monte-Carlo standard error
-    W_R_se; by_seed: W_beyond of each seed by itself.
+    W_R_se.
 
     Clean models are drawn in the same number from every seed; two thirds as many of each world with memory. worlds: by
     default every one in the designs of EVERYWHERE, and CORE with half as many models in others; those of references
@@ -118,16 +130,10 @@ def procedures(
         for name, world, count in _worlds_of(design, own, options.simulations or SIMULATIONS)
     ]
 
-    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        by_seed = [round(float(np.mean([model[0] for model in part])), 6) for part in found]
-        number = "power_simulations" if case.world.memorised else "simulations"
-        of_world = {number: float(sum(map(len, found))), **rates([f"{case.name}_{one}" for one in RATES], found)}
-        return [{"design": asdict(case.design), "rates": of_world, "by_seed": {case.name: by_seed}, "seeds": seeds}]
-
     procedure = Procedure(
         cases=cases,
         judge=judge,
-        entries=entries,
+        entries=by_world([f"_{name}" for name in RATES]),
         table=table,
         closing=() if options.control else (worlds_markdown, cleared_markdown),
         head={"thresholds": asdict(PerturbThresholds())},
@@ -150,13 +156,13 @@ _DESIGN = ("n", "variants", "references", "replicates")
 
 
 def markdown(entries: Entries) -> str:
-    """The first table of the documentation: per cent called beyond reference, or brittle without references, in the
-    worlds of CORE, and by design."""
+    """The first table of the documentation: per cent called beyond reference, or of unknown cause without references,
+    in the worlds of CORE, and by design."""
     head = ["n", "variants", "references", "runs of the original", *(name.replace("_", " ") for name in CORE)]
     rows = []
     for entry in entries:
         d, r = entry["design"], entry["rates"]
-        label = "beyond" if d["references"] else "brittle"
+        label = "beyond" if d["references"] else "unknown"
         rows.append([*(str(d[k]) for k in _DESIGN), *(shown(r, f"{name}_{label}") for name in CORE)])
     return table_text(head, rows)
 

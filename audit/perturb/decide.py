@@ -22,14 +22,14 @@ Reasons = tuple[Reason, ...]
 REFERENCES = 5  # that are asked for where there are fewer
 _COMPARED = ("difference", "low", "high", "pvalue")
 BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
-COUNTED = (*BEYOND, V.BRITTLE_CAUSE_UNKNOWN)  # a drop counts
+COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # a drop counts
 
 
 def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
     """The finding that these p-values support, or None. beyond_p: None where it was not tested; NaN finds nothing."""
     if beyond_p is not None and beyond_p <= alpha:
         return V.DROP_BEYOND_REFERENCE
-    return V.BRITTLE_CAUSE_UNKNOWN if found_p <= alpha else None
+    return V.CAUSE_UNKNOWN if found_p <= alpha else None
 
 
 def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> V | None:
@@ -47,7 +47,7 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
 
     own = corrected(held.found_p, tests.found_p, found_p)
     left = finding(alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
-    return found if left and found == V.BRITTLE_CAUSE_UNKNOWN else left
+    return found if left and found == V.CAUSE_UNKNOWN else left
 
 
 _VERDICTS = {
@@ -55,7 +55,7 @@ _VERDICTS = {
     Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
     Grade.FOUND_STRONG: V.DROP_BEYOND_REFERENCE,
     Grade.FOUND_SUGGESTIVE: V.DROP_SUGGESTS_MEMORY,
-    Grade.CAUSE_UNKNOWN: V.BRITTLE_CAUSE_UNKNOWN,
+    Grade.CAUSE_UNKNOWN: V.CAUSE_UNKNOWN,
     Grade.UNDECIDED: V.UNDERPOWERED,
     Grade.CLEARED: V.NO_DROP_DETECTED,
 }

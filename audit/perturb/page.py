@@ -39,9 +39,9 @@ from audit.verdict.tables import csv_text, digits
 
 ERRORS = {
     "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
-    "clean_brittle": "A clean model is said to lose points, cause unknown (false positive)",
+    "clean_unknown": "A clean model is said to lose points, cause unknown (false positive)",
     "memorised_beyond": "A model that remembers 15 % of the items is found",
-    "memorised_brittle": "A model that remembers 15 % of the items is said to lose points, cause unknown",
+    "memorised_unknown": "A model that remembers 15 % of the items is said to lose points, cause unknown",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
 HARDEST = 10  # variants listed that most models fail although they have the original right

@@ -13,9 +13,11 @@ from audit.benchmarks.load import open_benchmark
 from audit.convictions import settle_references
 from audit.dry_run import Asked, Planned, called, reach
 from audit.errors import ConfigError, LibraryError
+from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.audit import CONTROL_FILE, PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.design import Arm, PerturbThresholds
+from audit.perturb.worlds import PerturbDesign
 from audit.plain_words import benchmark_words
 from audit.references import judged, reference_runs
 from audit.resolve import ResolvedRun, resolve_run, sized
@@ -25,6 +27,7 @@ from audit.variants.arrow import FILE, find_library, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants
 from audit.verdict.result import percent
+from audit.verdict.shipped import shipped_table
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,18 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
         each = [detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power) for m in sizes]
         beyond = 100 * math.hypot(*each)
         lines.append(f"  beyond held-out items {beyond:>12.1f}  points; these can take a finding away, and make none")
+    simulated = {
+        "n": n,
+        "variants": config.num_variants,
+        "references": references,
+        "checked": review.n if review else 0,
+        "replicates": config.original_replicates,
+        "accuracy": PerturbDesign.accuracy,
+        "unparsed": 0.0,
+        "control": run.control is not None,
+    }
+    rates = nearest(shipped_table(JUDGE.shipped), simulated, limits.to_dict())
+    lines += [] if rates is None else [f"  {rates.sentence}"]
     if review is None:
         lines.append(
             "  Nobody has read a sample of the variants (audit variants review): no drop counts as beyond reference."

@@ -195,7 +195,7 @@ TEXTS: Texts = {
     "headline_drop_suggests_memory": _suggested,
     "headline_not_identified": "Whether {model} remembers the wording of {benchmark} cannot be seen: its score of "
     "{score:percent} leaves no room for a drop that matters.",
-    "headline_brittle_cause_unknown": _cause_unknown,
+    "headline_drop_cause_unknown": _cause_unknown,
     "headline_underpowered": _too_little,
     "headline_no_drop_detected": _no_drop,
     # what no verdict excludes

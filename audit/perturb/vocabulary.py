@@ -29,7 +29,7 @@ class PerturbVerdict(StrEnum):
     WITHHELD = "withheld"
     DROP_BEYOND_REFERENCE = "drop_beyond_reference"
     DROP_SUGGESTS_MEMORY = "drop_suggests_memory"
-    BRITTLE_CAUSE_UNKNOWN = "brittle_cause_unknown"
+    CAUSE_UNKNOWN = "drop_cause_unknown"
     NOT_IDENTIFIED = "not_identified"
     UNDERPOWERED = "underpowered"
     NO_DROP_DETECTED = "no_drop_detected"
@@ -75,7 +75,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "is sensitive to wording on hard items alone makes the same data. Reworded held-out items tell them apart.",
         Grade.FOUND_SUGGESTIVE, plain="Loses more than other models, as memory would make it",
     ),
-    PerturbVerdict.BRITTLE_CAUSE_UNKNOWN: VerdictWord(
+    PerturbVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Drop, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken and sensitivity to wording: nothing here tells which.",
@@ -162,7 +162,7 @@ class PerturbVerdictCell(Cell):
 
 def measured(cell: PerturbVerdictCell) -> Measured:
     """Return the drop behind the verdict."""
-    alarms = cell.rates.get("clean_beyond" if cell.references else "clean_brittle")
+    alarms = cell.rates.get("clean_beyond" if cell.references else "clean_unknown")
     what = "drop under rewording"
     if cell.evidence is None:
         return Measured(what, None, None, None, alarms)

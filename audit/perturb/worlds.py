@@ -1,9 +1,9 @@
 """Models of known truth: what the calibration simulates. `World` says what the numbers of each world mean.
 
 A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS) are those of the
-test's own null: chances are Beta distributed over items (`audit.statistics.difficulty`), references are about as able
-as the tested model, and harder variants cost every model the same share of its accuracy. The drop of `harder`, and of
-those named memorised_5, is the smallest effect that matters: to clear these is wrong.
+test's own null: chances are Beta distributed over items (`audit.statistics.item_response`), references are about as
+able as the tested model, and harder variants cost every model the same share of its accuracy. The drop of `harder`, and
+of those named memorised_5, is the smallest effect that matters: to clear these is wrong.
 
 The others (OTHERS) are made otherwise: an item's log-odds are normal and a model's ability is added to them (`logit`),
 so harder variants, which take the same log-odds from every model, cost an abler model another share of its accuracy.
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -26,12 +25,10 @@ import scipy
 
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.statistics.difficulty import beta_shape, draw_latent, shift
+from audit.statistics.item_response import beta_chances, learnt, logistic_items, shift, tastes, unparsed
 from audit.statistics.paired import BoolArray, FloatArray
 
 N_OPTIONS = 4
-_GRID = np.linspace(0, 1, 4001)
-_NORMAL = scipy.special.ndtri((np.arange(400) + 0.5) / 400)
 
 
 @dataclass(frozen=True)
@@ -159,11 +156,9 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     """One tested model and its references in a world."""
     n, r = design.n, design.references
     accuracies = _accuracies(design, world)
-    latent = draw_latent((r + 1, n), design.item_correlation, rng)
+    taste = tastes((r + 1, n), design.item_correlation, rng)
     costs = _costs(design, world, rng)
-    chances = [
-        _chances(design, world, float(one), cost, row) for one, cost, row in zip(accuracies, costs, latent, strict=True)
-    ]
+    chances = [_chances(design, world, *of_model) for of_model in zip(accuracies.tolist(), costs, taste, strict=True)]
     shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
     broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
     remembered: list[float | FloatArray] = [world.memorised, *[0.0] * r]
@@ -172,25 +167,26 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
         remembered[0] = world.memorised * known / known.mean()
     if world.tainted and r:
         remembered[1] = float(rng.uniform(0.15, 0.5))
-    models = [
-        _answers(
-            design, f"{world.family if k else 'model'} {k}", *chances[k], remembered[k], broken, rng, world.group, shift
-        )
-        for k in range(r + 1)
-    ]
-    models[0] = _unread(_unread(models[0], world.unread, rng), world.unread_right, rng, answer=1)
-    models[1:] = [_unread(one, world.references_unread, rng) for one in models[1:]]
-    models = [_unparsed(one, world.unparsed, rng) for one in models]
+    pairs = [_answers(design, *chances[k], remembered[k], broken, rng, world.group, shift) for k in range(r + 1)]
+    originals, variants = map(list, zip(*pairs, strict=True))
+    for share, of in ((world.unread, 0), (world.unread_right, 1)):
+        variants[0] = unparsed(variants[0], share, rng, of)
+    for k in range(1, r + 1):
+        variants[k] = unparsed(variants[k], world.references_unread, rng, 0)
+    models = []
+    for k in range(r + 1):
+        lost = [unparsed(answers, world.unparsed, rng) for answers in (originals[k], variants[k])]
+        models.append(Wordings(f"{world.family if k else 'model'} {k}", lost[0], lost[1]))
     found = 0 if world.unseen else int(rng.binomial(design.checked, world.broken))
-    cell = _cell(models, broken, BrokenShare(design.checked, found), group=world.group)
+    cell = cell_of(models, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
     rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
-    latent = draw_latent((1, design.control), design.item_correlation, rng)
+    taste = tastes((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
-    theta = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, latent[0])
-    fresh = _answers(design, "model 0", *theta, 0.0, broken, rng)
-    return replace(cell, control=_cell([fresh], broken, None, "fresh"))
+    theta = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, taste[0])
+    fresh = Wordings("model 0", *_answers(design, *theta, 0.0, broken, rng))
+    return replace(cell, control=cell_of([fresh], None, "fresh"))
 
 
 def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> list[float]:
@@ -205,17 +201,18 @@ def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> lis
 
 
 def _chances(
-    design: PerturbDesign, world: World, accuracy: float, cost: float, latent: FloatArray
+    design: PerturbDesign, world: World, accuracy: float, cost: float, taste: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """(n,) chances of a right answer to the originals and to the variants of one model."""
     if world.logit:
-        spread = _spread(design.accuracy, design.flip)
-        odds = _ability(accuracy, spread) + spread * scipy.special.ndtri(latent)
+        items = logistic_items(design.accuracy, design.flip)
         # what costs a model of the design's accuracy so many points
-        lost = _ability(design.accuracy, spread) - _ability(float(np.clip(design.accuracy - cost, 0.02, 0.98)), spread)
-        return scipy.special.expit(odds), scipy.special.expit(odds - lost)
+        left = float(np.clip(design.accuracy - cost, 0.02, 0.98))
+        lost = items.ability(design.accuracy) - items.ability(left)
+        ability = items.ability(accuracy)
+        return items.chances(ability, taste), items.chances(ability - lost, taste)
     share = design.flip / (2 * design.accuracy * (1 - design.accuracy))
-    theta = np.interp(latent, _GRID, _quantiles(*beta_shape(accuracy, share * 2 * accuracy * (1 - accuracy))))
+    theta = beta_chances(taste, accuracy, share * 2 * accuracy * (1 - accuracy))
     return theta, shift(theta, -min(cost * accuracy / design.accuracy, accuracy), accuracy)
 
 
@@ -232,42 +229,25 @@ def _broken(world: World, theta: Sequence[FloatArray], variants: int, rng: np.ra
 
 
 def _answers(
-    design: PerturbDesign, name: str, theta: FloatArray, reworded: FloatArray, memorised: float | FloatArray,
+    design: PerturbDesign, theta: FloatArray, reworded: FloatArray, memorised: float | FloatArray,
     broken: BoolArray, rng: np.random.Generator, group: int = 1, shift: FloatArray | None = None,
-) -> Wordings:  # fmt: skip
-    """One model on n items. theta, reworded: (n,) chances; memorised: share of the originals; broken: (N, n); shift:
-    (N, n), what each variant takes from the log-odds of all models."""
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """One model's originals and variants. theta, reworded: (n,) chances; memorised: share of the originals; broken:
+    (N, n); shift: (N, n), what each variant takes from the log-odds of all models."""
     if shift is not None:
         reworded = scipy.special.expit(scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift)
     original = rng.random((design.replicates, theta.size)) < theta
     if np.any(memorised):
-        original |= np.repeat(rng.random(-(-theta.size // group)) < memorised, group)[: theta.size]
-    answers = rng.random(broken.shape) < np.where(broken, 1 / N_OPTIONS, reworded)
-    return Wordings(name, original.astype(float), answers.astype(float))
+        original |= learnt(theta.size, memorised, rng, group)
+    variants = rng.random(broken.shape) < np.where(broken, 1 / N_OPTIONS, reworded)
+    return original.astype(float), variants.astype(float)
 
 
-def _unparsed(one: Wordings, share: float, rng: np.random.Generator) -> Wordings:
-    """The same with that share of all its answers not parsed, at random."""
-    if not share:
-        return one
-    original, variants = (np.where(rng.random(part.shape) < share, np.nan, part) for part in one.pair)
-    return replace(one, original=original, variants=variants)
-
-
-def _unread(one: Wordings, share: float, rng: np.random.Generator, answer: int = 0) -> Wordings:
-    """The same with that share of its variants, all of them wrong ones (answer 0) or right ones (1), not read."""
-    if not share:
-        return one
-    such = one.variants == answer
-    lost = such & (rng.random(such.shape) < share / max(float(such.mean()), share))
-    return replace(one, variants=np.where(lost, np.nan, one.variants))
-
-
-def _cell(
-    models: Sequence[Wordings], broken: BoolArray, checked: BrokenShare | None, benchmark: str = "simulated",
-    group: int = 1,
-) -> PerturbCell:  # fmt: skip
-    n = broken.shape[1]
+def cell_of(
+    models: Sequence[Wordings], checked: BrokenShare | None, benchmark: str = "simulated", group: int = 1
+) -> PerturbCell:
+    """Return a cell. models: the tested one first. group: neighbours that are one cluster."""
+    n = models[0].variants.shape[1]
     return PerturbCell(
         benchmark=benchmark,
         question_ids=tuple(map(str, range(n))),
@@ -277,33 +257,3 @@ def _cell(
         references=tuple(models[1:]),
         broken=checked,
     )
-
-
-@lru_cache(maxsize=64)
-def _quantiles(a: float, b: float) -> FloatArray:
-    """Quantiles of a Beta distribution at _GRID: exact ones take longer than all the rest of a simulation."""
-    return scipy.stats.beta.ppf(_GRID, a, b)
-
-
-@lru_cache(maxsize=512)
-def _ability(accuracy: float, spread: float) -> float:
-    """Mean of normal log-odds with that standard deviation whose mean chance is `accuracy`."""
-    found = scipy.optimize.brentq(lambda mean: _mean_chance(mean, spread)[0] - accuracy, -15, 15, xtol=1e-6)
-    return float(found)
-
-
-@lru_cache(maxsize=16)
-def _spread(accuracy: float, flip: float) -> float:
-    """Standard deviation of log-odds at which two answers of a model of this accuracy disagree in a share `flip`."""
-
-    def gap(spread: float) -> float:
-        mean, square = _mean_chance(_ability(accuracy, spread), spread)
-        return 2 * (mean - square) - flip
-
-    return float(scipy.optimize.brentq(gap, 0.1, 10, xtol=1e-4))
-
-
-def _mean_chance(mean: float, spread: float) -> tuple[float, float]:
-    """E[theta] and E[theta^2] where the log-odds are normal."""
-    theta = scipy.special.expit(mean + spread * _NORMAL)
-    return float(theta.mean()), float(np.square(theta).mean())

@@ -112,7 +112,7 @@ class Indicator:
     words: str
 
 
-# A drop alone is "brittle, cause unknown", and a loss from damage is not memory: the base model has both.
+# A drop alone has an unknown cause, and a loss from damage is not memory: the base model has both.
 _TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
 INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
 BY_NAME = {one.name: one for one in INDICATORS}

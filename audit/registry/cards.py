@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from audit.json_types import attributes, plain
 from audit.registry.entry import Cell, Entry, read_entry
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
+from audit.verdict.instrument import Indicator
 from audit.verdict.result import json_ready
 
 
@@ -53,15 +54,18 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
     if name not in judged:
-        raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Say which: --model {judged[0]}")
+        raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Expected one of them: --model {judged[0]}")
     cells = [cell for cell in entry.cells if cell.model == name]
     kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "suite", "suite_sha256", "ended")
-    told = [json_ready(plain(asdict(cell))) for cell in cells]
+    rows = [json_ready(plain(asdict(cell))) for cell in cells]
+    for row in rows:
+        del row["ids"]
+    worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)  # a panel has this decision too
     return cells, {
         **attributes(entry, *kept),
-        "decision": str(min((cell.decision for cell in cells), key=WORST_FIRST.index)),  # as of a panel
+        "decision": str(worst),
         "decision_of_the_run": str(entry.ruling.verdict_decision),
-        "cells": [{name: value for name, value in cell.items() if name != "ids"} for cell in told],
+        "cells": rows,
     }
 
 
@@ -141,31 +145,36 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
 
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
-    except ValueError as error:  # no UTF-8 among them
-        raise ConfigError(f"{path} is no model card ({error}). Expected metadata between two lines ---.") from error
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise ConfigError(f"{path} is not a model card ({error}). Expected metadata between two lines ---.") from error
     mark = f"<!-- benchmark audit {entry.key} -->"
     if mark in card.content:
         return path
-    found = [
-        EvalResult(
+    results = []
+    for cell, indicator in _with_estimates(cells):
+        result = EvalResult(
             task_type="text-generation",
             dataset_type=hub or cell.benchmark,
             dataset_name=_named(cell),
             dataset_revision=cell.benchmark_revision or None,
-            metric_type=one.name,
-            metric_name=f"{one.name} ({entry.audit} audit {entry.key[:12]})",
-            metric_value=one.estimate,
-            metric_args={"low": one.low, "high": one.high, "verdict": cell.verdict, "n": cell.n},
+            metric_type=indicator.name,
+            metric_name=f"{indicator.name} ({entry.audit} audit {entry.key[:12]})",
+            metric_value=indicator.estimate,
+            metric_args={"low": indicator.low, "high": indicator.high, "verdict": cell.verdict, "n": cell.n},
         )
-        for cell in cells
-        for one in cell.indicators
-        if one.estimate is not None
-    ]
-    card.data.eval_results = [*(card.data.eval_results or []), *found]
+        results.append(result)
+    card.data.eval_results = [*(card.data.eval_results or []), *results]
     card.data.model_name = card.data.get("model_name") or cells[0].model
     card.text = f"{card.text.rstrip()}\n\n{mark}\n{_block(cells, entry)}"
     write_file(path, str(card).encode("utf-8", "backslashreplace"))
     return path
+
+
+def _with_estimates(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Indicator]]:
+    for cell in cells:
+        for indicator in cell.indicators:
+            if indicator.estimate is not None:
+                yield cell, indicator
 
 
 def _block(cells: Sequence[Cell], entry: Entry) -> str:
@@ -174,7 +183,7 @@ def _block(cells: Sequence[Cell], entry: Entry) -> str:
     revision = markdown(cells[0].model_revision or "not known")
     return f"""## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}
 
-Revision {revision}. The verdict is of what this instrument sees, and of nothing else.
+Revision {revision}. The verdict covers what this instrument sees, and nothing else.
 
 | Benchmark | Verdict | Decision | |
 |---|---|---|---|
@@ -192,19 +201,19 @@ def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
     """Return the score of each cell in the hub's `.eval_results` format, in percent."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    entries = [
-        EvalResultEntry(
-            dataset_id=hub,
-            task_id=cell.context or "default",
-            value=round(100 * one.estimate, 4),
-            dataset_revision=None if ":" in cell.benchmark_revision else cell.benchmark_revision or None,  # a commit
-            date=entry.ended[:10],
-            notes=f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}",
-        )
-        for cell in cells
-        for one in cell.indicators
-        if one.name == "score" and one.estimate is not None
-    ]
+    entries = []
+    for cell, indicator in _with_estimates(cells):
+        if indicator.name == "score" and indicator.estimate is not None:
+            commit = "" if ":" in cell.benchmark_revision else cell.benchmark_revision
+            score = EvalResultEntry(
+                dataset_id=hub,
+                task_id=cell.context or "default",
+                value=round(100 * indicator.estimate, 4),
+                dataset_revision=commit or None,
+                date=entry.ended[:10],
+                notes=f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}",
+            )
+            entries.append(score)
     return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
 
 
@@ -214,15 +223,15 @@ def _once(path: Path, text: str) -> Path:
     if not path.is_file():
         write_file(path, text.encode())
     elif path.read_bytes() != text.encode():
-        raise ConfigError(f"{path} says something else of the same run. It was changed; take it away to write it anew.")
+        raise ConfigError(f"{path} holds another result of the same run. Move the file away to write it again.")
     return path
 
 
 def _hub_id(run_dir: Path) -> str | None:
-    found = Manifest.load(run_dir).config.get("benchmark")
-    if not isinstance(found, dict) or found.get("path"):  # a local file is asked for first, and may be anything
+    benchmark = Manifest.load(run_dir).config.get("benchmark")
+    if not isinstance(benchmark, dict) or benchmark.get("path"):  # a path overrides the hub
         return None
-    return str(found["hub"]) if found.get("hub") else None
+    return str(benchmark["hub"]) if benchmark.get("hub") else None
 
 
 _TIMEOUT_S = 10
@@ -230,12 +239,12 @@ _RETRIES = {
     "total": 2,
     "backoff_factor": 0.5,
     "status_forcelist": range(500, 600),
-    "allowed_methods": None,  # all: a tag is set, and a file put, twice as once
+    "allowed_methods": None,  # all methods, since setting a tag or a file twice is harmless
     "raise_on_status": False,
-    "respect_retry_after_header": False,  # a server may say an hour
+    "respect_retry_after_header": False,  # a server may ask for an hour
 }
 _ARTIFACTS = "mlflow-artifacts:/"
-MAX_VALUE = 5000  # characters of a tag's value, as MLflow has it
+MAX_VALUE = 5000  # MLflow's limit for the characters of a tag's value
 
 
 def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None) -> list[str]:
@@ -266,19 +275,21 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     _, facts = facts_of(entry, model)
     server = os.environ.get("MLFLOW_TRACKING_URI", "").rstrip("/")
     if not server.startswith(("http://", "https://")):
-        raise ConfigError("Expected MLFLOW_TRACKING_URI in the environment, such as http://127.0.0.1:5000.")
-    asked = {"name": name, "version": version}
-    found = _call("GET", f"{server}/api/2.0/mlflow/model-versions/get", params=asked).json()["model_version"]
-    there = {tag["key"]: tag["value"] for tag in found.get("tags", ())}
+        raise ConfigError("MLFLOW_TRACKING_URI is missing in the environment. Example: http://127.0.0.1:5000")
+    identity = {"name": name, "version": version}
+    response = _call("GET", f"{server}/api/2.0/mlflow/model-versions/get", params=identity)
+    model_version = response.json()["model_version"]
+    stored = {tag["key"]: tag["value"] for tag in model_version.get("tags", ())}
     wanted = tags_of(facts)
-    if odd := [key for key, value in wanted.items() if there.get(key, value) != value]:
-        raise ConfigError(f"{name} {version} has the tag {odd[0]} as {there[odd[0]]!r}. Nothing was changed.")
-    new = wanted.keys() - there
+    if conflicts := [key for key, value in wanted.items() if stored.get(key, value) != value]:
+        key = conflicts[0]
+        raise ConfigError(f"The tag {key} of {name} {version} is {stored[key]!r}. Nothing was changed.")
+    new = wanted.keys() - stored
     for key in sorted(new):
-        tag = {**asked, "key": key, "value": wanted[key]}
+        tag = {**identity, "key": key, "value": wanted[key]}
         _call("POST", f"{server}/api/2.0/mlflow/model-versions/set-tag", json=tag)
-    tagged = f"tagged   {name} {version}: {len(new)} tags, {len(wanted) - len(new)} there before"
-    return [tagged, _attach(server, found.get("run_id"), verdict_path(run_dir), entry.key[:12])]
+    tagged = f"tagged   {name} {version}: {len(new)} tags, {len(wanted) - len(new)} existing"
+    return [tagged, _attach(server, model_version.get("run_id"), verdict_path(run_dir), entry.key[:12])]
 
 
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -287,14 +298,14 @@ def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
     tags = {f"{head}.{key}": str(facts[key]) for key in ("key", "audit", "decision", "verdict_sha256", "ended")}
     for cell in facts["cells"]:
         of = cell["benchmark"] + (f".{cell['context']}" if cell["context"] else "")
-        of = re.sub(r"[^A-Za-z0-9_\-. /:]", "_", of)  # the characters that MLflow takes in a tag's name
+        of = re.sub(r"[^A-Za-z0-9_\-. /:]", "_", of)  # MLflow allows these characters in a tag's name
         tags[f"{head}.{of}.verdict"] = cell["verdict"]
         tags[f"{head}.{of}.headline"] = cell["headline"]
         tags[f"{head}.{of}.model_revision"] = cell["model_revision"]
-        for one in cell["indicators"]:
-            if one["estimate"] is not None:
-                limits = f" [{one['low']:.4g}, {one['high']:.4g}]" if one["low"] is not None else ""
-                tags[f"{head}.{of}.{one['name']}"] = f"{one['estimate']:.4g}{limits}"
+        for indicator in cell["indicators"]:
+            if indicator["estimate"] is not None:
+                limits = f" [{indicator['low']:.4g}, {indicator['high']:.4g}]" if indicator["low"] is not None else ""
+                tags[f"{head}.{of}.{indicator['name']}"] = f"{indicator['estimate']:.4g}{limits}"
     return {key[:250]: value[:MAX_VALUE] or "none" for key, value in tags.items()}
 
 
@@ -334,13 +345,13 @@ def log_wandb(run_dir: Path, project: str) -> str:
             artifact.add_file(str(verdict_path(run_dir)), name="verdict.json")
             run.log_artifact(artifact)
     except wandb.Error as error:
-        raise RegistryError(f"W&B did not take it: {type(error).__name__}") from None
+        raise RegistryError(f"W&B refused the result: {type(error).__name__}") from None
     return f"logged   audit-{entry.key[:12]} in {project}"
 
 
 def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
     if not run_id:
-        return "verdict  not attached: the version names no run of MLflow"
+        return "verdict  not attached: the model version has no run in MLflow"
     run = _call("GET", f"{server}/api/2.0/mlflow/runs/get", params={"run_id": run_id}).json()["run"]
     place = str(run["info"]["artifact_uri"])
     if not place.startswith(_ARTIFACTS):
@@ -350,7 +361,7 @@ def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
     return f"verdict  audit/{short}/verdict.json of run {run_id}"
 
 
-def _call(method: str, url: str, **asked: Any) -> Any:
+def _call(method: str, url: str, **request: Any) -> Any:
     """Return the response to a call of MLflow, which is repeated if the server fails."""
     import requests
     from requests.adapters import HTTPAdapter, Retry
@@ -359,14 +370,14 @@ def _call(method: str, url: str, **asked: Any) -> Any:
     user = os.environ.get("MLFLOW_TRACKING_USERNAME")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     login = (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user and not token else None
-    what = url.split("/api/2.0/")[-1].split("?")[0]
+    path = url.split("/api/2.0/")[-1].split("?")[0]
     with requests.Session() as session:
         session.mount(url.partition("//")[0] + "//", HTTPAdapter(max_retries=Retry(**_RETRIES)))
         try:
-            answer = session.request(method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **asked)
+            response = session.request(method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **request)
         except requests.RequestException as error:
-            raise RegistryError(f"MLflow did not answer ({what}): {type(error).__name__}") from None
-    if answer.status_code >= 400:
-        kind = RegistryError if answer.status_code >= 500 else ConfigError
-        raise kind(f"MLflow refused {what} with {answer.status_code}: {answer.text[:200]}")
-    return answer
+            raise RegistryError(f"MLflow did not answer ({path}): {type(error).__name__}") from None
+    if response.status_code >= 400:
+        kind = RegistryError if response.status_code >= 500 else ConfigError
+        raise kind(f"MLflow refused {path} with {response.status_code}: {response.text[:200]}")
+    return response

@@ -1,9 +1,11 @@
 """Run the subcommands of `audit registry`; each prints lines, and may return an exit code other
 than 0."""
 
+import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from audit.exits import say
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, at
 from audit.governance.ruling import bound_to, rule_run, verdict_path
+from audit.json_types import plain as as_plain
 from audit.panel import panel_runs
 from audit.registry import finish, retention, store
 from audit.registry.cards import log_wandb, push_card, tag_mlflow, write_card
@@ -52,9 +55,9 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
     """
     figure = Figure(figsize=(7.2, 0.5 + 2.3 * len(series)), layout="constrained")
     axes = np.atleast_1d(np.array(figure.subplots(len(series), 1)))
-    for ax, one in zip(axes, series, strict=True):
-        x = np.arange(len(one.points))
-        last = (one.indicator, one.points[-1].alike)
+    for ax, panel in zip(axes, series, strict=True):
+        x = np.arange(len(panel.points))
+        last = (panel.indicator, panel.points[-1].alike)
         for level in (f for f in floors if (f.indicator, f.alike) == last):
             ax.axhline(100 * level.median, color=MUTED, linewidth=1, linestyle=":", zorder=1)
             ax.annotate(
@@ -66,10 +69,10 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
                 color=MUTED,
                 fontsize=7,
             )
-        for k, point in enumerate(one.points):
+        for k, point in enumerate(panel.points):
             if k and not point.differs:
-                both = [100 * one.points[k - 1].estimate, 100 * point.estimate]
-                ax.plot([k - 1, k], both, color=BLUE, linewidth=1.2, zorder=2)
+                pair = [100 * panel.points[k - 1].estimate, 100 * point.estimate]
+                ax.plot([k - 1, k], pair, color=BLUE, linewidth=1.2, zorder=2)
             elif k:
                 ax.axvline(k - 0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
             changed = point.look is not None and point.look.changed
@@ -87,51 +90,94 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
             )
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
         ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
-        ax.set_xticks(x, [_version(point) for point in one.points], fontsize=7)
-        ax.set_title(f"{one.indicator.replace('_', ' ')} of {plain(one.model)} on {plain(_where(one))}")
-        ax.set_ylabel({"cs": "CS, %"}.get(one.indicator, "points"))
+        ax.set_xticks(x, [_version(point) for point in panel.points], fontsize=7)
+        ax.set_title(f"{panel.indicator.replace('_', ' ')} of {plain(panel.model)} on {plain(_where(panel))}")
+        ax.set_ylabel({"cs": "CS, %"}.get(panel.indicator, "points"))
     return svg_text(figure)
 
 
-def list(asked: Namespace, now: datetime) -> None:
-    """Print a line for each model and benchmark of every run."""
-    found = store.kept(opened(asked), model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
-    for one in found:
-        state = "  removed" if one.run["removed"] else "  on hold" if one.run["hold"] is not None else ""
+def list(args: Namespace, now: datetime) -> None:
+    """Print a line for each model and benchmark of every run.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    records = store.kept(opened(args), model=args.model, benchmark=args.benchmark, audit=args.audit)
+    if args.json:
+        _print_json([asdict(record) for record in records])
+        return
+    for record in records:
+        run, cell = record.run, record.cell
+        state = "  on hold" if run["hold"] is not None else ""
+        if run["removed"]:
+            state = "  removed"
         say(
-            f"{one.run['key'][:12]}  {one.run['started'][:16]}  {one.run['audit']:<8} {one.run['decision']:<11} "
-            f"{_named(one.cell)} ({one.cell['model_revision'][:15]}): {one.cell['verdict']}{state}"
+            f"{run['key'][:12]}  {run['started'][:16]}  {run['audit']:<8} {run['decision']:<11} "
+            f"{_named(cell)} ({cell['model_revision'][:15]}): {cell['verdict']}{state}"
         )
-    print(f"{len({one.run['key'] for one in found})} runs")
+    print(f"{len({record.run['key'] for record in records})} runs")
 
 
-def show(asked: Namespace, now: datetime) -> None:
-    """Print all that is registered of one run."""
-    registry = opened(asked)
-    run = store.find(registry, asked.key)
+def show(args: Namespace, now: datetime) -> None:
+    """Print everything that is registered of one run.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    registry = opened(args)
+    run = store.find(registry, args.key)
+    if args.json:
+        records = store.kept(registry, key=run["key"])
+        cells = [{"cell": record.cell, "indicators": record.indicators} for record in records]
+        _print_json({"run": run, "cells": cells})
+        return
     for name, value in run.items():
         if value not in (None, "", []):
             say(f"{name:16} {value}")
-    for one in store.kept(registry, key=run["key"]):
-        cell = one.cell
+    for record in store.kept(registry, key=run["key"]):
+        cell = record.cell
         say(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})")
         say(f"  {cell['headline']}")
         say(f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}")
-        for name, (estimate, low, high) in sorted(one.indicators.items()):
+        for name, (estimate, low, high) in sorted(record.indicators.items()):
             print(f"  {name:12} {with_interval(estimate, low, high)}")
         for name, value in sorted(cell["comparable"].items()):
             if value:
                 say(f"  {name:12} {value}")
 
 
-def trends(asked: Namespace, now: datetime) -> None:
-    """Print series over versions with a test of change at each; with --floor, the level of current
-    models."""
-    if asked.floor and (asked.model or asked.chart):
+def trends(args: Namespace, now: datetime) -> None:
+    """Print series over versions with a test of change at each; with --floor, the level of all
+    models.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+
+    Raises
+    ------
+    ConfigError
+        If options contradict each other, or there is nothing to draw.
+    """
+    if args.floor and (args.model or args.chart):
         raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
-    registry = opened(asked)
-    if asked.floor:
-        levels = floors_of(store.kept(registry, benchmark=asked.benchmark, audit=asked.audit), asked.indicator)
+    registry = opened(args)
+    if args.floor:
+        levels = floors_of(store.kept(registry, benchmark=args.benchmark, audit=args.audit), args.indicator)
+        if args.json:
+            _print_json([asdict(floor) for floor in levels])
+            return
         for floor in levels:
             (low, lowest), (high, highest) = floor.models[0], floor.models[-1]
             say(
@@ -139,35 +185,38 @@ def trends(asked: Namespace, now: datetime) -> None:
                 f"models, from {_level(floor, low)} ({lowest}) to {_level(floor, high)} ({highest})"
             )
         return
-    of = store.kept(registry, model=asked.model, benchmark=asked.benchmark, audit=asked.audit)
-    found = series_of(of, asked.indicator, together=len(asked.model) > 1)
-    if asked.chart is not None:
-        if not found:
-            raise ConfigError("No run that is registered has such a figure: there is nothing to draw.")
-        levels = floors_of(store.kept(registry, benchmark=asked.benchmark), asked.indicator)
-        write_file(asked.chart, trend_svg(found, levels).encode())
-    for series in found:
+    records = store.kept(registry, model=args.model, benchmark=args.benchmark, audit=args.audit)
+    every_series = series_of(records, args.indicator, together=len(args.model) > 1)
+    if args.chart is not None:
+        if not every_series:
+            raise ConfigError("No registered run has such a figure, so there is nothing to draw.")
+        levels = floors_of(store.kept(registry, benchmark=args.benchmark), args.indicator)
+        write_file(args.chart, trend_svg(every_series, levels).encode())
+    if args.json:
+        _print_json([asdict(series) for series in every_series])
+        return
+    for series in every_series:
         say(f"{series.indicator} of {series.model} on {_where(series)} ({series.audit})")
         for point in series.points:
-            say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_told(series, point)}")
-    if asked.chart is not None:
-        print(f"chart    {asked.chart}")
+            say(f"  {point.started[:10]}  {point.revision[:20]:<20} {_described(series, point)}")
+    if args.chart is not None:
+        print(f"chart    {args.chart}")
 
 
 def _version(point: Point) -> str:
     return f"{plain(point.revision.removeprefix('sha256:'), 12)}\n{point.started[:10]}"
 
 
-def _where(one: Series | Floor) -> str:
-    return f"{one.benchmark}, {one.context}" if one.context else one.benchmark
+def _where(series: Series | Floor) -> str:
+    return f"{series.benchmark}, {series.context}" if series.context else series.benchmark
 
 
-def _level(one: Series | Floor, share: float) -> str:
+def _level(series: Series | Floor, share: float) -> str:
     """Return a score as a share, and any other indicator as a difference."""
-    return percent(share) if one.indicator == "score" else signed_points(share)
+    return percent(share) if series.indicator == "score" else signed_points(share)
 
 
-def _told(series: Series, point: Point) -> str:
+def _described(series: Series, point: Point) -> str:
     text = with_interval(point.estimate, point.low, point.high)
     if series.indicator == "score":
         known = point.low is not None and point.high is not None
@@ -178,17 +227,19 @@ def _told(series: Series, point: Point) -> str:
     if point.differs:
         text += f"  not comparable with the one before: {', '.join(point.differs)}"
     if look is not None:
-        verb = "" if not look.changed else "  CHANGED: rose" if look.difference > 0 else "  CHANGED: fell"
+        verb = ""
+        if look.changed:
+            verb = "  CHANGED: rose" if look.difference > 0 else "  CHANGED: fell"
         text += f"  {signed_points(look.difference)} against before, {pvalue(look.adjusted)} (look {look.look}){verb}"
     return text
 
 
-def opened(asked: Namespace, *, make: bool = False) -> Registry:
+def opened(args: Namespace, *, make: bool = False) -> Registry:
     """Open the registry that the arguments name.
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     make : bool
         True creates the registry if it does not exist.
@@ -203,10 +254,14 @@ def opened(asked: Namespace, *, make: bool = False) -> Registry:
     ConfigError
         If no registry is named, or it does not exist.
     """
-    place = place_of(asked.registry)
+    place = place_of(args.registry)
     if place is None:
-        raise ConfigError(f"No registry. Expected --registry outputs/registry.db, or {VARIABLE} in the environment.")
+        raise ConfigError(f"No registry is named. Expected --registry outputs/registry.db, or {VARIABLE}.")
     return open_registry(place, make=make)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(as_plain(value), indent=1, default=str))
 
 
 def _named(cell: Mapping[str, Any]) -> str:
@@ -216,12 +271,12 @@ def _named(cell: Mapping[str, Any]) -> str:
 _NEWS = timedelta(days=7)
 
 
-def add(asked: Namespace, now: datetime) -> int:
+def add(args: Namespace, now: datetime) -> int:
     """Register every run given or below a folder.
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     now : datetime
         Time of registration.
@@ -238,23 +293,24 @@ def add(asked: Namespace, now: datetime) -> int:
     RegistryError
         If the database does not answer.
     """
-    found, decided, refused = [], [], 0
-    for path in asked.paths:
+    runs, decided, refused = [], [], 0
+    for path in args.paths:
         below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
-        # Of what retention removed the decisions stay, and nothing to note them of.
+        # The decisions on a removed run stay in its folder, but cannot be noted without its
+        # verdict.
         noted = sorted(p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file())
         decided += [(_noted, folder) for folder in noted]
         if not below:
-            raise ConfigError(f"No run in {path}. Expected run directories, or a folder of them, such as outputs.")
-        found += [(_added, run_dir) for run_dir in below]
-    registry = opened(asked, make=True)
-    for register, folder in (*found, *decided):
+            raise ConfigError(f"{path} holds no run. Expected run directories, or a folder of them. Example: outputs")
+        runs += [(_added, run_dir) for run_dir in below]
+    registry = opened(args, make=True)
+    for register, folder in (*runs, *decided):
         try:
             say(register(registry, folder, now))
         except RegistryError:
             raise
         except AuditError as error:
-            where = "" if str(folder) in str(error) else f"{folder}: "  # named once: most errors do so themselves
+            where = "" if str(folder) in str(error) else f"{folder}: "  # most errors name the folder themselves
             say(f"refused  {where}{error}", file=sys.stderr)
             refused = 1
     return refused
@@ -262,45 +318,68 @@ def add(asked: Namespace, now: datetime) -> int:
 
 def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
     entry = read_entry(run_dir)
-    fresh = entry.ended > at(now - _NEWS)  # nobody is told of the runs of an archive
+    fresh = entry.ended > at(now - _NEWS)  # people are not notified of old runs
     notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
     new = store.add(registry, entry, now, notice)
-    return f"{'added' if new else 'there':8} {entry.key[:12]}  {run_dir}"
+    return f"{'added' if new else 'known':8} {entry.key[:12]}  {run_dir}"
 
 
 def _noted(registry: Registry, folder: Path, now: datetime) -> str:
     return f"noted    {note_decisions(registry, folder, _bound(folder), now)} decisions  {folder}"
 
 
-def hold(asked: Namespace, now: datetime) -> None:
-    reason = _reason(asked, "A hold")
-    key = store.find(registry := opened(asked), asked.key)["key"]
+def hold(args: Namespace, now: datetime) -> None:
+    """Put a run on hold, so that retention does not remove it.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    reason = _reason(args, "A hold")
+    key = store.find(registry := opened(args), args.key)["key"]
     store.set_hold(registry, key, reason)
     print(f"held     {key[:12]}")
 
 
-def release(asked: Namespace, now: datetime) -> None:
-    registry = opened(asked)
-    run = store.find(registry, asked.key)
+def release(args: Namespace, now: datetime) -> None:
+    """Release a run from its hold.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+
+    Raises
+    ------
+    ConfigError
+        If the run is not on hold.
+    """
+    registry = opened(args)
+    run = store.find(registry, args.key)
     if run["hold"] is None:
         raise ConfigError(f"{run['key'][:12]} is not on hold.")
     store.set_hold(registry, run["key"], None)
     print(f"released {run['key'][:12]}")
 
 
-def forget(asked: Namespace, now: datetime) -> None:
+def forget(args: Namespace, now: datetime) -> None:
     """Delete the decisions on a run whose decisions were moved away; people are notified."""
-    registry = opened(asked)
-    reason = _reason(asked, "To forget decisions")
-    number = forget_decisions(registry, asked.run_dir, _bound(asked.run_dir), reason, now)
+    registry = opened(args)
+    reason = _reason(args, "To forget decisions")
+    number = forget_decisions(registry, args.run_dir, _bound(args.run_dir), reason, now)
     print(f"forgot   {number} decisions")
     finish.send_waiting(registry, now)
 
 
-def _reason(asked: Namespace, what: str) -> str:
-    if reason := str(asked.reason).strip():
+def _reason(args: Namespace, subject: str) -> str:
+    if reason := str(args.reason).strip():
         return reason
-    raise ConfigError(f"{what} needs a reason: --reason '...'")
+    raise ConfigError(f"{subject} needs a reason: --reason '...'")
 
 
 def _bound(run_dir: Path) -> Bound:
@@ -310,12 +389,12 @@ def _bound(run_dir: Path) -> Bound:
     return bound_to(run_dir, ruling)
 
 
-def expire(asked: Namespace, now: datetime) -> int:
+def expire(args: Namespace, now: datetime) -> int:
     """Print which results would be removed, or remove them.
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     now : datetime
         Time of the removal.
@@ -325,55 +404,75 @@ def expire(asked: Namespace, now: datetime) -> int:
     int
         1 if a result could not be removed; else 0.
     """
-    registry = opened(asked)
-    if asked.dry_run:
+    registry = opened(args)
+    if args.dry_run:
         past = retention.past_retention(registry, now)
         for run, age_days, stays in past:
-            what = f"stays: {stays}" if stays else "goes"
-            say(f"{run['key'][:12]}  {age_days} days, kept {run['retention_days']}  {run['run_dir']}  {what}")
-        going = sum(not one.stays for one in past)
+            action = f"stays: {stays}" if stays else "goes"
+            say(f"{run['key'][:12]}  {age_days} days, kept {run['retention_days']}  {run['run_dir']}  {action}")
+        going = sum(not result.stays for result in past)
         print(f"{going} of {len(past)} past their retention would go")
         if going:
             print(f"To remove them: audit registry expire --confirm {retention.token_of(past)}")
         return 0
     failed = 0
-    for one, problem in retention.expire(registry, asked.confirm, now):
-        say(f"{'failed' if problem else 'removed':8} {one.run['key'][:12]}  {problem or one.run['run_dir']}")
+    for result, problem in retention.expire(registry, args.confirm, now):
+        say(f"{'failed' if problem else 'removed':8} {result.run['key'][:12]}  {problem or result.run['run_dir']}")
         failed += bool(problem)
     finish.send_waiting(registry, now)
     return 1 if failed else 0
 
 
-def due(asked: Namespace, now: datetime) -> None:
-    """Print what a suite with rotate_every has used longer than its period."""
-    found = rotation(opened(asked), now)
-    for kind, name, since, is_due in found:
+def due(args: Namespace, now: datetime) -> None:
+    """Print what a suite with rotate_every has used for longer than its period.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    rotating = rotation(opened(args), now)
+    if args.json:
+        names = ("kind", "name", "since", "due")
+        _print_json([dict(zip(names, row, strict=True)) for row in rotating])
+        return
+    for kind, name, since, is_due in rotating:
         say(f"{'due' if is_due else 'in time':8} {kind} {name}: since {since}")
         if is_due and kind == "benchmark":
             say(f"         audit registry draw {name} --n 200 --out {name}.jsonl")
-    print(f"{sum(is_due for *_, is_due in found)} of {len(found)} due")
+    print(f"{sum(is_due for *_, is_due in rotating)} of {len(rotating)} due")
 
 
-def draw(asked: Namespace, now: datetime) -> None:
-    """Draw and write this period's sample, and print the command that runs it."""
-    found = drawn(opened(asked), asked.benchmark, asked.n, now)
-    write_file(asked.out, as_file(found))
-    name = f"{found.name}_{found.period.replace('-', '_')}"
-    drew = "drawn" if found.new else "as before"
-    print(f"{drew:8} {len(found.questions)} questions of {found.name} for {found.period}")
-    print(f"         {found.left} never asked are left")
+def draw(args: Namespace, now: datetime) -> None:
+    """Draw and write this period's sample, and print the command that runs it.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    sample = drawn(opened(args), args.benchmark, args.n, now)
+    write_file(args.out, as_file(sample))
+    name = f"{sample.name}_{sample.period.replace('-', '_')}"
+    drew = "drawn" if sample.new else "as before"
+    print(f"{drew:8} {len(sample.questions)} questions of {sample.name} for {sample.period}")
+    print(f"         {sample.left} never asked are left")
     print(
-        f"Ask them: benchmark=mcq_file benchmark.path={asked.out} benchmark.name={name} benchmark.id_column=id "
+        f"Ask them: benchmark=mcq_file benchmark.path={args.out} benchmark.name={name} benchmark.id_column=id "
         "benchmark.answer_as=index benchmark.group_column=group"
     )
 
 
-def notify(asked: Namespace, now: datetime) -> int:
+def notify(args: Namespace, now: datetime) -> int:
     """Write notices of decisions that expire, and send the waiting ones.
 
     Parameters
     ----------
-    asked : Namespace
+    args : Namespace
         Arguments of the command.
     now : datetime
         Time of sending.
@@ -388,34 +487,61 @@ def notify(asked: Namespace, now: datetime) -> int:
     ConfigError
         If no address is configured.
     """
-    registry = opened(asked)
+    registry = opened(args)
     problems = []
     registry.read(lambda db: check_clock(db, now))
-    if asked.keys is not None:
-        problems = expiring(registry, load_trusted(asked.keys), now, asked.days)
+    if args.keys is not None:
+        problems = expiring(registry, load_trusted(args.keys), now, args.days)
     for problem in problems:
         say(f"refused  {problem}", file=sys.stderr)
     if not addresses():
-        raise ConfigError(f"{waiting(registry)} messages wait, and {TO} does not say to whom.")
+        raise ConfigError(f"{waiting(registry)} messages wait, and {TO} names no address.")
     unsent = finish.send_waiting(registry, now)
     print(f"{waiting(registry)} messages wait")
     return 1 if unsent or problems else 0
 
 
-def card(asked: Namespace, now: datetime) -> None:
-    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-        for path in write_card(run_dir, asked.out, asked.dataset, asked.model):
+def card(args: Namespace, now: datetime) -> None:
+    """Write, and with --push upload, the files for a model's repository.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    for run_dir in panel_runs(args.run_dir) or [args.run_dir]:
+        for path in write_card(run_dir, args.out, args.dataset, args.model):
             print(f"written  {path}")
-    if asked.push:
-        print(f"pushed   {push_card(asked.out, asked.push)}")
+    if args.push:
+        print(f"pushed   {push_card(args.out, args.push)}")
 
 
-def mlflow(asked: Namespace, now: datetime) -> None:
-    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-        for line in tag_mlflow(run_dir, asked.name, asked.version, asked.model):
+def mlflow(args: Namespace, now: datetime) -> None:
+    """Tag a model version in MLflow with the result.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    for run_dir in panel_runs(args.run_dir) or [args.run_dir]:
+        for line in tag_mlflow(run_dir, args.name, args.version, args.model):
             say(line)
 
 
-def wandb(asked: Namespace, now: datetime) -> None:
-    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-        say(log_wandb(run_dir, asked.project))
+def wandb(args: Namespace, now: datetime) -> None:
+    """Log the result to W&B.
+
+    Parameters
+    ----------
+    args : Namespace
+        Arguments of the command.
+    now : datetime
+        Present time.
+    """
+    for run_dir in panel_runs(args.run_dir) or [args.run_dir]:
+        say(log_wandb(run_dir, args.project))

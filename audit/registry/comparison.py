@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import chain, cycle, product
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +35,11 @@ from audit.verdict.instrument import Indicator
 from audit.verdict.result import interval, percent, pvalue, signed_points
 
 HELD_OUT = "held-out items"
-ALPHA = 0.05  # of what is said to have changed
-MAX_QUESTIONS = 300  # on the page
-SHARE_WIDTH = 1.0  # of the interval of a share that is printed: a wider one tells nothing
-_NOT_OF_ANSWERS = {"references", "control"}  # they belong to a figure; what a question was answered hangs on neither
-_IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # of imported runs: items are joined by key
+ALPHA = 0.05  # the level of the tests of change
+MAX_QUESTIONS = 300  # the page shows at most this many
+SHARE_WIDTH = 1.0  # a share with a wider interval is not shown
+_NOT_OF_ANSWERS = {"references", "control"}  # figures depend on them, but answers do not
+_IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # items of imported runs are joined by key
 LABELS = {
     "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted", "excess": "Mean gain under noise",
     "fresh_gap": "Gap to held-out items", "cs": "Contamination score (CS)",
@@ -177,29 +177,32 @@ def compare_runs(
         If the two cannot be compared (the message states what differs), or a run is not finished.
     """
     rng = np.random.default_rng(42)
-    changes = [change for runs in _run_pairs(before, after) for change in _changes_of(runs, models, benchmarks, rng)]
-    pvalues = [np.nan if s.found is None else s.found.pvalue for c in changes for s in c.settings]
-    adjusted = iter(None if np.isnan(p) else p for p in holm(pvalues).tolist())
-    lost = iter(holm([k.found.pvalue for c in changes for k in c.lasting]).tolist())
-    return tuple(
-        replace(
-            c,
-            settings=tuple(replace(s, adjusted=next(adjusted)) for s in c.settings),
-            lasting=tuple(replace(k, adjusted=next(lost)) for k in c.lasting),
-        )
-        for c in changes
-    )
+    changes: list[CellChange] = []
+    for runs in _run_pairs(before, after):
+        changes += _changes_of(runs, models, benchmarks, rng)
+    settings = list(chain.from_iterable(change.settings for change in changes))
+    pvalues = [np.nan if s.found is None else s.found.pvalue for s in settings]
+    adjusted = iter([None if np.isnan(p) else p for p in holm(pvalues).tolist()])
+    lasting = list(chain.from_iterable(change.lasting for change in changes))
+    adjusted_lasting = iter(holm([change.found.pvalue for change in lasting]).tolist())
+    corrected = []
+    for change in changes:
+        new_settings = tuple(replace(s, adjusted=next(adjusted)) for s in change.settings)
+        new_lasting = tuple(replace(k, adjusted=next(adjusted_lasting)) for k in change.lasting)
+        corrected.append(replace(change, settings=new_settings, lasting=new_lasting))
+    return tuple(corrected)
 
 
 def _run_pairs(before: Path, after: Path) -> list[Pair]:
     """Return the runs to compare: the two, or those of the same name in two suites or panels."""
-    both = panel_runs(before), panel_runs(after)
-    if both == (None, None):
+    old_runs, new_runs = panel_runs(before), panel_runs(after)
+    if old_runs is None and new_runs is None:
         return [(before, after)]
-    old, new = ({run.resolve().name: run for run in runs or ()} for runs in both)
+    old = {run.resolve().name: run for run in old_runs or ()}
+    new = {run.resolve().name: run for run in new_runs or ()}
     if set(old) != set(new):
         first, second = (_listed(named) if named else "one run" for named in (old, new))
-        raise ConfigError(f"{before} is of {first}, {after} of {second}. Expected runs of the same names in both.")
+        raise ConfigError(f"{before} has {first}, {after} has {second}. Expected runs of the same names in both.")
     return [(run, new[name]) for name, run in old.items()]
 
 
@@ -213,19 +216,22 @@ def _changes_of(
             f"same audit. Example: audit report {runs[0]} {runs[1]} --out JOINT shows both on one page."
         )
     matched = []
-    for one, other in models or _model_pairs(first, second):
-        a, b = _cells_of(first, one), _cells_of(second, other)
+    for old_name, new_name in models or _model_pairs(first, second):
+        a, b = _cells_of(first, old_name), _cells_of(second, new_name)
         shared = sorted(set(a) & set(b))
-        asked = f"{one} was asked {_listed(a)}, {other} {_listed(b)}."
+        problem = f"{old_name} was asked {_listed(a)}, {new_name} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
-            raise ConfigError(f"{asked} Expected a benchmark that both were asked.")
-        if set(a) != set(b) and not benchmarks:  # as with models: what one run lost is not left out in silence
+            raise ConfigError(f"{problem} Expected a benchmark that both were asked.")
+        if set(a) != set(b) and not benchmarks:  # a benchmark that one run lacks is not left out silently
             names = " ".join(f"--benchmarks {name}" for name in shared)
-            raise ConfigError(f"{asked} Name the benchmarks to compare: {names}")
+            raise ConfigError(f"{problem} Name the benchmarks to compare: {names}")
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
     logs = all(map(imported, runs))
     _check_comparable(matched, _IN_LOGS if logs else _NOT_OF_ANSWERS, runs)
-    outcomes = [{(c.model, c.benchmark): c for c in load_cells(run, audit_of(run).schema)} for run in runs]
+    outcomes = []
+    for run in runs:
+        loaded = load_cells(run, audit_of(run).schema)
+        outcomes.append({(cell.model, cell.benchmark): cell for cell in loaded})
     return [_change(first.audit, a, b, outcomes, runs, rng, logs) for a, b in matched]
 
 
@@ -233,27 +239,30 @@ def _check_comparable(
     matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Collection[str], runs: Pair
 ) -> None:
     """Raise ConfigError that names every difference except those in `left_out`."""
-    odd = []
+    differences = []
     manifests = [Manifest.load(run) for run in runs]
-    for a, b in ((one[0], other[0]) for one, other in matched):
+    for (a, *_), (b, *_) in matched:
         for name in NAMES:
             if name not in left_out and a.comparable[name] != b.comparable[name]:
-                odd.append(f"{a.benchmark}: {NAMES[name]} ({_what_differs(name, (a, b), manifests)})")
-    if odd:
-        raise ConfigError(f"Only runs that have these alike can be compared question by question: {'; '.join(odd)}.")
+                differences.append(f"{a.benchmark}: {NAMES[name]} ({_what_differs(name, (a, b), manifests)})")
+    if differences:
+        raise ConfigError(
+            f"Only runs that have these alike can be compared question by question: {'; '.join(differences)}."
+        )
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
     """Return the first four fields that differ if the manifests hold them; else the two hashes."""
-    old, new = (_asked(name, manifest, cell.model) for manifest, cell in zip(manifests, cells, strict=True))
+    old, new = (_hashed_fields(name, manifest, cell.model) for manifest, cell in zip(manifests, cells, strict=True))
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    said = [f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]]
-    said += [f"and {len(keys) - 4} more"] if len(keys) > 4 else []
+    differences = [f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]]
+    if len(keys) > 4:
+        differences.append(f"and {len(keys) - 4} more")
     hashes = [cell.comparable[name][:24] or "none" for cell in cells]
-    return ", ".join(said) or f"{hashes[0]} before, {hashes[1]} after"
+    return ", ".join(differences) or f"{hashes[0]} before, {hashes[1]} after"
 
 
-def _asked(name: str, manifest: Manifest, model: str) -> Row:
+def _hashed_fields(name: str, manifest: Manifest, model: str) -> Row:
     """Return the fields behind the hash of one of NAMES, by dotted key; empty if the manifest has
     only the hash."""
     config = manifest.config
@@ -262,8 +271,8 @@ def _asked(name: str, manifest: Manifest, model: str) -> Row:
     if name == "prompts":
         return deciding((config.get("protocols") or {}).get(model) or {})
     if name == "design":
-        asked = design(manifest, model)
-        return deciding({**asked, "settings": len(asked["settings"])})
+        fields = design(manifest, model)
+        return deciding({**fields, "settings": len(fields["settings"])})
     return {}
 
 
@@ -283,17 +292,19 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         HTML.
     """
 
-    def word(change: CellChange, cell: Cell) -> str:
+    def word(change: CellChange, cell: Cell) -> str:  # the template calls it
+        """Return the label of a cell's verdict."""
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
     def beyond(change: CellChange) -> list[SettingChange]:
-        found = [s for s in change.settings if s.adjusted is not None and s.adjusted <= ALPHA]
-        return sorted(found, key=lambda s: s.adjusted or 0.0)
+        """Return the conditions that changed by more than chance, the smallest p first."""
+        significant = [s for s in change.settings if s.adjusted is not None and s.adjusted <= ALPHA]
+        return sorted(significant, key=lambda s: s.adjusted or 0.0)
 
     label = "scores at the baseline and by condition"
-    pictures = [
-        canvas.inline_svg(_lasting_svg(c.lasting), f"l{k}", label) if c.lasting else "" for k, c in enumerate(changes)
-    ]
+    pictures = []
+    for k, change in enumerate(changes):
+        pictures.append(canvas.inline_svg(_lasting_svg(change.lasting), f"l{k}", label) if change.lasting else "")
     return render_page(
         "registry/comparison.html.j2",
         rows=(),
@@ -319,20 +330,22 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
     The axes are the score as published and the score under the condition. A point below the
     diagonal depends on the wording, or on these items.
     """
-    from matplotlib.figure import Figure  # here: a comparison in the terminal draws nothing
+    from matplotlib.figure import Figure  # a comparison in the terminal does not load it
 
     colours = cycle((canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY))
     figure = Figure(figsize=(canvas.PHONE, 4.2), layout="constrained")
     ax = figure.subplots()
-    shown = [100 * score for one in lasting for score in (*one.before, *one.after)]
+    shown: list[float] = []
+    for change in lasting:
+        shown += [100 * score for score in (*change.before, *change.after)]
     ends = [min(shown) - 5, max(shown) + 5]
     ax.plot(ends, ends, color=canvas.MUTED, linewidth=0.8, linestyle=":")
-    for one in lasting:
+    for change in lasting:
         colour = next(colours)
-        start, end = ((100 * x, 100 * y) for x, y in (one.before, one.after))
+        start, end = ((100 * x, 100 * y) for x, y in (change.before, change.after))
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
         ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
-        ax.plot(*end, "o", color=colour, label=canvas.plain(LABELS.get(one.condition, one.condition)))
+        ax.plot(*end, "o", color=colour, label=canvas.plain(LABELS.get(change.condition, change.condition)))
     ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
     figure.legend(loc="outside upper center", ncols=2)
     return canvas.svg_text(figure)
@@ -346,8 +359,19 @@ def setting_name(setting: Setting) -> str:
 
 
 def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """Return the cells that are judged in both runs, context by context."""
-    return [(x, y) for x in before for y in after if x.context == y.context]
+    """Return the cells that are judged in both runs, context by context.
+
+    Parameters
+    ----------
+    before, after : sequence of Cell
+        The cells of a model and benchmark in each run.
+
+    Returns
+    -------
+    list of (Cell, Cell)
+        Pairs with the same context.
+    """
+    return [(x, y) for x, y in product(before, after) if x.context == y.context]
 
 
 def _change(
@@ -360,25 +384,27 @@ def _change(
     logs: bool,
 ) -> CellChange:
     keys = [(cell[0].model, cell[0].benchmark) for cell in (a, b)]
-    one, other = (found[key] for found, key in zip(outcomes, keys, strict=True))
+    old, new = outcomes[0][keys[0]], outcomes[1][keys[1]]
     if logs:
-        one, other = _shared(one, other)
-    elif one.question_ids != other.question_ids or one.settings != other.settings:
+        old, new = _shared(old, new)
+    elif old.question_ids != new.question_ids or old.settings != new.settings:
         raise DataError(f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold other questions or settings.")
-    (before, said), (after, says) = _rows(one), _rows(other)
-    settings = tuple(
-        SettingChange(s, None if np.isnan(x + y).all() else paired_difference(x, y, one.cluster, rng=rng), None)
-        for s, x, y in ((s, x, after[s]) for s, x in before.items())
-        if {*said[s], *says[s]} != {_STATES[State.ABSENT]}  # such as texts, which hold no answer
-    )
+    (before, words_before), (after, words_after) = _rows(old), _rows(new)
+    settings = []
+    for s, x in before.items():
+        if {*words_before[s], *words_after[s]} == {_STATES[State.ABSENT]}:
+            continue  # scored texts have no answers
+        y = after[s]
+        difference = None if np.isnan(x + y).all() else paired_difference(x, y, old.cluster, rng=rng)
+        settings.append(SettingChange(s, difference, None))
     controls = []
-    for found, (model, _), run in zip(outcomes, keys, runs, strict=True):
-        named = Manifest.load(run).config.get("control_benchmark")  # by its name alone where answers were imported
-        controls.append(found.get((model, named["name"] if isinstance(named, Mapping) else str(named))))
-    lasting = tuple(_lasting(audit, (before, after), one.cluster, controls, logs))
-    changed, questions = _questions(said, says, one.question_ids, runs[0], keys[0])
-    score = _score_change(_baseline(audit, (before, after)), before, after, one.cluster, rng)
-    return CellChange(audit, tuple(a), tuple(b), score, settings, lasting, _figures(a, b), changed, questions)
+    for cells, (model, _), run in zip(outcomes, keys, runs, strict=True):
+        control = Manifest.load(run).config.get("control_benchmark")  # imported runs hold its name alone
+        controls.append(cells.get((model, control["name"] if isinstance(control, Mapping) else str(control))))
+    lasting = tuple(_lasting(audit, (before, after), old.cluster, controls, logs))
+    changed, questions = _questions(words_before, words_after, old.question_ids, runs[0], keys[0])
+    score = _score_change(_baseline(audit, (before, after)), before, after, old.cluster, rng)
+    return CellChange(audit, tuple(a), tuple(b), score, tuple(settings), lasting, _figures(a, b), changed, questions)
 
 
 def _score_change(
@@ -401,10 +427,12 @@ def sentence(change: CellChange) -> str:
     )
 
 
-def told_share(found: Lasting) -> tuple[float, float, float] | None:
-    """Return the share of a change that lasts; None if it is negative or its interval is wider than
-    SHARE_WIDTH."""
-    share = found.share
+def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
+    """Return the share of a change that lasts, with its interval.
+
+    None if it is negative, or its interval is wider than SHARE_WIDTH.
+    """
+    share = lasting.share
     return share if share and share[0] >= 0 and share[2] - share[1] <= SHARE_WIDTH else None
 
 
@@ -413,10 +441,10 @@ def _questions(
 ) -> tuple[int, tuple[QuestionChange, ...]]:
     """Return how many questions changed, and the first MAX_QUESTIONS, ordered by the number of
     settings changed."""
-    moves = {
-        name: tuple((setting_name(s), told[k], after[s][k]) for s, told in before.items() if told[k] != after[s][k])
-        for k, name in enumerate(ids)
-    }
+    moves = {}
+    for k, name in enumerate(ids):
+        differing = [s for s in before if before[s][k] != after[s][k]]
+        moves[name] = tuple((setting_name(s), before[s][k], after[s][k]) for s in differing)
     moved = sorted(filter(moves.get, ids), key=lambda name: -len(moves[name]))
     texts = _texts(run_dir, key, moved[:MAX_QUESTIONS])
     shown = (QuestionChange(name, *texts.get(name, ("", "")), moves[name]) for name in moved[:MAX_QUESTIONS])
@@ -426,12 +454,12 @@ def _questions(
 def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
     """Return (name, context, before, after) of each figure that both have, against equal references
     and held-out items."""
-    found = []
+    figures: list[tuple[str, str, Indicator, Indicator]] = []
     for x, y in verdicts(a, b):
         if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
             after = {f.name: f for f in y.indicators}
-            found += [(f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after]
-    return tuple(found)
+            figures += [(f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after]
+    return tuple(figures)
 
 
 def _lasting(
@@ -443,12 +471,14 @@ def _lasting(
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
     for arm in dict.fromkeys(s.arm for s in answers[0] if s not in base):
-        there = [_mean(side, [s for s in side if s.arm == arm and s not in base]) for side in answers]
-        every = ~np.isnan(np.sum([*scores, *there], axis=0))
+        under = []
+        for side in answers:
+            under.append(_mean(side, [s for s in side if s.arm == arm and s not in base]))
+        every = ~np.isnan(np.sum([*scores, *under], axis=0))
         if np.unique(cluster[every]).size >= UNITS_MIN:
-            found = lasting_by_condition(lead, there[1] - there[0], cluster)
-            before, after = (_score(x[every], y[every]) for x, y in zip(scores, there, strict=True))
-            yield LastingChange(arm, found, before, after)
+            lasting = lasting_by_condition(lead, under[1] - under[0], cluster)
+            before, after = (_score(x[every], y[every]) for x, y in zip(scores, under, strict=True))
+            yield LastingChange(arm, lasting, before, after)
     first, second = controls
     if not first or not second:
         return
@@ -472,18 +502,24 @@ def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
 
     The memory audit's own baseline is a likelihood, without answers.
     """
-    answered = [s for s in answers[0] if not any(np.isnan(side[s]).all() for side in answers)]
-    own = [s for s in answered if find_audit(audit).roles.is_baseline(s)]
-    return own or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
+    unanswered: set[Setting] = set()
+    for side in answers:
+        unanswered.update(s for s in side if np.isnan(side[s]).all())
+    answered = [s for s in answers[0] if s not in unanswered]
+    baseline = [s for s in answered if find_audit(audit).roles.is_baseline(s)]
+    return baseline or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
 
 
-def _score(baseline: FloatArray, there: FloatArray) -> tuple[float, float]:
-    return float(np.nanmean(baseline)), float(np.nanmean(there))
+def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:
+    return float(np.nanmean(baseline)), float(np.nanmean(condition))
 
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
     """Return each item's mean over some settings (n,); NaN if no setting is answered."""
-    rows = [answers[s] for s in settings if s in answers] or [np.full_like(next(iter(answers.values())), np.nan)]
+    rows = [answers[s] for s in settings if s in answers]
+    if not rows:
+        any_row, *_ = answers.values()
+        rows = [np.full_like(any_row, np.nan)]
     mean: FloatArray = np.ma.masked_invalid(np.stack(rows)).mean(axis=0).filled(np.nan)
     return mean
 
@@ -498,8 +534,8 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
         replicates.setdefault(replace(setting, replicate=0), []).append(setting)
     values, words = {}, {}
     for setting, runs in replicates.items():
-        rows = [cell.row(one) for one in runs]
-        values[setting] = _mean({one: to_values(row) for one, row in zip(runs, rows, strict=True)}, runs)
+        rows = [cell.row(run) for run in runs]
+        values[setting] = _mean({run: to_values(row) for run, row in zip(runs, rows, strict=True)}, runs)
         if len(runs) == 1:
             words[setting] = [_STATES[State(x)] for x in rows[0]]
         else:
@@ -507,19 +543,19 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
     return values, words
 
 
-def _shared(one: CellOutcomes, other: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
+def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
     """Return both cells with the items that they share, by key.
 
     Raises ConfigError if these are fewer than JOINED_MIN of either's.
     """
-    both = sorted(set(one.question_ids) & set(other.question_ids))
-    most = max(one.n, other.n)
-    if len(both) < JOINED_MIN * most:
+    shared = sorted(set(first.question_ids) & set(second.question_ids))
+    most = max(first.n, second.n)
+    if len(shared) < JOINED_MIN * most:
         raise ConfigError(
-            f"{one.model} and {other.model} share {len(both):,} of {most:,} items of {one.benchmark}; "
+            f"{first.model} and {second.model} share {len(shared):,} of {most:,} items of {first.benchmark}; "
             f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
-    return one.kept(np.isin(one.question_ids, both)), other.kept(np.isin(other.question_ids, both))
+    return first.kept(np.isin(first.question_ids, shared)), second.kept(np.isin(second.question_ids, shared))
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -528,34 +564,35 @@ def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str,
     wanted &= pc.field("question_id").isin(pa.array(ids, pa.string()))
     columns = ["question_id", "question", "options", "gold", "target"]
     table = open_dataset(run_dir, audit_of(run_dir).schema).to_table(columns=columns, filter=wanted)
-    found: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str]] = {}
     for row in table.to_pylist():
         gold = row["gold"]
         right = row["options"][gold] if row["options"] and gold is not None and gold >= 0 else row["target"]
-        found.setdefault(row["question_id"], (row["question"] or "", "" if right is None else str(right)))
-    return found
+        texts.setdefault(row["question_id"], (row["question"] or "", "" if right is None else str(right)))
+    return texts
 
 
 def _cells_of(entry: Entry, model: str) -> dict[str, list[Cell]]:
-    found: dict[str, list[Cell]] = {}
+    cells: dict[str, list[Cell]] = {}
     for cell in entry.cells:
         if cell.model == model:
-            found.setdefault(cell.benchmark, []).append(cell)
-    if not found:
+            cells.setdefault(cell.benchmark, []).append(cell)
+    if not cells:
         judged = _listed({cell.model for cell in entry.cells})
-        raise ConfigError(f"{entry.run_dir} judged no model {model!r}. It judged {judged}.")
-    return found
+        raise ConfigError(f"{entry.run_dir} did not judge the model {model!r}. Expected one of {judged}.")
+    return cells
 
 
 def _model_pairs(first: Entry, second: Entry) -> list[tuple[str, str]]:
-    old, new = (sorted({cell.model for cell in entry.cells}) for entry in (first, second))
+    old = sorted({cell.model for cell in first.cells})
+    new = sorted({cell.model for cell in second.cells})
     if old == new or len(old) == len(new) == 1:
         return list(zip(old, new, strict=True))
     judged = f"The runs judged {_listed(old)} and {_listed(new)}."
-    if shared := sorted(set(old) & set(new)):  # a model that one run lost is not left out in silence
+    if shared := sorted(set(old) & set(new)):  # a model that one run lacks is not left out silently
         names = " ".join(f"--models {name}={name}" for name in shared)
         raise ConfigError(f"{judged} Name the models to compare: {names}")
-    raise ConfigError(f"{judged} Say which became which: --models {old[0]}={new[0]}")
+    raise ConfigError(f"{judged} Name the pairs to compare. Example: --models {old[0]}={new[0]}")
 
 
 def _listed(names: Iterable[str]) -> str:

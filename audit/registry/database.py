@@ -24,11 +24,11 @@ from audit.governance.reviews import at
 from audit.registry.schema import draws, runs
 
 VARIABLE = "AUDIT_REGISTRY"
-_WAITS_S = (0.2, 0.5, 1.0, 2.0)  # before each further try
+_WAITS_S = (0.2, 0.5, 1.0, 2.0)  # the wait before each further try
 _LOCK_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
-_CLOCKS_DIFFER = timedelta(minutes=5)  # between the machines of a cluster; more is a clock that went backwards
-_MIGRATION_LOCK = 0x617564697400  # PostgreSQL's advisory lock: one process migrates
+_CLOCKS_DIFFER = timedelta(minutes=5)  # clocks of a cluster may differ by this much
+_MIGRATION_LOCK = 0x617564697400  # PostgreSQL's advisory lock, so that only one process migrates
 _EXAMPLE = "Expected a file, such as outputs/registry.db, or an address, such as postgresql://user@host/audits."
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def place_of(given: str | None) -> str | None:
         If the given address holds a password, which would be kept with the run's configuration.
     """
     if given and "://" in given and _url(given).password is not None:
-        raise ConfigError(f"registry={_shown(given)} would keep its password with the run. Put it into PGPASSWORD.")
+        raise ConfigError(f"registry={_shown(given)} would store its password with the run. Put it into PGPASSWORD.")
     return given or os.environ.get(VARIABLE) or None
 
 
@@ -120,7 +120,7 @@ class Registry:
                     tries = f"after {len(_WAITS_S) + 1} tries: {_reason(error)}"
                     raise RegistryError(f"The registry {self.shown} could not be used, {tries}") from None
                 time.sleep(wait)
-            except DBAPIError as error:  # of what is no database, or refuses a value: another try would not help
+            except DBAPIError as error:  # the file is not a database, or a value is refused: trying again is useless
                 raise RegistryError(f"The registry {self.shown} could not be used: {_reason(error)}") from error
         raise AssertionError("unreachable")
 
@@ -149,13 +149,13 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
         If the database does not answer.
     """
     url = _url(place)
-    none = ConfigError(f"There is no registry at {_shown(place)}. Expected the one that the runs were registered in.")
+    missing = ConfigError(f"{_shown(place)} is not a registry. Expected the one in which the runs were registered.")
     file = url.database if url.get_backend_name() == "sqlite" else None
     if not make and file and not Path(file).is_file():
-        raise none
+        raise missing
     registry = Registry(_engine(url), _shown(place))
     if not make and registry.read(lambda c: MigrationContext.configure(c).get_current_revision()) is None:
-        raise none
+        raise missing
     registry.write(_up_to_date)
     return registry
 
@@ -175,10 +175,13 @@ def check_clock(db: Connection, now: datetime) -> None:
     RegistryError
         If the clock went backwards.
     """
-    asked = (select(func.max(runs.c.registered)), select(func.max(runs.c.removed)), select(func.max(draws.c.drawn)))
-    last = max((seen for one in asked if (seen := db.scalar(one))), default="")
+    last = ""
+    for column in (runs.c.registered, runs.c.removed, draws.c.drawn):
+        last = max(last, db.scalar(select(func.max(column))) or "")
     if last and at(now + _CLOCKS_DIFFER) < last:
-        raise RegistryError(f"The registry was written at {last}, and it is {at(now)}: a clock went backwards. Set it.")
+        raise RegistryError(
+            f"The registry was written at {last}, and the clock says {at(now)}, which is earlier. Correct the clock."
+        )
 
 
 def _up_to_date(db: Connection) -> None:
@@ -192,7 +195,7 @@ def _up_to_date(db: Connection) -> None:
     if current == scripts.get_current_head():
         return
     if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
-        raise ConfigError(f"The registry has version {current[:32]}: a newer program wrote it. Update this one.")
+        raise ConfigError(f"The registry's version is {current[:32]}, of a newer program. Update this program.")
     command.upgrade(config, "head")
 
 
@@ -202,31 +205,32 @@ def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "postgresql":
         raise ConfigError(f"The registry cannot be in {url.get_backend_name()}. {_EXAMPLE}")
     limits = f"-c lock_timeout={_LOCK_TIMEOUT_S}s -c statement_timeout={2 * _LOCK_TIMEOUT_S}s"
-    asked = {"connect_timeout": _CONNECT_TIMEOUT_S, "options": limits}
+    arguments = {"connect_timeout": _CONNECT_TIMEOUT_S, "options": limits}
     try:
-        return create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=asked)
+        return create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=arguments)
     except ImportError as error:
         raise ConfigError("A registry in PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from error
 
 
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
-        raise ConfigError(f"A registry in memory would be forgotten at once. {_EXAMPLE}")
+        raise ConfigError(f"A registry in memory would be lost at once. {_EXAMPLE}")
     try:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"The registry's folder {Path(url.database).parent} cannot be made ({error}).") from error
+        raise ConfigError(f"The registry's folder {Path(url.database).parent} cannot be created ({error}).") from error
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _LOCK_TIMEOUT_S})
 
     @event.listens_for(engine, "connect")
     def _connected(db: Any, _record: Any) -> None:
-        db.isolation_level = None  # BEGIN is ours: sqlite3 would leave DDL out of the transaction
+        db.isolation_level = None  # we send BEGIN, because sqlite3 would leave DDL out of the transaction
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             db.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def _begun(db: Connection) -> None:
-        # A writer waits for the others here, and not in the middle, where SQLite can only give up.
+        # A writer waits for the others at the beginning. Within a transaction SQLite could only
+        # fail.
         writes = db.get_execution_options().get("writes")
         db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -238,9 +242,9 @@ def _url(place: str) -> URL:
         return URL.create("sqlite", database=place)
     try:
         url = make_url(place)
-    except (ArgumentError, ValueError):  # its message may show the password
+    except (ArgumentError, ValueError):  # the error's message may show the password
         raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
-    if "password" in url.query:  # it would be shown with the address
+    if "password" in url.query:  # the address is shown, and the password with it
         raise ConfigError("The registry's address has a password among its options. Put it into PGPASSWORD.")
     return url
 
@@ -250,4 +254,5 @@ def _shown(place: str) -> str:
 
 
 def _reason(error: DBAPIError) -> str:
-    return next(iter(str(error.orig or error).strip().splitlines()), "no reason given")
+    lines = str(error.orig or error).strip().splitlines()
+    return lines[0] if lines else "no reason given"

@@ -31,7 +31,7 @@ from audit.verdict.document import Library
 from audit.verdict.instrument import Indicator
 
 Row = Mapping[str, Any]  # JSON content, or what a table holds
-# Keys of the configuration that stand for something hashed on its own, or that decide nothing of the design.
+# These keys of the configuration are hashed separately, or do not affect the design.
 _ELSEWHERE = {
     "model",
     "benchmark",
@@ -173,10 +173,10 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
     str
         Hash over the question, the weights, every answer, the verdict and the suite.
     """
-    weights = {name: one.get("revision") for name, one in manifest.models.items()}
-    asked = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
-    found = {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256}
-    return digest(asked | found)
+    weights = {name: facts.get("revision") for name, facts in manifest.models.items()}
+    question = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
+    result = {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256}
+    return digest(question | result)
 
 
 def answers_sha256(manifest: Manifest) -> str:
@@ -211,18 +211,21 @@ def read_entry(run_dir: Path) -> Entry:
     run_dir = home_of(run_dir)
     if not (run_dir / MANIFEST).is_file():
         raise ConfigError(
-            f"{run_dir} is no run directory: it has no {MANIFEST} (looked from {Path.cwd()}). Expected the folder of a "
-            "finished run, such as outputs/my_run; a panel's folder stands for no run, its runs do."
+            f"{run_dir} is not a run directory: it has no {MANIFEST} (looked from {Path.cwd()}). Expected the folder "
+            "of a finished run; for a panel, those of its runs. Example: outputs/my_run"
         )
     ruling = rule_run(run_dir)
     if ruling.exit_code == FAILED:
         missing = "; ".join(f"{r.watermark}: {r.model} on {r.benchmark}" for r in ruling.incomplete)
-        raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no whole verdict'}")
+        raise ConfigError(ruling.problem or f"{run_dir}: {missing or 'it has no complete verdict'}")
     manifest = Manifest.load(run_dir)
     path = verdict_path(run_dir)
     verdict = read_verdict(path)
     verdict_sha256 = file_sha256(path)
     suite, suite_sha256, governance = _suite(run_dir)
+    cells = []
+    for cell, ruled in zip(verdict.cells, ruling.cells, strict=True):
+        cells.append(_cell(manifest, verdict.library, cell, str(ruled.decision)))
     return Entry(
         key=content_key(manifest, verdict_sha256, suite_sha256),
         audit=manifest.audit,
@@ -240,10 +243,7 @@ def read_entry(run_dir: Path) -> Entry:
         rotate_every=governance.get("rotate_every"),
         notify=tuple(governance.get("notify_on_failure") or ()),
         ruling=ruling,
-        cells=tuple(
-            _cell(manifest, verdict.library, cell, str(ruled.decision))
-            for cell, ruled in zip(verdict.cells, ruling.cells, strict=True)
-        ),
+        cells=tuple(cells),
     )
 
 
@@ -267,7 +267,7 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: Library 
     """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
-    others = [(name, one.get("revision"), one.get("ids_sha256")) for name, one in benchmarks if name != benchmark]
+    others = [(name, b.get("revision"), b.get("ids_sha256")) for name, b in benchmarks if name != benchmark]
     return {
         "audit": manifest.audit,
         "schema": manifest.schema_version,
@@ -282,8 +282,8 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: Library 
 
 
 def design(manifest: Manifest, model: str) -> dict[str, Any]:
-    """Return the settings of a run and their limits: the audit's own configuration, the calls, who
-    answers.
+    """Return the conditions of a run and their limits: the audit's configuration, the calls, the
+    worker.
 
     Parameters
     ----------
@@ -298,22 +298,26 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
         JSON content.
     """
     facts = manifest.models.get(model, {})
-    asked = manifest.config.get("model", {}).get(model, {})
+    configured = manifest.config.get("model", {}).get(model, {})
     other = facts.get("worker", model) != model
+    options = {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE}
+    calls = {name: v for name, v in configured.items() if isinstance(v, Mapping) and "max_tokens" in v}
     return {
         "settings": manifest.settings,
-        "own": {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE},
-        "calls": {name: v for name, v in asked.items() if isinstance(v, Mapping) and "max_tokens" in v},
-        "options": asked.get("option_normalisation"),
+        "own": options,
+        "calls": calls,
+        "options": configured.get("option_normalisation"),
         "worker": [facts.get("worker"), facts.get("worker_revision")] if other else None,
     }
 
 
 def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, decision: str) -> Cell:
     model, benchmark = cell.model, cell.benchmark
-    found = part_of(manifest.audit, "vocabulary").INSTRUMENT.tracked(cell)
-    against = sorted({other for one in found for other in one.against})
-    references = [(other, manifest.models.get(other, {}).get("revision")) for other in against]
+    tracked = part_of(manifest.audit, "vocabulary").INSTRUMENT.tracked(cell)
+    against: set[str] = set()
+    for indicator in tracked:
+        against.update(indicator.against)
+    references = [(name, manifest.models.get(name, {}).get("revision")) for name in sorted(against)]
     facts = manifest.benchmark.get(benchmark, {})
     ids = manifest.sampled_ids.get(benchmark)
     return Cell(
@@ -331,27 +335,29 @@ def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, deci
         | {"references": digest(references) if references else ""},
         library=library.name if library else None,
         ids=None if ids is None else tuple(ids),
-        indicators=found,
+        indicators=tracked,
     )
 
 
 def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     """Return (id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
-    path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
-    if path is None:
+    paths = [run_dir / name for name in SUITES if (run_dir / name).is_file()]
+    if not paths:
         return "", None, {}
+    path = paths[0]
     try:
-        found = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
-        governance = dict(found.get("governance") or {})
-        name = found.get("audit_suite_id") or found.get("name") or path.stem
+        suite = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
+        governance = dict(suite.get("governance") or {})
+        name = suite.get("audit_suite_id") or suite.get("name") or path.stem
         if not isinstance(name, str | int | float | date):
-            raise TypeError("audit_suite_id is no name")
+            raise TypeError("audit_suite_id is not a name")
         name = str(name)
     except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no suite ({error}). Restore it: the run is registered under it.") from error
+        raise ConfigError(f"{path} is not a suite ({error}). Restore it: the run is registered under it.") from error
     for key, (holds, expected) in _GOVERNANCE.items():
         if governance.get(key) is not None and not holds(governance[key]):
-            raise ConfigError(f"{run_dir}: its suite says {key}: {reprlib.repr(governance[key])}. Expected {expected}.")
+            value = reprlib.repr(governance[key])
+            raise ConfigError(f"{key} in the suite of {run_dir} is {value}. Expected {expected}.")
     return name, file_sha256(path), governance
 
 
@@ -360,12 +366,12 @@ def _time(value: str | None, run_dir: Path) -> str:
     try:
         when = datetime.fromisoformat(value or "")
     except ValueError as error:
-        raise ConfigError(f"{run_dir / MANIFEST} has no time where one is expected: {value!r}.") from error
+        raise ConfigError(f"A time in {run_dir / MANIFEST} is {value!r}. Expected a time as ISO 8601.") from error
     return at(when)
 
 
 def _addresses(people: Any) -> bool:
-    return isinstance(people, list) and all(isinstance(one, str) and "@" in one for one in people)
+    return isinstance(people, list) and all(isinstance(address, str) and "@" in address for address in people)
 
 
 _GOVERNANCE: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -25,7 +25,7 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.redact import redact
 from audit.shards.working_copy import named, store_of
 
-if TYPE_CHECKING:  # SQLAlchemy is loaded where a registry is configured
+if TYPE_CHECKING:  # SQLAlchemy is loaded only if a registry is configured
     from audit.registry.database import Registry
     from audit.registry.store import Notice
 
@@ -61,22 +61,22 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
     """
     if run_dir is not None and store_of(run_dir) is not None and (registry or os.environ.get("AUDIT_REGISTRY")):
         raise ConfigError(
-            "A registry keeps runs that lie in folders, and this run_dir is object storage. Leave registry= and "
-            "AUDIT_REGISTRY out; or copy the finished run to a folder, and register it: audit registry add FOLDER."
+            "A registry needs runs in folders, and this run_dir is in object storage. Leave out registry= and "
+            "AUDIT_REGISTRY. Or copy the finished run to a folder and register it: audit registry add FOLDER"
         )
     if not _wanted(registry) and not people:
         return
     from audit.registry.database import open_registry, place_of
     from audit.registry.notify import addresses, unreached
 
-    if said := unreached(addresses(), people):
-        _say(f"{said}.")
+    if problem := unreached(addresses(), people):
+        _say(f"{problem}.")
     place = place_of(registry)
     if place is not None:
         try:
             open_registry(place)
         except RegistryError as error:
-            _say(f"{error} The run goes on, and tries again at its end.")
+            _say(f"{error} The run continues, and tries again at its end.")
 
 
 def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
@@ -99,7 +99,7 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
         if _wanted(registry):
             _register(registry, run_dir, now or datetime.now(UTC))
     except AuditError as error:
-        _say(f"{error}\nThe run's files are as they are. Register it later: audit registry add {run_dir}")
+        _say(f"{error}\nThe run's files are complete. Register it later: audit registry add {run_dir}")
 
 
 def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None, to: Sequence[str] = ()) -> None:
@@ -132,7 +132,7 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
         about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
         if runs := panel_runs(run_dir):
             about += f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
-        body = f"{one_line(redact(why))}\nRun {one_line(named(run_dir.resolve()))}. The same command goes on."
+        body = f"{one_line(redact(why))}\nRun {one_line(named(run_dir.resolve()))}. The same command continues it."
         notice = Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to))
         _through(registry, notice, when, lambda opened: opened.write(lambda db: write_notice(db, notice, when)))
     except AuditError as also:
@@ -140,15 +140,32 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
 
 
 def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) -> Notice | None:
-    """Return the message about a finished run or suite that does not pass; None if it passes."""
+    """Return the notice about a finished run or suite.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        Decision on the run.
+    key : str
+        Key of the run.
+    run_dir : str
+        Run directory.
+    to : sequence of str
+        Mail addresses of the suite.
+
+    Returns
+    -------
+    Notice or None
+        None if the verdict passes.
+    """
     from audit.registry.store import Notice
 
     if ruling.verdict_decision is Decision.PASS:
         return None
-    cells = [one for one in ruling.cells if one.decision == ruling.verdict_decision]
-    lines = [f"{one.model} on {one.benchmark}: {one.verdict.replace('_', ' ')}. {one.headline}" for one in cells]
-    title = f"Audit {_ENDS[ruling.verdict_decision]}: {', '.join(sorted({one.model for one in cells}))}"
-    lines += [*ruling.rules, f"Run {run_dir}, registered as {key[:12]}.", f"Look at it: audit review show {run_dir}"]
+    cells = [cell for cell in ruling.cells if cell.decision == ruling.verdict_decision]
+    lines = [f"{cell.model} on {cell.benchmark}: {cell.verdict.replace('_', ' ')}. {cell.headline}" for cell in cells]
+    title = f"Audit {_ENDS[ruling.verdict_decision]}: {', '.join(sorted({cell.model for cell in cells}))}"
+    lines += [*ruling.rules, f"Run {run_dir}, registered as {key[:12]}.", f"To see it: audit review show {run_dir}"]
     return Notice(key, str(ruling.verdict_decision), one_line(title), "\n".join(map(one_line, lines)), tuple(to))
 
 
@@ -163,14 +180,14 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
     runs = panel_runs(run_dir)
     entries = [read_entry(run) for run in runs or [run_dir]]
     ruling, key = entries[0].ruling, entries[0].key
-    if runs:  # a suite: each run is registered, and people are told once, of all of them
+    if runs:  # each run of a suite is registered, and people are notified once about all of them
         ruling, key = rule_run(run_dir), digest(sorted(entry.key for entry in entries))
     notice = notice_of(ruling, key, named(run_dir.resolve()), entries[0].notify)
 
     def write(opened: Registry) -> None:
         for entry in entries:
             new = add(opened, entry, now, None if runs else notice)
-            print(f"registry {entry.key[:12]}{'' if new else ', there already'} in {opened.shown}")
+            print(f"registry {entry.key[:12]}{'' if new else ', known already'} in {opened.shown}")
         if runs and notice is not None:
             opened.write(lambda db: write_notice(db, notice, now))
         if decision_files(run_dir):
@@ -180,10 +197,10 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
 
 
 def _through(registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]) -> None:
-    """Write to the registry, which keeps what cannot be sent, and send what waits there.
+    """Write to the registry, which stores unsent notices, and send those that wait.
 
-    Without a registry the notice is sent at once; so it is if the registry does not answer, and
-    RegistryError is raised.
+    Without a registry the notice is sent at once. It is also sent at once if the registry does not
+    answer, before RegistryError is raised.
     """
     from audit.registry.database import open_registry, place_of
 
@@ -194,7 +211,7 @@ def _through(registry: str | None, notice: Notice | None, now: datetime, write: 
     try:
         opened = open_registry(place)
         write(opened)
-    except RegistryError:  # people are told all the same
+    except RegistryError:  # people are notified in any case
         _send(notice)
         raise
     send_waiting(opened, now)
@@ -204,7 +221,7 @@ def _send(notice: Notice | None) -> None:
     from audit.registry.notify import addresses, send
 
     if notice is not None and (problem := send(notice, addresses())):
-        _say(f"Not sent, and kept nowhere: {notice.title}: {problem}.")
+        _say(f"Not sent, and not stored: {notice.title}: {problem}.")
 
 
 def send_waiting(registry: Registry, now: datetime) -> int:
@@ -224,9 +241,10 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     """
     from audit.registry import notify
 
-    problems = notify.send_waiting(registry, to, now) if (to := notify.addresses()) else []
+    addresses = notify.addresses()
+    problems = notify.send_waiting(registry, addresses, now) if addresses else []
     for problem in problems:
-        _say(f"Not sent, and kept for audit registry notify: {problem}.")
+        _say(f"Not sent, and stored for audit registry notify: {problem}.")
     return len(problems)
 
 

@@ -31,9 +31,9 @@ from audit.registry.store import Notice, all_runs, write_notice
 
 VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
-_WAIT_S = 0.5  # before the second try; doubled before each further one
-_GIVE_UP_S = 15.0  # on one try: apprise's own limits are per read
-_CLAIM = timedelta(minutes=5)  # after which a message is sent by another process: the one that had it is dead
+_WAIT_S = 0.5  # the wait before the second try, doubled before each further one
+_GIVE_UP_S = 15.0  # the limit of one try; apprise's limits are per read
+_CLAIM = timedelta(minutes=5)  # after this time another process sends the message, as the first one must be dead
 
 
 def addresses() -> list[str]:
@@ -50,21 +50,23 @@ def addresses() -> list[str]:
         If apprise cannot read an address. The message gives its position, as its text may hold a
         password.
     """
-    found = os.environ.get(VARIABLE, "").split()
-    for place, address in enumerate(found, 1):
+    listed = os.environ.get(VARIABLE, "").split()
+    for place, address in enumerate(listed, 1):
         if _target(address) is None:
             raise ConfigError(
-                f"Address {place} of {len(found)} in {VARIABLE} is none that apprise reads (it is not shown here). "
-                "Expected such as mailtos://user:password@mail.example.org?to=team@example.org or "
-                "slack://token_a/token_b/token_c, separated by spaces."
+                f"apprise cannot read address {place} of {len(listed)} in {VARIABLE} (it is not shown here). "
+                "Expected addresses separated by spaces. Example: "
+                "mailtos://user:password@mail.example.org?to=team@example.org slack://token_a/token_b/token_c"
             )
-    return found
+    return listed
 
 
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
     """Return why people whom a suite names are not notified; "" if they are, or there are none."""
     if people and not any(map(_is_mail, to)):
-        return f"{len(people)} whom the suite names are not told: no mail server (mailtos://...) is in {VARIABLE}"
+        return (
+            f"{len(people)} people whom the suite names are not notified: {VARIABLE} has no mail server (mailtos://...)"
+        )
     return ""
 
 
@@ -84,9 +86,9 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     str
         What failed, without any address in it; "" if nothing did.
     """
-    mail = next(filter(_is_mail, to), None)
-    if notice.to and mail is not None:  # the same server, login and sender, and other recipients
-        parts = urlsplit(mail)
+    servers = list(filter(_is_mail, to))
+    if notice.to and servers:  # server, login and sender stay, and the recipients are replaced
+        parts = urlsplit(servers[0])
         kept = [pair for pair in parse_qsl(parts.query, True) if pair[0] not in ("to", "cc", "bcc")]
         query = urlencode([*kept, ("to", ",".join(notice.to))])
         to = [*to, urlunsplit(parts._replace(path="", query=query))]
@@ -137,8 +139,8 @@ def waiting(registry: Registry) -> int:
 
 def _claimed(db: Connection, now: datetime) -> list[Any]:
     free = notices.c.sent.is_(None) & or_(notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM))
-    asked = select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
-    rows = list(db.execute(asked))
+    query = select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
+    rows = list(db.execute(query))
     ours = update(notices).where(notices.c.id.in_([row.id for row in rows]))
     db.execute(ours.values(claimed=at(now), tries=notices.c.tries + 1))
     return rows
@@ -167,15 +169,15 @@ def _send_one(notice: Notice, address: str) -> str:
     import apprise
 
     outcome: list[str] = []
-    target = _target(address)  # here: apprise loads its hundred plugins, which is no fault of the server
+    target = _target(address)  # loading apprise's hundred plugins must not count against the server's time
 
     def work() -> None:
         kind = apprise.NotifyType.FAILURE if notice.kind in ("failure", "block") else apprise.NotifyType.WARNING
-        asked = {"notify_type": kind, "body_format": apprise.NotifyFormat.TEXT}
+        options = {"notify_type": kind, "body_format": apprise.NotifyFormat.TEXT}
         try:
-            sent = target.notify(title=one_line(notice.title), body=notice.body, **asked)
-            outcome.append("" if sent else "did not take it")
-        except Exception as error:  # noqa: BLE001 - of any plugin; its text may show the address
+            sent = target.notify(title=one_line(notice.title), body=notice.body, **options)
+            outcome.append("" if sent else "did not accept it")
+        except Exception as error:  # noqa: BLE001 - plugins raise anything; the text may show the address
             outcome.append(f"failed ({type(error).__name__})")
 
     thread = threading.Thread(target=work, daemon=True)
@@ -185,8 +187,7 @@ def _send_one(notice: Notice, address: str) -> str:
 
 
 def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> list[str]:
-    """Write a notice of every decision in force that expires soon, and of every one that has
-    expired.
+    """Write a notice of every decision that expires soon or has expired.
 
     Parameters
     ----------
@@ -205,11 +206,11 @@ def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> lis
         A line for each run whose decisions do not hold or cannot be read.
     """
     problems = []
-    homes: dict[Path, str] = {}  # where it is decided: of a suite's runs once, with the suite
+    homes: dict[Path, str] = {}  # the runs of a suite are decided on together, in its folder
     for run in all_runs(registry):
         if run["removed"] is None:
-            own = Path(run["run_dir"])
-            homes.setdefault(panel_of(own) or own, run["key"])
+            folder = Path(run["run_dir"])
+            homes.setdefault(panel_of(folder) or folder, run["key"])
     for run_dir, key in homes.items():
         if not decision_files(run_dir):
             continue
@@ -218,12 +219,15 @@ def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> lis
         except (AuditError, OSError) as error:
             problems.append(f"{key[:12]}: {error}")
             continue
-        for one in {d.signer: d for d, _ in decided}.values():  # the last word of each signer
-            if one.expires is None or one.expires > now + timedelta(days=days):
+        last = {decision.signer: decision for decision, _ in decided}
+        for decision in last.values():
+            if decision.expires is None or decision.expires > now + timedelta(days=days):
                 continue
-            state, when = ("has expired", "past") if one.expires <= now else (f"expires within {days} days", "soon")
-            about = f"{key[:40]} {one.signer[:40]} {at(one.expires)} {when}"
-            body = f"{one.sentence(now)}\nRun {run_dir}. Once it has expired the verdict alone counts again."
+            state, when = f"expires within {days} days", "soon"
+            if decision.expires <= now:
+                state, when = "has expired", "past"
+            about = f"{key[:40]} {decision.signer[:40]} {at(decision.expires)} {when}"
+            body = f"{decision.sentence(now)}\nRun {run_dir}. After it expires, the verdict alone counts again."
             notice = Notice(about, "expiry", f"Decision on audit {key[:12]} {state}", body)
             registry.write(partial(write_notice, notice=notice, now=now))
     return problems

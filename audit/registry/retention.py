@@ -29,7 +29,7 @@ from audit.shards.attempt import LOCK, RunLock
 from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, write_file
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 
-# What the program writes into a run directory and retention takes out; a person's own files there are left.
+# The program writes these into a run directory, and retention removes them. A person's files stay.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
 _FILES = ("attempt.json", ".attempt.lock", ".lock.taking", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST)
 REMOVING, REMOVED = "removing", "removed"
@@ -75,19 +75,19 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
     """
     registry.read(lambda db: check_clock(db, now))
     everything = all_runs(registry)
-    found = []
+    past = []
     for run in everything:
         days = run["retention_days"]
         age = now - datetime.fromisoformat(run["ended"])
         if days is not None and run["removed"] is None and age > timedelta(days=days):
-            same = [one for one in everything if one["answers_sha256"] == run["answers_sha256"]]
-            found.append(Past(run, age.days, _why_it_stays(run, same, now)))
-    return found
+            same = [other for other in everything if other["answers_sha256"] == run["answers_sha256"]]
+            past.append(Past(run, age.days, _why_it_stays(run, same, now)))
+    return past
 
 
 def token_of(past: Sequence[Past]) -> str:
     """Return the token that confirms exactly these removals."""
-    return digest(sorted(one.run["key"] for one in past if not one.stays))[:16]
+    return digest(sorted(result.run["key"] for result in past if not result.stays))[:16]
 
 
 def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, str]]:
@@ -114,38 +114,44 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
     """
     past = past_retention(registry, now)
     if token != token_of(past):
-        raise ConfigError(f"{token!r} is not of what would go now. Look again: audit registry expire --dry-run")
+        raise ConfigError(
+            f"The list has changed since the dry run that gave {token!r}. Repeat it: audit registry expire --dry-run"
+        )
     done = []
-    for one in (one for one in past if not one.stays):
+    for result in past:
+        if result.stays:
+            continue
         problem = ""
         try:
-            _remove(registry, one.run, now)
+            _remove(registry, result.run, now)
         except (AuditError, OSError) as error:
             problem = str(error)
-        done.append((one, problem))
+        done.append((result, problem))
     return done
 
 
 def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
-    """Return why a run stays, "" if it goes; same: every judgement of its answers, in one
-    directory."""
-    held = [one["hold"] for one in same if one["hold"] is not None]
-    if held:
-        return f"on hold: {held[0]}"
+    """Return why a run stays, "" if it is removed.
+
+    `same` is every judgement of its answers, all in one directory.
+    """
+    holds = [judgement["hold"] for judgement in same if judgement["hold"] is not None]
+    if holds:
+        return f"on hold: {holds[0]}"
     if run["removal"] == REMOVING:
         return ""
-    newest = max(same, key=lambda one: (one["registered"], one["key"]))
+    newest = max(same, key=lambda judgement: (judgement["registered"], judgement["key"]))
     if newest["key"] != run["key"]:
         kept = newest["retention_days"]
         if newest["removed"] is None and kept is None:
             return "judged again since, in a run that is kept"
-        return "" if newest["removed"] is not None else f"judged again since: it goes with {newest['key'][:12]}"
+        return "" if newest["removed"] is not None else f"judged again since: removed with {newest['key'][:12]}"
     run_dir = Path(run["run_dir"])
     if not (run_dir / MANIFEST).is_file():
         return "its directory cannot be reached from here"
     try:
         if key_of(run_dir) != run["key"]:
-            return "its directory holds something else by now"
+            return "its directory holds another result now"
         return _under_review(run, run_dir, now)
     except (AuditError, OSError) as error:
         return f"it cannot be read ({error})"
@@ -157,7 +163,9 @@ def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
     Signatures are not checked here: any file that claims to be a decision in force keeps the run.
     """
     suite = panel_of(run_dir)
-    files = [path for folder in (run_dir, suite) if folder for path in decision_files(folder)]
+    files = decision_files(run_dir)
+    if suite:
+        files += decision_files(suite)
     asks = rule_run(suite).verdict_decision if suite else run["decision"]
     if not files and asks == Decision.REVIEW:
         return f"under review{' with its suite' if suite else ''}: nobody has decided"
@@ -168,7 +176,7 @@ def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
             if expires is not None and datetime.fromisoformat(expires) > now:
                 return f"a decision on it counts until {expires}"
         except (ValueError, KeyError, TypeError) as error:
-            raise ShardError(f"{path} is no decision: {error!r}") from error
+            raise ShardError(f"{path} is not a decision: {error!r}") from error
     return ""
 
 
@@ -182,15 +190,15 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
     def finish(db: Connection) -> None:
         db.execute(update(runs).where(runs.c.key == key).values(removal=REMOVED, removed=at(now)))
-        body = f"{run['run_dir']}: its results were kept {run['retention_days']} days. Figures and hashes stay."
+        body = f"{run['run_dir']}: its results were kept for {run['retention_days']} days. Figures and hashes stay."
         write_notice(db, Notice(key, "expiry", f"Audit results removed: {key[:12]}", body), now)
 
     registry.write(mark)
     if any((run_dir / name).is_file() for name in (MANIFEST, TOMBSTONE)):
-        lock = RunLock.take(run_dir)  # refused while a run is going on there
+        lock = RunLock.take(run_dir)  # raises if a run is in progress in the folder
         try:
             _bury(run, run_dir, now)
-            (run_dir / LOCK).unlink(missing_ok=True)  # while it is ours
+            (run_dir / LOCK).unlink(missing_ok=True)  # the lock is still ours
         finally:
             lock.release()
     registry.write(finish)
@@ -202,9 +210,9 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
     stone = run_dir / TOMBSTONE
     if stone.is_file():
         if read_json(stone).get("key") != run["key"]:
-            raise RegistryError(f"{stone} is of another run. Nothing was removed there.")
+            raise RegistryError(f"{stone} is of another run. Nothing was removed.")
     elif key_of(run_dir) != run["key"]:
-        raise RegistryError(f"{run_dir} holds something else by now. Nothing was removed there.")
+        raise RegistryError(f"{run_dir} holds another result now. Nothing was removed.")
     else:
         decided = {path.name: file_sha256(path) for path in sorted((run_dir / DECISIONS).glob("*.json"))}
         kept = (
@@ -222,13 +230,13 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
             "registered",
             "retention_days",
         )
-        told = {name: run[name] for name in kept} | {"removed": at(now), "decisions": decided}
-        write_file(stone, (json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
+        content = {name: run[name] for name in kept} | {"removed": at(now), "decisions": decided}
+        write_file(stone, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     _clear(run_dir)
 
 
 def _clear(run_dir: Path) -> None:
-    """Remove what the program wrote there, except the decisions, the tombstone and the lock."""
+    """Remove what the program wrote, except the decisions, the tombstone and the lock."""
     try:
         for name in _FOLDERS:
             folder = run_dir / name
@@ -240,7 +248,7 @@ def _clear(run_dir: Path) -> None:
             for path in run_dir.glob(pattern):
                 path.unlink(missing_ok=True)
         suite = panel_of(run_dir)
-        if suite and not any((one / MANIFEST).is_file() for one in panel_runs(suite) or []):
-            shutil.rmtree(suite / "report", ignore_errors=True)  # the page of all goes with the last of them
+        if suite and not any((run / MANIFEST).is_file() for run in panel_runs(suite) or []):
+            shutil.rmtree(suite / "report", ignore_errors=True)  # the joint page is removed with the last run
     except OSError as error:
         raise disk_error(run_dir, error) from error

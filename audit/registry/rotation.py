@@ -99,16 +99,17 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
     """
     registry.read(lambda db: check_clock(db, now))
     first: dict[tuple[str, str], dict[str, str]] = {}
-    for one in kept(registry):
-        if not one.run["rotate_every"]:
+    for record in kept(registry):
+        if not record.run["rotate_every"]:
             continue
-        cell, hashes = one.cell, one.cell["comparable"]
+        cell, hashes = record.cell, record.cell["comparable"]
         used = [("benchmark", cell["benchmark"], cell["benchmark_revision"] + hashes.get("questions", ""))]
-        used += [("library", cell["library"], hashes.get("library", ""))] if cell["library"] else []
+        if cell["library"]:
+            used.append(("library", cell["library"], hashes.get("library", "")))
         for kind, name, version in used:
-            first.setdefault((kind, name), {}).setdefault(version, one.run["started"])
-    since = {what: period_of(max(versions.values())) for what, versions in sorted(first.items())}
-    return [Due(*what, period, period < period_of(now)) for what, period in since.items()]
+            first.setdefault((kind, name), {}).setdefault(version, record.run["started"])
+    since = {used: period_of(max(versions.values())) for used, versions in sorted(first.items())}
+    return [Due(*used, period, period < period_of(now)) for used, period in since.items()]
 
 
 def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
@@ -141,27 +142,30 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     the order of their ids.
     """
     if n < 1:
-        raise ConfigError(f"--n {n}: expected at least 1.")
+        raise ConfigError(f"--n is {n}. Expected at least 1.")
     benchmark = _benchmark(given)
     period = period_of(now)
     census = set(benchmark.census.frame.tolist())
     pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
     if any(not q.options for q in pool.values()):
-        raise ConfigError(f"{benchmark.name} has numbers as answers. Expected options: a sample is a file of these.")
+        raise ConfigError(
+            f"{benchmark.name} has numeric answers. `registry draw` can only write multiple-choice items."
+        )
     pool_sha256 = digest(sorted(pool))
-    asked: set[str] = set()
-    for one in kept(registry, benchmark=benchmark.name):
-        asked.update(_ids_in(one, benchmark.name) if one.cell["ids"] is None else one.cell["ids"])
+    asked_ids: set[str] = set()
+    for record in kept(registry, benchmark=benchmark.name):
+        ids = record.cell["ids"]
+        asked_ids.update(_ids_in(record, benchmark.name) if ids is None else ids)
 
     def change(db: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(db, now)
         drawn = db.execute(select(draws).where(draws.c.name == benchmark.name)).mappings()
         earlier = {row["period"]: dict(row) for row in drawn}
-        there = earlier.pop(period, None)
-        used = asked.union(*(row["ids"] for row in earlier.values()))
+        this_period = earlier.pop(period, None)
+        used = asked_ids.union(*(row["ids"] for row in earlier.values()))
         free = [i for i in pool if i not in used]
-        if there:
-            return there, free, False
+        if this_period:
+            return this_period, free, False
         if len(free) < n:
             raise ConfigError(f"{benchmark.name} has {len(free)} questions that were never asked, not {n}. Draw fewer.")
         chosen = sorted(free, key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest())
@@ -173,8 +177,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
             "pool_sha256": pool_sha256,
             "ids": sorted(chosen[:n]),
         }
-        asked_for = INSERT[db.dialect.name](draws).values(**row).on_conflict_do_nothing()
-        if db.scalar(asked_for.returning(draws.c.name)) is None:  # somebody drew just now
+        inserted = INSERT[db.dialect.name](draws).values(**row).on_conflict_do_nothing()
+        if db.scalar(inserted.returning(draws.c.name)) is None:  # another process drew meanwhile
             other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)
             return dict(db.execute(other).mappings().one()), free, False
         return row, free, True
@@ -183,15 +187,17 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     if (row["revision"], row["pool_sha256"], len(row["ids"])) != (benchmark.revision, pool_sha256, n):
         raise ConfigError(
             f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. "
-            f"Expected the same; the benchmark is at {benchmark.revision} now and {n} are wanted."
+            f"Expected the same, not {n} questions at {benchmark.revision}."
         )
     left = len(set(free) - set(row["ids"]))
     return Draw(benchmark.name, period, tuple(pool[i] for i in row["ids"]), left, new)
 
 
 def as_file(drawn: Draw) -> bytes:
-    """Return the sample as benchmark=mcq_file reads it, with id_column=id answer_as=index
-    group_column=group."""
+    """Return the sample as a file for benchmark=mcq_file.
+
+    It is read with id_column=id answer_as=index group_column=group.
+    """
     lines = []
     for q in drawn.questions:
         row = {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
@@ -201,17 +207,22 @@ def as_file(drawn: Draw) -> bytes:
 
 def _benchmark(given: str) -> Benchmark:
     path = Path(given)
-    own = {"path": given, "name": path.stem} if path.suffix and path.is_file() else {}
-    found = load_group("benchmark", "mcq_file" if own else given)
-    config = OmegaConf.merge(OmegaConf.structured(BenchmarkConfig), found, own)
+    file = {"path": given, "name": path.stem} if path.suffix and path.is_file() else {}
+    group = load_group("benchmark", "mcq_file" if file else given)
+    config = OmegaConf.merge(OmegaConf.structured(BenchmarkConfig), group, file)
     return open_benchmark(OmegaConf.to_object(config))
 
 
-def _ids_in(one: Kept, benchmark: str) -> Sequence[str]:
+def _ids_in(record: Kept, benchmark: str) -> Sequence[str]:
     """Return the ids of a sample too large for the manifest, which only the run directory holds."""
-    path = Path(one.run["run_dir"]) / QUESTIONS
+    path = Path(record.run["run_dir"]) / QUESTIONS
     try:
         batches = QuestionFile(path).names()
     except ShardError as error:
-        raise ConfigError(f"What {one.run['key'][:12]} asked is in {path} alone, which cannot be read.") from error
-    return [i for names in batches for name, i in names if name == benchmark]
+        raise ConfigError(
+            f"{path} cannot be read, and only it holds the questions of run {record.run['key'][:12]}. Restore it."
+        ) from error
+    ids = []
+    for names in batches:
+        ids += [id_ for name, id_ in names if name == benchmark]
+    return ids

@@ -27,7 +27,7 @@ from audit.registry.schema import cells, decisions, indicators, notices, runs
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 
-INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}  # they know of conflicts
+INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}  # these can ignore conflicts
 
 
 @dataclass(frozen=True)
@@ -98,19 +98,19 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
         check_clock(db, now)
         row = {name: value for name, value in vars(entry).items() if name in runs.c} | {"registered": at(now)}
         row |= {"decision": str(entry.ruling.verdict_decision), "exit_code": entry.ruling.exit_code}
-        asked = INSERT[db.dialect.name](runs).values(row).on_conflict_do_nothing()
-        new = db.scalar(asked.returning(runs.c.key)) is not None
+        inserted = INSERT[db.dialect.name](runs).values(row).on_conflict_do_nothing()
+        new = db.scalar(inserted.returning(runs.c.key)) is not None
         if not new:
-            now_there = {"run_dir": entry.run_dir, "manifest_sha256": entry.manifest_sha256}
-            db.execute(update(runs).where(runs.c.key == entry.key).values(now_there))
+            changes = {"run_dir": entry.run_dir, "manifest_sha256": entry.manifest_sha256}
+            db.execute(update(runs).where(runs.c.key == entry.key).values(changes))
             return False
         for cell in entry.cells:
-            of = {"run_key": entry.key, **attributes(cell, "model", "benchmark", "context")}
-            own = {name: value for name, value in vars(cell).items() if name in cells.c}
-            db.execute(insert(cells).values(own | of))
-            for one in cell.indicators:
-                figure = attributes(one, "name", "estimate", "low", "high")
-                db.execute(insert(indicators).values(of | figure))
+            cell_key = {"run_key": entry.key, **attributes(cell, "model", "benchmark", "context")}
+            columns = {name: value for name, value in vars(cell).items() if name in cells.c}
+            db.execute(insert(cells).values(columns | cell_key))
+            for indicator in cell.indicators:
+                figure = attributes(indicator, "name", "estimate", "low", "high")
+                db.execute(insert(indicators).values(cell_key | figure))
         if notice is not None:
             write_notice(db, notice, now)
         return True
@@ -119,7 +119,17 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
 
 def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
-    """Add a notice to be sent, unless one of its kind about this subject was written before."""
+    """Add a notice to be sent, unless one of its kind about this subject exists.
+
+    Parameters
+    ----------
+    db : Connection
+        Open connection.
+    notice : Notice
+        The message.
+    now : datetime
+        Present time.
+    """
     row = attributes(notice, "about", "kind", "title", "body") | {"recipients": [*notice.to]}
     row |= {"created": at(now), "tries": 0, "problem": ""}
     db.execute(INSERT[db.dialect.name](notices).values(row).on_conflict_do_nothing())
@@ -146,12 +156,12 @@ def find(registry: Registry, given: str) -> Row:
         If no run, or several runs, match.
     """
     if not given or not set(given) <= set("0123456789abcdef"):
-        raise ConfigError(f"{given!r} is no key of a run. Expected its first characters, as audit registry list shows.")
-    found = _runs(registry, select(runs).where(runs.c.key.startswith(given, autoescape=True)))
-    if len(found) != 1:
-        what = "No run has a key that begins" if not found else f"{len(found)} runs have keys that begin"
-        raise ConfigError(f"{what} with {given!r}. audit registry list shows the keys.")
-    return found[0]
+        raise ConfigError(f"The key is {given!r}. Expected the first characters of a key in audit registry list.")
+    matches = _runs(registry, select(runs).where(runs.c.key.startswith(given, autoescape=True)))
+    if len(matches) != 1:
+        count = "No run has a key that begins" if not matches else f"{len(matches)} runs have keys that begin"
+        raise ConfigError(f"{count} with {given!r}. audit registry list shows the keys.")
+    return matches[0]
 
 
 def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]:
@@ -171,24 +181,24 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
     """
 
     def ask(db: Connection) -> list[Kept]:
-        asked = select(runs, cells).join(cells, cells.c.run_key == runs.c.key)
+        query = select(runs, cells).join(cells, cells.c.run_key == runs.c.key)
         for name, values in wanted.items():
             if values:
                 column = cells.c[name] if name in cells.c else runs.c[name]
-                asked = asked.where(column.in_([values] if isinstance(values, str) else list(values)))
+                query = query.where(column.in_([values] if isinstance(values, str) else list(values)))
         order = (runs.c.started, runs.c.registered, runs.c.key, cells.c.model, cells.c.benchmark, cells.c.context)
         figures: dict[tuple[str, ...], dict[str, tuple[Any, Any, Any]]] = {}
         for row in db.execute(select(indicators)):
-            of = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
-            of[row.name] = (row.estimate, row.low, row.high)
+            by_name = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
+            by_name[row.name] = (row.estimate, row.low, row.high)
         width = len(runs.c)
-        found = []
-        for row in db.execute(asked.order_by(*order)):
+        records = []
+        for row in db.execute(query.order_by(*order)):
             run = dict(zip(runs.c.keys(), row[:width], strict=True))
             cell = dict(zip(cells.c.keys(), row[width:], strict=True))
             of_cell = tuple(cell[name] for name in ("run_key", "model", "benchmark", "context"))
-            found.append(Kept(run, cell, figures.get(of_cell, {})))
-        return found
+            records.append(Kept(run, cell, figures.get(of_cell, {})))
+        return records
 
     return registry.read(ask)
 
@@ -199,12 +209,22 @@ def all_runs(registry: Registry) -> list[Row]:
 
 
 def set_hold(registry: Registry, key: str, reason: str | None) -> None:
-    """Put a run under legal hold, or release it (None)."""
+    """Put a run under legal hold, or release it.
+
+    Parameters
+    ----------
+    registry : Registry
+        The registry.
+    key : str
+        Key of the run.
+    reason : str or None
+        Why; None releases it.
+    """
     registry.write(lambda db: db.execute(update(runs).where(runs.c.key == key).values(hold=reason)))
 
 
-def _runs(registry: Registry, asked: Select[Any]) -> list[Row]:
-    return registry.read(lambda db: [dict(row) for row in db.execute(asked).mappings()])
+def _runs(registry: Registry, query: Select[Any]) -> list[Row]:
+    return registry.read(lambda db: [dict(row) for row in db.execute(query).mappings()])
 
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
@@ -249,16 +269,19 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
         for run, manifest in _manifests(run_dir):
             verdict = verdict_path(run)
             now = {"answers_sha256": answers_sha256(manifest), "manifest_sha256": file_sha256(run / MANIFEST)}
-            now |= {"verdict_sha256": file_sha256(verdict)} if verdict.is_file() else {}
-            told = {"run_dir": str(run.resolve()), "fingerprint": manifest.fingerprint}
-            told["answers_sha256"] = now["answers_sha256"]
-            same = or_(*(runs.c[name] == value for name, value in told.items()))
+            if verdict.is_file():
+                now["verdict_sha256"] = file_sha256(verdict)
+            identity = {"run_dir": str(run.resolve()), "fingerprint": manifest.fingerprint}
+            identity["answers_sha256"] = now["answers_sha256"]
+            same = or_(*(runs.c[name] == value for name, value in identity.items()))
             known = db.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
-            odd = [[name.split("_")[0] for name, value in now.items() if row[name] != value] for row in known]
-            if odd and all(odd):
+            changed: list[list[str]] = []  # of each registered judgement, the parts that differ now
+            for row in known:
+                changed.append([name.split("_")[0] for name, value in now.items() if row[name] != value])
+            if changed and all(changed):
                 raise SignatureError(
-                    f"The registry has {run} as {known[-1]['key'][:12]}, with {' and '.join(odd[-1])} of other bytes: "
-                    f"the run was changed since. If it was judged or run again: audit registry add {run}"
+                    f"The registry has {run} as {known[-1]['key'][:12]}, with {' and '.join(changed[-1])} of other "
+                    f"bytes: the run was changed since. If it was judged or run again: audit registry add {run}"
                 )
 
     registry.read(look)
@@ -290,14 +313,14 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     """
 
     def change(db: Connection) -> int:
-        found = decision_hashes(run_dir)  # here: whoever decides at the same time waits for this transaction
-        _check(db, run_dir, bound, found)
-        if found:
-            row = {"run_dir": str(run_dir.resolve()), "count": len(found), "last_sha256": found[-1], "noted": at(now)}
+        hashes = decision_hashes(run_dir)  # read in the transaction, for which simultaneous deciders wait
+        _check(db, run_dir, bound, hashes)
+        if hashes:
+            row = {"run_dir": str(run_dir.resolve()), "count": len(hashes), "last_sha256": hashes[-1], "noted": at(now)}
             for about in _about(run_dir, bound):
-                asked = INSERT[db.dialect.name](decisions).values(about=about, **row)
-                db.execute(asked.on_conflict_do_update(index_elements=[decisions.c.about], set_=row))
-        return len(found)
+                inserted = INSERT[db.dialect.name](decisions).values(about=about, **row)
+                db.execute(inserted.on_conflict_do_update(index_elements=[decisions.c.about], set_=row))
+        return len(hashes)
 
     return registry.write(change)
 
@@ -329,30 +352,30 @@ def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: st
         If it knows of none, or decisions still exist.
     """
     if decision_hashes(run_dir):
-        raise ConfigError(f"{run_dir} has decisions. Move its folder of decisions away first, where it is kept.")
+        raise ConfigError(f"{run_dir} has decisions. Move its folder of decisions to a safe place first.")
 
     def change(db: Connection) -> int:
         rows = _rows(db, run_dir, bound)
         if not rows:
             raise ConfigError(f"The registry knows of no decision on {run_dir}.")
-        row = rows[0]
-        gone = {one["last_sha256"] for one in rows}
+        first = rows[0]
+        gone = {row["last_sha256"] for row in rows}
         db.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
-        body = f"{row['count']} decisions on {run_dir}, the last of {row['last_sha256']}, count no more: {reason}"
-        about = f"{row['about']} {row['last_sha256'][:40]}"
+        body = f"{first['count']} decisions on {run_dir}, the last of {first['last_sha256']}, count no more: {reason}"
+        about = f"{first['about']} {first['last_sha256'][:40]}"
         write_notice(db, Notice(about, "forgotten", "Audit decisions forgotten", one_line(body)), now)
-        return int(row["count"])
+        return int(first["count"])
 
     return registry.write(change)
 
 
-def _check(db: Connection, run_dir: Path, bound: Bound, found: Sequence[str]) -> None:
+def _check(db: Connection, run_dir: Path, bound: Bound, hashes: Sequence[str]) -> None:
     for row in _rows(db, run_dir, bound):
-        if len(found) < row["count"] or found[row["count"] - 1] != row["last_sha256"]:
+        if len(hashes) < row["count"] or hashes[row["count"] - 1] != row["last_sha256"]:
             raise SignatureError(
                 f"The registry knows of {row['count']} decisions on {run_dir}, the last of sha256 "
-                f"{row['last_sha256'][:12]}, and {len(found)} are there: one was deleted or replaced. Put it back, or "
-                f"begin anew: audit registry forget {run_dir} --reason '...'"
+                f"{row['last_sha256'][:12]}, and the run has {len(hashes)}: one was deleted or replaced. Restore it, "
+                f"or start anew: audit registry forget {run_dir} --reason '...'"
             )
 
 
@@ -361,11 +384,14 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
-    """Return hashes of the bytes that a decision binds, and of the fingerprints and answers of a
-    run or panel."""
-    asked = sorted([one.fingerprint, answers_sha256(one)] for _, one in _manifests(run_dir))
+    """Return hashes of what a decision binds, and of the fingerprints and answers of a run or
+    panel."""
+    judged = sorted([manifest.fingerprint, answers_sha256(manifest)] for _, manifest in _manifests(run_dir))
     panel = panel_runs(run_dir) is not None
-    return [digest(bound.subjects), *([digest({"panel": panel, "runs": asked})] if asked else [])]
+    hashes = [digest(bound.subjects)]
+    if judged:
+        hashes.append(digest({"panel": panel, "runs": judged}))
+    return hashes
 
 
 def _manifests(run_dir: Path) -> list[tuple[Path, Manifest]]:

@@ -89,6 +89,7 @@ class Floor:
 
     @property
     def median(self) -> float:
+        """Return the median estimate of the models."""
         return median(estimate for estimate, _ in self.models)
 
 
@@ -121,18 +122,18 @@ def series_of(kept: Sequence[Kept], indicators: Sequence[str] = (), *, together:
     """
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
-    for one in latest_judgements(kept):
-        cell = one.cell
+    for record in latest_judgements(kept):
+        cell = record.cell
         model = "" if together else cell["model"]
         for name in names:
-            if one.indicators.get(name, (None,))[0] is not None:
-                key = (one.run["audit"], model, cell["benchmark"], cell["context"], name)
-                grouped.setdefault(key, []).append(one)
-    found = []
+            if record.indicators.get(name, (None,))[0] is not None:
+                key = (record.run["audit"], model, cell["benchmark"], cell["context"], name)
+                grouped.setdefault(key, []).append(record)
+    series = []
     for (audit, model, benchmark, context, name), cells in sorted(grouped.items()):
-        named = model or " + ".join(dict.fromkeys(one.cell["model"] for one in cells))
-        found.append(Series(audit, named, benchmark, context, name, _points(cells, name)))
-    return found
+        named = model or " + ".join(dict.fromkeys(record.cell["model"] for record in cells))
+        series.append(Series(audit, named, benchmark, context, name, _points(cells, name)))
+    return series
 
 
 def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floor]:
@@ -157,61 +158,66 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     """
     names = _checked(indicators)
     current: dict[tuple[str, ...], Kept] = {}
-    for one in latest_judgements(kept):
-        current[one.run["audit"], one.cell["benchmark"], one.cell["context"], one.cell["model"]] = one
+    for record in latest_judgements(kept):
+        current[record.run["audit"], record.cell["benchmark"], record.cell["context"], record.cell["model"]] = record
     grouped: dict[tuple[str, ...], list[tuple[float, str]]] = {}
-    for (audit, benchmark, context, model), one in current.items():
+    for (audit, benchmark, context, model), record in current.items():
         for name in names:
-            estimate = one.indicators.get(name, (None,))[0]
-            if estimate is not None and one.cell["sound"]:
-                key = (audit, benchmark, context, name, _alike(one))
+            estimate = record.indicators.get(name, (None,))[0]
+            if estimate is not None and record.cell["sound"]:
+                key = (audit, benchmark, context, name, _alike(record))
                 grouped.setdefault(key, []).append((estimate, model))
-    found = []
+    floors = []
     for (_, benchmark, context, name, alike), models in sorted(grouped.items()):
-        found.append(Floor(benchmark, context, name, tuple(sorted(models)), alike))
-    return found
+        floors.append(Floor(benchmark, context, name, tuple(sorted(models)), alike))
+    return floors
 
 
 def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
-    """Return the cells of the last registered judgement of each set of answers, in the order
-    given."""
+    """Return the cells of the last registered judgement of each set of answers, in the given
+    order."""
     last: dict[str, tuple[str, str]] = {}
-    for one in kept:
-        answers = one.run["answers_sha256"]
-        when = (one.run["registered"], one.run["key"])
+    for record in kept:
+        answers = record.run["answers_sha256"]
+        when = (record.run["registered"], record.run["key"])
         last[answers] = max(last.get(answers, ("", "")), when)
-    return [one for one in kept if last[one.run["answers_sha256"]] == (one.run["registered"], one.run["key"])]
+    return [
+        record for record in kept if last[record.run["answers_sha256"]] == (record.run["registered"], record.run["key"])
+    ]
 
 
 def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
     first: dict[tuple[str, ...], Kept] = {}
-    for one in cells:
-        first.setdefault((one.cell["model"], one.cell["model_revision"], _alike(one)), one)
+    for record in cells:
+        first.setdefault((record.cell["model"], record.cell["model_revision"], _alike(record)), record)
     chosen = list(first.values())
     differs = [(), *(_differs(a, b) for a, b in pairwise(chosen))]
-    figures = [one.indicators[name] for one in chosen]
+    figures = [record.indicators[name] for record in chosen]
     errors = []
-    for one, (_, low, high) in zip(chosen, figures, strict=True):
-        tested = one.cell["sound"] and low is not None
+    for record, (_, low, high) in zip(chosen, figures, strict=True):
+        tested = record.cell["sound"] and low is not None
         errors.append(standard_error(low, high) if tested else float("nan"))
-    looks = change_tests([one[0] for one in figures], errors, [True, *map(bool, differs[1:])])
-    return tuple(
-        Point(one.cell["model_revision"], one.run["started"], *figure, bool(one.cell["sound"]), why, look, _alike(one))
-        for one, figure, why, look in zip(chosen, figures, differs, looks, strict=True)
-    )
+    estimates = [estimate for estimate, _, _ in figures]
+    looks = change_tests(estimates, errors, [True, *map(bool, differs[1:])])
+    points = []
+    for record, figure, why, look in zip(chosen, figures, differs, looks, strict=True):
+        cell = record.cell
+        sound = bool(cell["sound"])
+        points.append(Point(cell["model_revision"], record.run["started"], *figure, sound, why, look, _alike(record)))
+    return tuple(points)
 
 
 def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
     a, b = before.cell["comparable"], after.cell["comparable"]
-    found = [text for name, text in NAMES.items() if a.get(name) != b.get(name)]
+    differences = [text for name, text in NAMES.items() if a.get(name) != b.get(name)]
     if before.run["suite_sha256"] != after.run["suite_sha256"]:
-        found.insert(0, "the suite")
-    return tuple(found)
+        differences.insert(0, "the suite")
+    return tuple(differences)
 
 
-def _alike(one: Kept) -> str:
-    cell = one.cell
-    return digest([cell["comparable"], one.run["suite_sha256"], cell["benchmark"], cell["context"]])
+def _alike(record: Kept) -> str:
+    cell = record.cell
+    return digest([cell["comparable"], record.run["suite_sha256"], cell["benchmark"], cell["context"]])
 
 
 def _checked(indicators: Sequence[str]) -> Sequence[str]:

@@ -16,9 +16,9 @@ from audit.verdict.document import AuditVerdict
 from audit.verdict.together import Document
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
-# Folder, start, fingerprint, decision, what was asked.
-_Found = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
-_UNTOLD = ("library", "references")  # what a manifest alone does not tell, and a run without a verdict not at all
+# Folder, start, fingerprint, decision, and the hashes of what was asked.
+_Candidate = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
+_FROM_VERDICT = ("library", "references")  # a manifest alone does not hold these hashes
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
@@ -42,44 +42,53 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
         If the registry does not answer.
     """
     folder = home_of(folder)
-    own = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
-    found: dict[tuple[str, str, tuple[str, ...]], Try] = {}
-    for run in own:
+    runs = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
+    resolved = [run.resolve() for run in runs]
+    earlier: dict[tuple[str, str, tuple[str, ...]], Try] = {}
+    for run in runs:
         manifest = Manifest.load(run)
-        here = _asked(manifest, _verdict(run))
-        for name, started, mark, decision, there in (*_registered(manifest, place), *_beside(run)):
-            both = here.keys() & there.keys()
-            if not both or started >= manifest.started or Path(name) in [one.resolve() for one in own]:
+        asked_now = _asked(manifest, _verdict(run))
+        for name, started, fingerprint, decision, asked_then in (*_registered(manifest, place), *_beside(run)):
+            shared = asked_now.keys() & asked_then.keys()
+            if not shared or started >= manifest.started or Path(name) in resolved:
                 continue
-            each = ((key, value, here[at].get(key)) for at in both for key, value in there[at].items())
-            odd = {key for key, a, b in each if a != b and (key not in _UNTOLD or (a and b))}
-            differs = tuple(sorted(odd))
-            found[started, mark, differs] = Try(name, started, decision, differs)
-    return tuple(sorted(found.values(), key=lambda one: (one.started, one.run)))
+            differing: set[str] = set()
+            for key in shared:
+                differing.update(_differing(asked_now[key], asked_then[key]))
+            differs = tuple(sorted(differing))
+            earlier[started, fingerprint, differs] = Try(name, started, decision, differs)
+    return tuple(sorted(earlier.values(), key=lambda attempt: (attempt.started, attempt.run)))
+
+
+def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
+    """Return the names of hashes that differ. Those that only a verdict holds may be missing."""
+    names = {name for name, value in then.items() if value != now.get(name)}
+    return {name for name in names if name not in _FROM_VERDICT or (then[name] and now.get(name))}
 
 
 def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:
     library = verdict.library if isinstance(verdict, AuditVerdict) else None
-    return {
-        (model, str(facts.get("revision") or ""), benchmark): comparable(manifest, model, benchmark, library)
-        for model, facts in manifest.models.items()
-        for benchmark in manifest.benchmark
-    }
+    hashes: dict[_Key, Mapping[str, str]] = {}
+    for model, facts in manifest.models.items():
+        for benchmark in manifest.benchmark:
+            key = (model, str(facts.get("revision") or ""), benchmark)
+            hashes[key] = comparable(manifest, model, benchmark, library)
+    return hashes
 
 
-def _registered(manifest: Manifest, place: str | None) -> Iterator[_Found]:
+def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
     if not place:
         return
     from audit.registry.database import open_registry
     from audit.registry.store import kept
 
-    for one in kept(open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)):
-        run, cell = one.run, one.cell
+    for record in kept(open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)):
+        run, cell = record.run, record.cell
         at = (cell["model"], cell["model_revision"], cell["benchmark"])
         yield run["run_dir"], run["started"], run["fingerprint"], run["decision"], {at: cell["comparable"]}
 
 
-def _beside(run: Path) -> Iterator[_Found]:
+def _beside(run: Path) -> Iterator[_Candidate]:
     """Yield runs in the folder that holds this one, or its panel, and one folder deeper."""
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
@@ -88,15 +97,11 @@ def _beside(run: Path) -> Iterator[_Found]:
             manifest = Manifest.load(path.parent)
             if manifest.audit == audit:
                 verdict = _verdict(path.parent)
-                told = (
-                    str(path.parent.resolve()),
-                    str(manifest.started),
-                    manifest.fingerprint,
-                    str(rule(verdict).decision) if verdict else "",
-                )
-                yield *told, _asked(manifest, verdict)
+                place, started = str(path.parent.resolve()), str(manifest.started)
+                decision = str(rule(verdict).decision) if verdict else ""
+                yield place, started, manifest.fingerprint, decision, _asked(manifest, verdict)
         except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
-            continue  # a manifest of something else
+            continue  # the manifest is of another program or damaged
 
 
 def _verdict(run: Path) -> Document | None:

@@ -1,5 +1,4 @@
-"""What every audit's report is made of: where its files are, what a manifest says; `follow` builds that of a run that
-goes on."""
+"""Write the parts that every audit's report has, and rebuild the report of a run in progress."""
 
 from __future__ import annotations
 
@@ -29,20 +28,29 @@ if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Where the report's files are. content: the verdict, so that callers need not read it again."""
+    """Hold where a report's files are, and the verdict, so that callers need not read it again."""
 
     html: Path
     verdict: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
-    incomplete: tuple[CellRows, ...]  # the models and benchmarks of which rows are missing
+    incomplete: tuple[CellRows, ...]  # the models and benchmarks with missing rows
     content: Document
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a report is made of. tables: file name -> text, or its pieces. render: the figures as elements, by name ->
-    the page."""
+    """Hold what a report is made of.
+
+    Parameters
+    ----------
+    tables : mapping
+        Text, or its pieces, by file name.
+    figures : mapping
+        Figures by name.
+    render : callable
+        Returns the page for the figures as elements, by name.
+    """
 
     tables: Mapping[str, str | Iterator[str]]
     figures: Mapping[str, Figure]
@@ -50,7 +58,22 @@ class Page:
 
 
 def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportPaths:
-    """Write tables, figures, report.html and, last, verdict.json into `out`."""
+    """Write tables, figures, report.html and, last, verdict.json.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    verdict : JudgedRun
+        The verdict.
+    page : Page
+        Its page.
+
+    Returns
+    -------
+    ReportPaths
+        The files.
+    """
     tables, figures, inline = write_parts(out, page.tables, page.figures)
     html, path, plain = out / "report.html", out / "verdict.json", verdict.to_dict()
     write_file(html, _bytes(page.render(inline)))
@@ -62,8 +85,22 @@ def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportP
 def write_parts(
     out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Mapping[str, Figure]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...], dict[str, str]]:
-    """Write tables and figures (svg and png) into `out`: their files, and the figures as elements for the page, by
-    name."""
+    """Write tables and figures (svg and png).
+
+    Parameters
+    ----------
+    out : Path
+        The folder; `tables` and `figures` are created in it.
+    tables : mapping
+        Text, or its pieces, by file name.
+    drawn : mapping
+        Figures by name.
+
+    Returns
+    -------
+    tuple of tuple, tuple and dict
+        The tables' files, the figures' files, and the figures as elements for the page, by name.
+    """
     from markupsafe import escape
 
     from audit.report.canvas import inline_svg, png_bytes, svg_text
@@ -87,7 +124,7 @@ def _bytes(text: str) -> bytes:
     return printable(text).encode("utf-8", "backslashreplace")
 
 
-# Keys of the manifest and their titles; {}: one for each of its entries.
+# Keys of the manifest and their titles. With {}, each entry has its own title.
 _FACTS = {
     "status": "Status", "started": "Started", "ended": "Ended", "attempts": "Attempts",
     "fingerprint": "Fingerprint of the configuration", "models": "Model {}", "models_failed": "Model {} failed",
@@ -98,41 +135,42 @@ _FACTS = {
 
 
 def run_facts(run_dir: Path) -> RunFacts:
-    """The facts of manifest.json for the page; a RunFacts without facts where there is none."""
+    """Return the facts of a run's manifest for the page; none of them if there is no manifest."""
     path = run_dir / MANIFEST
     if not path.exists():
         return RunFacts(run_dir.name)
-    manifest = read_json(path)  # it was read before, to judge by
+    manifest = read_json(path)  # judging has read and checked it
     main: list[tuple[str, str]] = []
     texts = {"cost": _cost, "shards": lambda shards: f"{len(shards)} files"}
     for key, title in _FACTS.items():
         value, text = manifest.get(key), texts.get(key, _one_line)
         if value not in (None, "", {}, []):
             entries = value.items() if "{}" in title else [("", value)]
-            main += [(title.format(name), text(one)) for name, one in entries]
+            main += [(title.format(name), text(entry)) for name, entry in entries]
     config = dict(manifest.get("config") or {})
     main += [("Score that was read", text) for text in _scores_read(config)]
-    prompts: dict[str, str] = {}  # each template once
-    for one in (config.get("protocols") or {}).values():
-        for name, text in one.get("templates", {}).items():
-            prompts[f"{one['name']} {one['version']}, {words(name)}"] = text
+    prompts: dict[str, str] = {}  # models may share a protocol
+    for protocol in (config.get("protocols") or {}).values():
+        for name, text in protocol.get("templates", {}).items():
+            prompts[f"{protocol['name']} {protocol['version']}, {words(name)}"] = text
     rest = {k: v for k, v in manifest.items() if k not in ("shards", "sampled_ids")}
     rest["config"] = {k: v for k, v in config.items() if k not in ("protocol", "protocols")}
     return RunFacts(f"Run {run_dir.name}", tuple(main), tuple(_flat(rest)), tuple(prompts.items()))
 
 
 def _scores_read(config: Mapping[str, Any]) -> list[str]:
-    """Return which score was read of imported logs, and what their readers have to know of it, each once."""
-    logs = [one for one in config.get("logs") or () if isinstance(one, dict)]
-    scores = [f"{one['score']} of {one['tool']}" for one in logs if one.get("score")]
-    notes = [note for one in logs for note in one.get("notes", ())]
-    unfinished = [f"{one['file']} is not finished: {one['unfinished']}" for one in logs if one.get("unfinished")]
-    real = (
-        ["a score far below guessing was said to be real"]
-        if config.get("read_by", {}).get("below_chance_is_real")
-        else []
-    )
-    return list(dict.fromkeys([*scores, *notes, *unfinished, *real]))
+    """Describe, once each, which scores of imported logs were read and what readers must know about
+    them."""
+    logs = [log for log in config.get("logs") or () if isinstance(log, dict)]
+    scores = [f"{log['score']} of {log['tool']}" for log in logs if log.get("score")]
+    notes: list[str] = []
+    for log in logs:
+        notes += log.get("notes", ())
+    unfinished = [f"{log['file']} is not finished: {log['unfinished']}" for log in logs if log.get("unfinished")]
+    sentences = [*scores, *notes, *unfinished]
+    if config.get("read_by", {}).get("below_chance_is_real"):
+        sentences.append("a score far below guessing was declared to be real")
+    return list(dict.fromkeys(sentences))
 
 
 def _one_line(value: Any) -> str:
@@ -145,24 +183,28 @@ def _one_line(value: Any) -> str:
 
 
 def _cost(arms: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """{arm: {role: {calls, ..}}} -> one line."""
+    """Sum the counts of {arm: {role: {calls, ..}}} in one line."""
     total = Counter[str]()
-    for numbers in (one for roles in arms.values() for one in roles.values()):
-        total.update(numbers)
+    for roles in arms.values():
+        for numbers in roles.values():
+            total.update(numbers)
     return ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in total.items())
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        return [pair for k, v in value.items() for pair in _flat(v, f"{prefix}.{k}" if prefix else str(k))]
-    return [(prefix, _one_line(value))]
+    if not isinstance(value, dict) or not value:
+        return [(prefix, _one_line(value))]
+    pairs = []
+    for key, entry in value.items():
+        pairs += _flat(entry, f"{prefix}.{key}" if prefix else str(key))
+    return pairs
 
 
 SHORTEST_S = 2
 
 
 def goes_on(run_dir: Path) -> bool:
-    """The manifest says that the run is under way, and its driver is not known to be dead."""
+    """Return whether the manifest says that the run is in progress, and its driver may be alive."""
     return (run_dir / MANIFEST).is_file() and Manifest.load(run_dir).status == "running" and may_live(run_dir)
 
 
@@ -173,30 +215,51 @@ def follow(
     sleep: Callable[[float], object] = time.sleep,
     so_far: Callable[[], str] = str,
 ) -> ReportPaths:
-    """Build every `every_s` seconds while a run goes on, and once more when all have ended; that report.
+    """Build a report repeatedly while runs are in progress, and once more when all have ended.
 
-    so_far: how far the runs are, for the page. The page asks its reader's browser to load it again as often. What
-    cannot be built yet is said and tried again; after the end it raises.
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        The runs.
+    build : callable
+        Builds the report.
+    every_s : int
+        The interval. The page reloads itself as often.
+    sleep : callable
+        Waits.
+    so_far : callable
+        Returns how far the runs are, for the page.
+
+    Returns
+    -------
+    ReportPaths
+        The last report.
+
+    Raises
+    ------
+    AuditError
+        If the report cannot be built after the end. Before, the problem is printed and building is
+        tried again.
     """
-    told = ""
+    reported = ""
     while True:
         going = any(map(goes_on, run_dirs))
-        asked = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0)
+        refresh = REFRESH_S.set(max(every_s, SHORTEST_S) if going else 0)
         shown = SO_FAR.set(so_far() if going else "")
         try:
             paths = build()
         except AuditError as error:
             if not going:
                 raise
-            if str(error) != told:
+            if str(error) != reported:
                 print(f"not yet: {error}", flush=True)
-            told = str(error)
+            reported = str(error)
         else:
             if not going:
                 return paths
             rows = ", ".join(f"{r.model} on {r.benchmark} {r.found:,} of {r.expected:,}" for r in paths.incomplete)
-            print(f"built    {paths.html}  {rows or 'all answers are there'}", flush=True)
+            print(f"built    {paths.html}  {rows or 'all answers are stored'}", flush=True)
         finally:
-            REFRESH_S.reset(asked)
+            REFRESH_S.reset(refresh)
             SO_FAR.reset(shown)
         sleep(max(every_s, SHORTEST_S))

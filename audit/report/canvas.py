@@ -1,6 +1,8 @@
-"""What every figure shares: colours, style, names as they can be drawn, and the way from a figure to bytes (the same
-every time). Two pictures are of every audit: what a run can rule out, and how many questions it would take. Effects:
-0-1."""
+"""Define what all figures share: colours, style, names that can be drawn, and deterministic files.
+
+Two figures are common to all audits: what a run can rule out, and how many questions are needed.
+Effects are 0-1.
+"""
 
 import io
 import math
@@ -23,7 +25,7 @@ INK, MUTED, GRID, PAPER = "#1b1f24", "#626a73", "#d8dce1", "#fefefe"
 
 RC = {
     "font.family": "DejaVu Sans", "font.size": 10, "svg.hashsalt": "benchmark-audit",
-    "svg.fonttype": "path",  # glyphs as outlines: the same layout on every machine
+    "svg.fonttype": "path",  # glyphs are outlines, so every machine has the same layout
     "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": MUTED,
     "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID,
     "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
@@ -33,18 +35,30 @@ RC = {
 }  # fmt: skip
 
 
-PHONE = 4.1  # inches: fits 390 px, at 1.17 px a point
+PHONE = 4.1  # inches; fits into 390 px, at 1.17 px a point
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The style of every figure: as a decorator of what draws one, or for a block."""
+    """Apply the style of all figures, to a block or as a decorator."""
     with matplotlib.rc_context(RC):
         yield
 
 
 def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:
-    """Names of a chart's lines above them, from its left edge on: beside them they would take its room."""
+    """Write the names of a chart's lines above them, since beside them they would narrow the chart.
+
+    Parameters
+    ----------
+    axes : Axes
+        The chart.
+    names : sequence of str
+        The names.
+    at : sequence of float
+        Their heights.
+    limit : int
+        The most characters of a name.
+    """
     axes.set_yticks(list(at), [plain(name, limit) for name in names])
     axes.yaxis.set_zorder(4)
     axes.tick_params(axis="y", length=0, pad=-2, direction="in")
@@ -56,7 +70,20 @@ def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: in
 
 
 def plain(text: str, limit: int = 34) -> str:
-    """A name as matplotlib can draw it: one line, no mathtext, only glyphs of the font, shortened in the middle."""
+    """Return a name that matplotlib can draw.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    limit : int
+        The most characters; a longer name is shortened in the middle.
+
+    Returns
+    -------
+    str
+        One line without mathtext, with only glyphs of the font.
+    """
     with matplotlib.rc_context(RC):
         font = get_font(findfont("DejaVu Sans"))
     shown = "".join(c if c.isprintable() and font.get_char_index(ord(c)) else "\N{WHITE SQUARE}" for c in text)
@@ -67,7 +94,7 @@ def plain(text: str, limit: int = 34) -> str:
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as an SVG document, the same bytes for the same figure."""
+    """Return a figure as an SVG document. Equal figures give equal bytes."""
     buffer = io.StringIO()
     with matplotlib.rc_context(RC):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -76,7 +103,7 @@ def svg_text(figure: Figure) -> str:
 
 
 def png_bytes(figure: Figure) -> bytes:
-    """The figure as a PNG on white."""
+    """Return a figure as a PNG on white."""
     buffer = io.BytesIO()
     with matplotlib.rc_context({**RC, "savefig.facecolor": "white", "figure.facecolor": "white"}):
         figure.set_facecolor("white")
@@ -87,9 +114,24 @@ def png_bytes(figure: Figure) -> bytes:
 
 
 def inline_svg(document: str, prefix: str, label: str) -> str:
-    """An SVG document as an element for the page: no inline styles (the page's policy forbids them, and its style sheet
-    can override attributes in the dark), own ids, a name. `label` must already be escaped for an attribute."""
-    # comments hold names of models
+    """Convert an SVG document to an element of the page.
+
+    Parameters
+    ----------
+    document : str
+        The SVG document.
+    prefix : str
+        Begins the element's ids.
+    label : str
+        Its name, already escaped for an attribute.
+
+    Returns
+    -------
+    str
+        An svg element without inline styles. The page's policy forbids them, and its style sheet
+        can override attributes in dark mode.
+    """
+    # Comments are removed because they hold names of models.
     body = re.sub(r"(?s)<!--.*?-->|<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", document)
     body = body[body.index("<svg") :]
     body = re.sub(r'\bstyle="([^"]*)"', lambda m: _attributes(m[1]), body)
@@ -116,11 +158,22 @@ _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 
 @styled()
-def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, what: str) -> Figure:
-    """A bar a model over the effects that are still possible: from none, or from the smallest where there is one.
+def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: str) -> Figure:
+    """Draw the effects that are still possible, one bar for each model.
 
-    rows: (label, lower limit, upper limit), at least one. matters: the smallest effect that matters. what: its name,
-    such as "gain".
+    Parameters
+    ----------
+    rows : sequence of (str, float, float)
+        Label, lower and upper limit; at least one.
+    matters : float
+        The smallest effect that matters.
+    effect : str
+        The effect's name, such as "gain".
+
+    Returns
+    -------
+    Figure
+        A bar begins at none, or at the lower limit if that is positive.
     """
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -130,14 +183,14 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, what: st
         least, most = low if low > 0 else 0.0, max(high, 0.0)
         axes.barh(y, right, height=0.34, color=GRID)
         axes.barh(y, most - least, left=least, height=0.34, color=GREEN if high <= matters else ORANGE)
-        said = f"above {100 * high:.1f} ruled out" if high < 1 else "nothing ruled out"
+        possible = f"above {100 * high:.1f} ruled out" if high < 1 else "nothing ruled out"
         if low > 0:
-            said = f"{100 * low:.1f} to {100 * high:.1f} possible"
-        names.append(f"{plain(label, 24)}: {said}")
+            possible = f"{100 * low:.1f} to {100 * high:.1f} possible"
+        names.append(f"{plain(label, 24)}: {possible}")
     axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     axes.set_title(f"dashed: {100 * matters:g} points matter")
     names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
-    axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{what}, points; filled: still possible")
+    axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{effect}, points; filled: still possible")
     axes.xaxis.set_major_formatter(_POINTS)
     axes.grid(visible=False)
     return figure
@@ -145,37 +198,54 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, what: st
 
 @styled()
 def power_curve(
-    found: Callable[[int], float], asked: int, needed: int | None, matters: float, what: str, *,
+    effect_at: Callable[[int], float], n_questions: int, needed: int | None, matters: float, effect: str, *,
     instead: str = "models differ as much on two such sets",
 ) -> Figure:  # fmt: skip
-    """The smallest effect that is found with the power asked for, over the number of questions, and where the run is.
+    """Draw the smallest effect that is found, over the number of questions, and the run's place.
 
-    found: questions -> that effect, NaN where none is. needed: questions from which on it is `matters`; None where no
-    number would do, and `instead` says why, or what would.
+    Parameters
+    ----------
+    effect_at : callable
+        Returns that effect for a number of questions; NaN if there is none.
+    n_questions : int
+        Questions of the run.
+    needed : int or None
+        From how many questions on the effect is `matters`; None if no number suffices.
+    matters : float
+        The smallest effect that matters.
+    effect : str
+        The effect's name.
+    instead : str
+        Why no number suffices, or what would.
+
+    Returns
+    -------
+    Figure
+        The chart.
     """
-    far = needed or 20 * asked
+    far = needed or 20 * n_questions
     figure = Figure(figsize=(PHONE, 2.9), layout="constrained")
     axes = figure.subplots()
-    n = np.unique(np.geomspace(min(asked, far) / 2, 2 * max(asked, far), 24).astype(int).clip(5))
-    axes.plot(n, [found(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
+    n = np.unique(np.geomspace(min(n_questions, far) / 2, 2 * max(n_questions, far), 24).astype(int).clip(5))
+    axes.plot(n, [effect_at(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
     axes.axhline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
-    marks = [(asked, found(asked), f"you are here: {asked:,}", "o", ORANGE)]
+    marks = [(n_questions, effect_at(n_questions), f"you are here: {n_questions:,}", "o", ORANGE)]
     if needed is not None:
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        late = k * k > float(n[0]) * float(n[-1])  # its name stands left of it, below the curve
+        late = k * k > float(n[0]) * float(n[-1])  # then the name is left of the mark, below the curve
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
     if needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
-    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more would touch
+    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more labels would touch
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(_POINTS)
-    axes.set(xlabel="questions", ylabel=f"smallest {what} found, points")
+    axes.set(xlabel="questions", ylabel=f"smallest {effect} found, points")
     axes.spines["left"].set_color(MUTED)
     return figure

@@ -1,6 +1,9 @@
-"""The shell of every report's page, and the two walls between hostile text and the reader: jinja2 escapes everything it
-prints and a page's script sets nothing but `textContent`; the Content-Security-Policy runs only the one script and
-style sheet whose hashes it names, and allows no request."""
+"""Render the shell of every report's page, with two defences against hostile text.
+
+jinja2 escapes everything it prints, and a page's script sets nothing but `textContent`. The
+Content-Security-Policy allows only the one script and style sheet whose hashes it names, and no
+request.
+"""
 
 import base64
 import hashlib
@@ -26,14 +29,16 @@ NOT_CALIBRATED = (
     "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."
 )
 
-# Seconds after which a page loads itself again: of a run that goes on (`audit report --follow`). 0: it stays.
+# Seconds after which the page of a run in progress reloads itself (`audit report --follow`); 0 for
+# never.
 REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
-SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # how far it is
+SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # how far the run is
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a manifest says about one run, as texts: the main facts, everything else, and the templates of prompts."""
+    """Hold what a manifest says about one run as texts: main facts, further facts and prompt
+    templates."""
 
     title: str
     main: tuple[tuple[str, str], ...] = ()
@@ -43,7 +48,8 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Gated:
-    """A column of the gate matrix. where: what filters the list of questions to this model's, by control."""
+    """Hold a column of the gate matrix; `where` filters the questions to this model's, by
+    control."""
 
     label: str
     gates: Sequence[Gate]
@@ -52,7 +58,8 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place of the decision strip: what an audit says of a model. note: in plain words; href: where it says why."""
+    """Hold an entry of the decision strip: what an audit says about a model, in plain words, with a
+    link."""
 
     audit: str
     who: str
@@ -64,8 +71,19 @@ class Mark:
 
 @dataclass(frozen=True)
 class Errors:
-    """How often a procedure is wrong. rates: (what happens to models of known truth, how often, its standard error),
-    0-1. sentence: all that was measured; sensitivity: what the audit was measured to notice."""
+    """Hold how often a procedure is wrong.
+
+    Parameters
+    ----------
+    who : str
+        The model.
+    rates : tuple of (str, float, float or None)
+        What happens to models of known truth, how often (0-1), and its standard error.
+    sentence : str
+        Everything that was measured.
+    sensitivity : tuple of str
+        What the audit was measured to notice.
+    """
 
     who: str
     rates: tuple[tuple[str, float, float | None], ...]
@@ -74,20 +92,49 @@ class Errors:
 
 
 def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[Errors]:
-    """The rates of each calibrated design once. named: a rate of the table -> what it is the share of, in order."""
-    found: dict[str, Errors] = {}
+    """Return the error rates of each calibrated design once.
+
+    Parameters
+    ----------
+    results : sequence of CellResult
+        The results.
+    named : mapping
+        What each rate of the table is the share of, in order.
+
+    Returns
+    -------
+    list of Errors
+        One entry for each design.
+    """
+    designs: dict[str, Errors] = {}
     for r in results:
-        rates, said = (r.calibration.rates, r.calibration.sentence) if r.calibration else ({}, NOT_CALIBRATED)
-        known = ((k, what, rates.get(k)) for k, what in named.items())
-        rows = ((what, rate, rates.get(f"{k}_se")) for k, what, rate in known if rate is not None)
-        one = found.setdefault(said, Errors(r.model, tuple(rows), said))
-        if r.sensitivity and r.sensitivity not in one.sensitivity:
-            found[said] = replace(one, sensitivity=(*one.sensitivity, r.sensitivity))
-    return list(found.values())
+        rates, sentence = (r.calibration.rates, r.calibration.sentence) if r.calibration else ({}, NOT_CALIBRATED)
+        rows = []
+        for key, share_of in named.items():
+            rate = rates.get(key)
+            if rate is not None:
+                rows.append((share_of, rate, rates.get(f"{key}_se")))
+        errors = designs.setdefault(sentence, Errors(r.model, tuple(rows), sentence))
+        if r.sensitivity and r.sensitivity not in errors.sensitivity:
+            designs[sentence] = replace(errors, sensitivity=(*errors.sensitivity, r.sensitivity))
+    return list(designs.values())
 
 
 def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> list[Mark]:
-    """The decision strip of one audit's page."""
+    """Return the decision strip of one audit's page.
+
+    Parameters
+    ----------
+    verdict : JudgedRun
+        The verdict.
+    words : mapping
+        The labels of its verdicts.
+
+    Returns
+    -------
+    list of Mark
+        One entry for each cell.
+    """
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
     for k, c in enumerate(verdict_of(verdict.to_dict()).cells, start=1):
@@ -98,12 +145,13 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
 
 
 def share(value: float | None) -> str:
-    """0.71 -> '71.0 %': one decimal, so that a column of them stands in line."""
+    """Format 0.71 as "71.0 %", with one decimal so that a column is aligned."""
     return percent(value, whole=False)
 
 
 def number(value: Any) -> str:
-    """Four significant digits, whole numbers whole and with separators, texts as they are."""
+    """Format a number with four significant digits, or separators if it is whole; other values as
+    text."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -112,18 +160,19 @@ def number(value: Any) -> str:
 
 
 def count(value: float | None) -> str:
-    """As `number`, but fractions (expected numbers over replicates) with one decimal."""
+    """Format as `number`, but fractions (expected numbers over replicates) with one decimal."""
     return number(value) if value is None or float(value).is_integer() else f"{value:,.1f}"
 
 
 def words(name: str) -> str:
-    """'false_positive_rate' -> 'False positive rate'."""
+    """Format "false_positive_rate" as "False positive rate"."""
     text = str(name).replace("_", " ").strip()
     return text[:1].upper() + text[1:]
 
 
 def environment() -> Environment:
-    """What every report's template is rendered by: everything escaped, nothing undefined, numbers printed one way."""
+    """Return the environment of all templates: it escapes everything, and refuses undefined
+    names."""
     made = Environment(
         loader=PackageLoader("audit", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -131,8 +180,8 @@ def environment() -> Environment:
     made.filters |= {
         "pct": share, "points": signed_points, "drop": drop_points,
         "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "words": words,
-        "size": lambda x: signed_points(x).removeprefix("+"),  # of what has no direction
-        "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),  # 1: everything
+        "size": lambda x: signed_points(x).removeprefix("+"),  # for values without a direction
+        "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),
         "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
         "bare_pct": lambda x: share(x).removesuffix(" %"),
         "scaled": scaled,
@@ -153,12 +202,31 @@ def render_page(
     labels: Mapping[str, str] | None = None,
     **values: Any,
 ) -> str:
-    """A page of the shell, as text. template: such as "perturb/page.html.j2", or the file of an audit outside the
-    package.
+    """Render a page in the shell of all reports.
 
-    rows: of every model and benchmark. scripts: files of the package, after shared.js; css: after page.css. gates: the
-    words for gate names; gated: the columns of the gate matrix. labels: of the other names that the template prints
-    with `words`. values: what else it prints.
+    Parameters
+    ----------
+    template : str or Path
+        Such as "perturb/page.html.j2", or the file of an audit outside the package.
+    rows : sequence of CellRows
+        The rows of every model and benchmark.
+    scripts : sequence of str
+        Files of the package that follow shared.js.
+    css : str
+        Styles that follow page.css.
+    gates : mapping or None
+        The words for gate names.
+    gated : sequence of Gated
+        The columns of the gate matrix.
+    labels : mapping or None
+        Other names that the template prints with `words`.
+    values : Any
+        Further values of the template.
+
+    Returns
+    -------
+    str
+        HTML.
     """
     style = _read("report/page.css") + css
     js = "".join(map(_read, ("report/shared.js", *scripts)))
@@ -170,10 +238,13 @@ def render_page(
     if isinstance(template, Path):
         made.loader = ChoiceLoader([PackageLoader("audit", ""), FileSystemLoader(template.parent)])
         template = template.name
+    gate_names: set[str] = set()
+    for column in gated:
+        gate_names.update(gate.name for gate in column.gates if gate.items)
     return made.get_template(template).render(
         policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
         refresh_s=REFRESH_S.get(), so_far=SO_FAR.get(),
-        gated=gated, gate_names=sorted({g.name for one in gated for g in one.gates if g.items}), **values,
+        gated=gated, gate_names=sorted(gate_names), **values,
     )  # fmt: skip
 
 
@@ -182,7 +253,8 @@ def _read(name: str) -> str:
 
 
 def policy(js: str, css: str) -> str:
-    """The Content-Security-Policy: one script and one style sheet by hash; no request to anywhere."""
+    """Return the Content-Security-Policy: one script and one style sheet by hash, and no
+    requests."""
     return (
         f"default-src 'none'; script-src '{_sha256(js)}'; style-src '{_sha256(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -199,13 +271,26 @@ Segments = list[tuple[str, str]]  # text, and what became of it: "" kept, "new",
 
 
 def word_diff(original: str, other: str) -> Segments:
-    """The words of `other`, with those marked that `original` does not have there, and those of `original` that went.
+    """Return the words of `other`, with the new ones marked, and the words of `original` that are
+    gone.
 
+    Parameters
+    ----------
+    original, other : str
+        The texts.
+
+    Returns
+    -------
+    list of (str, str)
+        Texts, each with "" (kept), "new" or "gone".
+
+    Examples
+    --------
     >>> word_diff("What is the capital?", "What city is the main one?")
     [('What ', ''), ('city ', 'new'), ('is the ', ''), ('capital? ', 'gone'), ('main one?', 'new')]
     """
     a, b = original.split(), other.split()
-    if a == b:  # only blanks changed: they are shown as they are
+    if a == b:  # only blanks changed, so the text is shown unchanged
         return [(other, "")]
     segments: Segments = []
     for tag, from_, to, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():

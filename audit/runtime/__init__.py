@@ -1,1 +1,2 @@
-"""Ray and nothing else: where engines are placed, the stages that call them, the pipeline, a whole run."""
+"""Run on Ray: place engines, call them from stages, stream a run through the pipeline. Only this
+room imports Ray."""

@@ -1,4 +1,5 @@
-"""Engines as Ray actors, pinned to their GPUs. All roles call the same actors: one copy of the model."""
+"""Run engines as Ray actors, pinned to their GPUs. All roles call the same actors: one copy of the
+model."""
 
 import asyncio
 import os
@@ -7,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import ray
@@ -26,21 +28,21 @@ from audit.runtime.nodes import cluster_nodes
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.progress import Engines
 
-_GPU_WAIT_FIRST_S = 5.0  # before a person is told that GPUs are waited for
-_GPU_WAIT_NOTED_S = 30.0  # how often from then on
-_CPUS = 0.1  # that an engine without a GPU asks for
-_CPU_WAIT_NOTED_S = 45.0  # how often a person is told that there are none
-_CLOSE_S = 60.0  # for all replicas together
-_ANSWER_S = 4.0  # for an engine to say how it does
-_COUNTED_S = 10.0  # for the counters of a run that broke off; a dead engine says so at once
-_DYING_S = 10.0  # for a dead engine to be cleared away
-_AGAIN_S = 1.0  # before an engine that is started again is called again
-_LOOK_S = 1.0  # between two looks at the nodes while engines load
+_GPU_WAIT_FIRST_S = 5.0  # a wait for GPUs is reported after this time,
+_GPU_WAIT_NOTED_S = 30.0  # and then at this interval
+_CPUS = 0.1  # an engine without a GPU requests this share of a CPU
+_CPU_WAIT_NOTED_S = 45.0  # the interval of reports that no CPU is free
+_CLOSE_S = 60.0  # the limit for closing all replicas
+_ANSWER_S = 4.0  # the limit for an engine to report its state
+_COUNTED_S = 10.0  # the limit for the counters of an interrupted run; a dead engine fails at once
+_DYING_S = 10.0  # the limit for clearing up a dead engine
+_AGAIN_S = 1.0  # the wait before a restarted engine is called again
+_LOOK_S = 1.0  # the interval of checks of the nodes while engines load
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """All that an engine actor needs to build its engine, also after a restart."""
+    """Hold everything that an engine actor needs to build its engine, also after a restart."""
 
     model: ModelConfig
     weights: Weights | None
@@ -50,6 +52,10 @@ class EngineSpec:
 
 
 def build_engine(spec: EngineSpec) -> Engine:
+    """Return the engine of a specification, not started yet.
+
+    Raises EngineLoadError if a model with weights has none.
+    """
     if spec.model.engine == "scripted":
         from audit.engines.scripted import ScriptedEngine
         from audit.shards.questions import QuestionFile
@@ -66,7 +72,8 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.masked_engine import MaskedEngine
 
         return MaskedEngine(spec.model, spec.weights, spec.engine_id)
-    # Of this machine, and before vllm is imported. Ray has set one thread, the actor's share of the CPUs.
+    # vllm reads these variables when it is imported. Ray has set one thread, the actor's share of
+    # CPUs.
     os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build())
     path = local_path(spec.model, spec.weights)
     exported = metrics if spec.model.engine_metrics else None
@@ -74,26 +81,47 @@ def build_engine(spec: EngineSpec) -> Engine:
 
 
 class EngineActor:
-    """One engine in a process of its own. After a restart by Ray it loads the engine again before it answers."""
+    """Run one engine in its own process. After a restart by Ray it loads the engine before it
+    answers."""
 
     def __init__(self, spec: EngineSpec) -> None:
         self._spec = spec
         self._engine: Engine | None = None
         self._failed: EngineError | None = None
         self._starting = asyncio.Lock()
-        self._loading: asyncio.Task[Engine] | None = None  # of one that was started again
+        self._loading: asyncio.Task[Engine] | None = None  # set after a restart
         self._in_flight = 0
 
     def __repr__(self) -> str:
         return self._spec.engine_id  # in Ray's dashboard and logs
 
     async def start(self) -> str:
-        """Load, and return the engine's precision. Raises EngineLoadError or EndpointAuthError."""
+        """Load the engine, and return its precision. Raises EngineLoadError or
+        EndpointAuthError."""
         return (await self._ready()).precision
 
     async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
-        """Return the replies. Raises EngineLoadingError while an engine that was started again loads: its requests are
-        answered by others meanwhile, if there are any."""
+        """Return the replies in the order of the requests.
+
+        Parameters
+        ----------
+        requests : sequence of GenerationRequest
+            The requests.
+        priority : int
+            As in `Engine.run`.
+
+        Returns
+        -------
+        list of Generation
+            The replies.
+
+        Raises
+        ------
+        EngineLoadingError
+            While a restarted engine loads; other replicas answer its requests meanwhile.
+        EngineDiedError
+            If the engine died and cannot be restarted.
+        """
         self._in_flight += len(requests)
         try:
             if self._engine is None and ray.get_runtime_context().was_current_actor_reconstructed:
@@ -103,39 +131,43 @@ class EngineActor:
             engine = await self._ready()
             return await engine.run(requests, priority)
         except EngineDiedError as error:
-            # The process holds a dead engine. Ray starts a new one, once, and what was not answered is asked again;
-            # should that one's engine die as well, the run stops and says why.
+            # The process holds a dead engine. Ray starts a new process, once, and repeats
+            # unanswered requests. If that engine dies as well, the run stops and says why.
             if self._spec.model.max_restarts == 0 or ray.get_runtime_context().was_current_actor_reconstructed:
                 raise
             print(f"{error} This process ends, so that Ray starts another.", flush=True)
             threading.Timer(_DYING_S, os._exit, (1,)).start()
-            await self.close()  # what is left of the engine gives its GPUs back
+            await self.close()  # this releases the engine's GPUs
             os._exit(1)
         finally:
             self._in_flight -= len(requests)
 
     async def ask_of(self, questions_path: str) -> None:
-        """The questions of the next run: a scripted engine takes its script from them."""
+        """Take the questions of the next run, from which a scripted engine reads its script."""
         async with self._starting:
             self._spec = replace(self._spec, questions_path=questions_path)
             if self._spec.model.engine == "scripted":
-                self._engine = None  # built anew by the next call, which takes no time
+                self._engine = None  # the next call builds it again, which takes no time
 
     async def stats(self) -> dict[str, float]:
-        return {} if self._engine is None else self._engine.stats()  # a restarted one need not load for this
+        """Return the engine's counters; {} if it is not loaded. A restarted engine need not load
+        for this."""
+        return {} if self._engine is None else self._engine.stats()
 
     async def progress(self) -> Engines:
-        """done: since it was loaded."""
-        trouble: str = getattr(self._engine, "trouble", str)()  # of endpoints alone
+        """Return what the engine is doing, and the requests that it finished since it was
+        loaded."""
+        trouble: str = getattr(self._engine, "trouble", str)()  # only endpoints have it
         return Engines(1, 1, 0, self._in_flight, int((await self.stats()).get("requests", 0)), trouble)
 
     async def close(self) -> None:
+        """Close the engine."""
         if self._engine is not None:
             await self._engine.close()
 
     async def _ready(self) -> Engine:
         async with self._starting:
-            if self._failed is not None:  # calls that waited for the engine need not load it again to know
+            if self._failed is not None:  # calls that waited for the engine must not load it again
                 raise self._failed
             if self._engine is None:
                 try:
@@ -152,21 +184,36 @@ class EngineActor:
 
 @dataclass(eq=False)
 class EnginePool:
-    """The actors of one model, one a replica."""
+    """Hold the actors of one model, one for each replica."""
 
     model: str
     actors: list[Any]
-    groups: list[PlacementGroup]  # one for each actor, or none without GPUs
+    groups: list[PlacementGroup]  # one for each actor; empty without GPUs
     ready: bool = False
-    places: list[dict[str, float]] = field(default_factory=list)  # GPUs of each group by node; empty without all
-    precision: str = ""  # of every replica, once they are loaded
-    told: dict[str, float] = field(default_factory=dict)  # the counters that `stats` gave before
-    done: int = 0  # requests that `progress` counted before
+    places: list[dict[str, float]] = field(default_factory=list)  # GPUs of each group by node; {} if incomplete
+    precision: str = ""  # the precision of every replica, once they are loaded
+    counted: dict[str, float] = field(default_factory=dict)  # the counters at the last call of `stats`
+    done: int = 0  # the requests at the last call of `progress`
 
     def load(self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]) -> Iterator[None]:
-        """Load every replica; yields while it has to be waited for. Raises EngineError that says why one is not. `note`
-        is told while GPUs are waited for: they may be another job's, or an autoscaler's to come. While `others` of this
-        job run the wait has no end: theirs come free when they are done."""
+        """Load every replica, yielding while it waits.
+
+        Parameters
+        ----------
+        timeout_s : float
+            The limit.
+        note : callable
+            Receives sentences while GPUs are waited for: another job may hold them, or an
+            autoscaler may start them.
+        others : callable
+            Returns whether other models of this job run. Meanwhile the wait has no limit, since
+            their GPUs are released when they end.
+
+        Raises
+        ------
+        EngineError
+            If a replica cannot be loaded. The message says why.
+        """
         try:
             began = yield from self._wait_for_gpus(timeout_s, note, others)
             precisions = yield from self._wait_for_engines(began, timeout_s, note)
@@ -178,18 +225,21 @@ class EnginePool:
             raise EngineLoadError(f"Model {self.model}: {error.cause or error}") from error
         except ray.exceptions.RayActorError as error:
             raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
-        except ray.exceptions.RayError as error:  # such as a runtime_env that could not be set up
+        except ray.exceptions.RayError as error:  # for example, the runtime_env could not be set up
             raise EngineLoadError(f"Model {self.model}: its engine process did not start: {error}") from error
 
     def _wait_for_engines(
         self, began: float, timeout_s: float, note: Callable[[str], None]
     ) -> Generator[None, None, set[str]]:
-        """As in `load`; gives the precisions. Engines whose node is gone are not waited for if another one is loaded:
-        they load when there are GPUs again, and are then called."""
+        """Wait as in `load`, and return the precisions.
+
+        If one engine is loaded, those whose node is gone are not waited for. They load when GPUs
+        are free again, and are then called.
+        """
         calls = {actor.start.remote(): actor for actor in self.actors}
-        absent: list[Any] = []  # actors that Ray starts again
+        absent: list[Any] = []  # Ray restarts these actors
         precisions: set[str] = set()
-        told = called = looked = time.monotonic()
+        noted = called = looked = time.monotonic()
         while calls or absent:
             absent += self._answers(calls, precisions)
             if (now := time.monotonic()) - looked >= _LOOK_S:
@@ -202,23 +252,26 @@ class EnginePool:
                 called = now
                 calls |= {actor.start.remote(): actor for actor in absent}
                 absent = []
-            if now - told >= _CPU_WAIT_NOTED_S:
-                told = now
+            if now - noted >= _CPU_WAIT_NOTED_S:
+                noted = now
                 if ray.available_resources().get("CPU", 0.0) < _CPUS:
                     note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
             if (calls or absent) and now - began >= timeout_s:
                 raise EngineLoadError(
-                    f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). What its engine is "
-                    "doing stands in the dashboard, or on its node in session_latest/logs of Ray's folder (/tmp/ray; "
-                    "of a Ray of our own /tmp/ray-USERID/ray)."
+                    f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). Its engine's log is in "
+                    "the dashboard, or on its node in session_latest/logs of Ray's folder (/tmp/ray; for a Ray that "
+                    "this program started, /tmp/ray-USERID/ray)."
                 )
             if calls or absent:
                 yield
         return precisions
 
     def _answers(self, calls: dict[Any, Any], precisions: set[str]) -> list[Any]:
-        """Take the calls that ended out of `calls`, and add the precisions of the engines that are loaded; return the
-        actors that Ray starts again. Raises what an engine raised while it loaded."""
+        """Handle ended calls, and return the actors that Ray restarts.
+
+        The calls are removed from `calls`, and precisions of loaded engines added to `precisions`.
+        Raises what an engine raised while it loaded.
+        """
         ended, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0) if calls else ([], [])
         absent = []
         for reference in ended:
@@ -233,8 +286,10 @@ class EnginePool:
         return absent
 
     def lost_nodes(self) -> list[str]:
-        """Return what a person is to know of nodes that are gone since the last call, with the GPUs that were used
-        there. The engines there are started again where such GPUs are free."""
+        """Describe the nodes that were lost since the last call, with the GPUs in use on them.
+
+        Their engines are restarted when such GPUs are free elsewhere.
+        """
         if not self.groups:
             return []
         try:
@@ -242,9 +297,9 @@ class EnginePool:
             alive = {name for name, node in nodes.items() if node["Alive"]}
             places = [_place(group, alive) for group in self.groups]
         except ray.exceptions.RayError:
-            return []  # the head does not answer: nothing is known of the nodes
+            return []  # the head does not answer, so the state of the nodes is unknown
         before, self.places = self.places, places
-        gone = sorted({name for place in before for name in place} - alive)
+        gone = sorted(set[str]().union(*before) - alive)
         return [self._gone(name, before, nodes.get(name, {}).get("NodeManagerAddress", name)) for name in gone]
 
     def _gone(self, node: str, before: Sequence[Mapping[str, float]], address: str) -> str:
@@ -252,19 +307,19 @@ class EnginePool:
         gpus, others = sum(place.get(node, 0.0) for place in before), sum(map(bool, self.places))
         rest = f"The other {others} answer its requests" if others else "No other engine is left"
         return (
-            f"{self.model}: node {address} is gone, with {gpus:g} GPUs and {', '.join(engines)}. {rest}; it is started "
-            "again when such GPUs are free or a node joins (see 'ray status')."
+            f"{self.model}: node {address} is gone, with {gpus:g} GPUs and {', '.join(engines)}. {rest}; it is "
+            "restarted when such GPUs are free or a node joins (see 'ray status')."
         )
 
     def _on_lost_node(self, actor: Any) -> bool:
-        """Return whether an actor's GPUs are gone and no others were given to it yet."""
+        """Return whether an actor's GPUs are gone and it has no others yet."""
         return bool(self.places) and not self.places[self.actors.index(actor)]
 
     def _wait_for_gpus(
         self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
     ) -> Generator[None, None, float]:
-        """As in `load`; gives the moment from which `timeout_s` counts."""
-        began, told, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
+        """Wait as in `load`, and return the time from which `timeout_s` counts."""
+        began, noted, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
             if others():
                 began = time.monotonic()
@@ -272,61 +327,67 @@ class EnginePool:
                 raise EngineLoadError(
                     f"Model {self.model} got no GPUs within load_timeout_s={timeout_s:g}: {self._gpus_wanted()}"
                 )
-            if time.monotonic() - told >= pause_s:
+            if time.monotonic() - noted >= pause_s:
                 note(f"{self.model}: {self._gpus_wanted()}")
-                told, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
+                noted, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
             yield
-        self.lost_nodes()  # notes the places
+        self.lost_nodes()  # this records the places
         return began
 
     def _gpus_wanted(self) -> str:
-        asked = sum(bundle.get("GPU", 0.0) for group in self.groups for bundle in group.bundle_specs)
-        free, there = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
-        have = f"the cluster has {there:g}, of which {free:g} are free"
-        more = "; an autoscaler has to start more" if asked > there else ""
-        return f"waiting for {asked:g} GPUs; {have}{more} (see 'ray status')."
+        bundles = chain.from_iterable(group.bundle_specs for group in self.groups)
+        wanted = sum(bundle.get("GPU", 0.0) for bundle in bundles)
+        free, total = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
+        have = f"the cluster has {total:g}, of which {free:g} are free"
+        more = "; an autoscaler has to start more" if wanted > total else ""
+        return f"waiting for {wanted:g} GPUs; {have}{more} (see 'ray status')."
 
     def progress(self) -> Engines:
-        """What the engines do, and what they did since this was last asked."""
-        asked = [actor.progress.remote() for actor in self.actors]
-        told, silent = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
-        found = [Engines(1, 0, 0, 0, 0) for _ in silent]
-        for reference in told:
+        """Return what the engines are doing, and what they finished since the last call."""
+        calls = [actor.progress.remote() for actor in self.actors]
+        answered, silent = ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)
+        states = [Engines(1, 0, 0, 0, 0) for _ in silent]
+        for reference in answered:
             try:
-                found.append(ray.get(reference))
+                states.append(ray.get(reference))
             except ray.exceptions.RayError:
-                found.append(Engines(1, 0, 1, 0, 0))
-        whole = Engines.of(found)
-        before, self.done = self.done, whole.done
-        return replace(whole, done=max(0, whole.done - before))  # less where one started again
+                states.append(Engines(1, 0, 1, 0, 0))
+        total = Engines.of(states)
+        before, self.done = self.done, total.done
+        return replace(total, done=max(0, total.done - before))  # a restarted engine counts from 0
 
     def ask_of(self, questions_path: str) -> None:
-        """Before another run's questions are asked (`EngineActor.ask_of`). Raises EngineError where an engine died."""
+        """Prepare for another run's questions (`EngineActor.ask_of`). Raises EngineError if an
+        engine died."""
         try:
             ray.get([actor.ask_of.remote(questions_path) for actor in self.actors])
         except ray.exceptions.RayError as error:
             raise EngineDiedError(f"Model {self.model}: its engine ended between two runs: {error}") from error
 
     def stats(self, *, well: bool = True) -> dict[str, float]:
-        """Counters since the last call, summed over the replicas that answer: the rows are stored, so a dead engine
-        fails nothing now. well: False after a run that broke off, which nobody waits for."""
+        """Return counters since the last call, summed over the replicas that answer.
+
+        The rows are stored by now, so a dead engine is no failure. `well` is False for an
+        interrupted run, whose engines get little time.
+        """
         total: dict[str, float] = {}
         for actor in self.actors:
             try:
-                found = ray.get(actor.stats.remote(), timeout=60 if well else _COUNTED_S)
+                counters = ray.get(actor.stats.remote(), timeout=60 if well else _COUNTED_S)
             except ray.exceptions.RayError as error:
                 if well:
-                    print(f"engine of {self.model} gave no counters: {type(error).__name__}", flush=True)
+                    print(f"engine of {self.model} returned no counters: {type(error).__name__}", flush=True)
                 continue
-            for name, value in found.items():
+            for name, value in counters.items():
                 total[name] = total.get(name, 0.0) + value
-        new = {name: value - self.told.get(name, 0.0) for name, value in total.items()}
-        self.told = total
+        new = {name: value - self.counted.get(name, 0.0) for name, value in total.items()}
+        self.counted = total
         return new
 
     def close(self) -> None:
+        """Close the engines, end their processes and release their GPUs."""
         deadline = time.monotonic() + _CLOSE_S
-        try:  # an engine that still loads hears nothing
+        try:  # an engine that still loads cannot answer
             for closed in [actor.close.remote() for actor in self.actors if self.ready]:
                 try:
                     ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
@@ -345,21 +406,25 @@ def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
     nodes = table.get("bundles_to_node_id") or {}
     if table["state"] != "CREATED" or not alive >= set(nodes.values()):
         return {}
-    found: dict[str, float] = {}
+    gpus: dict[str, float] = {}
     for bundle, node in nodes.items():
-        found[node] = found.get(node, 0.0) + group.bundle_specs[bundle].get("GPU", 0.0)
-    return found
+        gpus[node] = gpus.get(node, 0.0) + group.bundle_specs[bundle].get("GPU", 0.0)
+    return gpus
 
 
 def cpus_there() -> str:
-    cpus, free = (found.get("CPU", 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
+    """Describe how many of the cluster's CPUs are free."""
+    cpus, free = ray.cluster_resources().get("CPU", 0.0), ray.available_resources().get("CPU", 0.0)
     if not cpus:
-        return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node has to join"
+        return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node must join"
     return f"{free:g} of the cluster's {cpus:g} CPUs are free"
 
 
 def one_precision(model: str, precisions: Collection[str]) -> str:
-    """Return the precision of all replicas. EngineLoadError where they differ: their rows must not be mixed."""
+    """Return the precision of all replicas.
+
+    Raises EngineLoadError if they differ, because their rows must not be mixed.
+    """
     if len(precisions) > 1:
         raise EngineLoadError(
             f"The precision of the replicas of model {model} is {' and '.join(sorted(precisions))}, because their "
@@ -374,33 +439,58 @@ def on_cpus(model: ModelConfig) -> ModelConfig:
 
 
 def _all_in_bfloat16() -> bool:
-    """Whether every node that offers CPUs computes in bfloat16: an engine may start again on any of them."""
+    """Return whether every node with CPUs computes in bfloat16; an engine may restart on any of
+    them."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0.0)]
     others = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=True) for node in nodes if node["NodeID"] != here]
-    asked = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
-    own = len(others) == len(nodes) or computes_in_bfloat16_here()
-    return own and all(ray.get(asked))
+    calls = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
+    this_node = len(others) == len(nodes) or computes_in_bfloat16_here()
+    return this_node and all(ray.get(calls))
 
 
 def start_pool(
-    model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False, again: int = 0
+    model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False, restart: int = 0
 ) -> EnginePool:
-    """Create the engine actors of one model (they load when `load` is stepped through). again: of a restart, which."""
+    """Create the engine actors of one model. They load when `EnginePool.load` is stepped through.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    weights : Weights or None
+        Its resolved weights.
+    questions_path : str
+        The questions of the run.
+    autoscale : bool
+        Whether an autoscaler may start nodes.
+    restart : int
+        The number of a restart; 0 for the first start.
+
+    Returns
+    -------
+    EnginePool
+        The actors.
+
+    Raises
+    ------
+    ConfigError
+        If the replicas cannot fit on the cluster.
+    """
     placement = None
     if model.engine == "vllm" or model.scripted.on_gpu:
         placement = plan_placement(model, cluster_nodes(), autoscale=autoscale)
     if model.engine == "vllm" and (placement is None or is_cpu_build()):
         model = on_cpus(model)
     pool = EnginePool(model.name, [], [])
-    start = f"#{again}" if again else ""
+    start = f"#{restart}" if restart else ""
     try:
         for replica in range(model.replicas if model.engine != "openai" else 1):
             engine_id = f"{model.name}/{replica}{start}"
             spec = EngineSpec(model, weights, engine_id, placement is not None, questions_path)
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
-        pool.close()  # GPUs that were reserved already
+        pool.close()  # this releases GPUs that were reserved already
         raise
     return pool
 
@@ -409,19 +499,20 @@ _names: Counter[str] = Counter()
 
 
 def _unique(engine_id: str) -> str:
-    """Return a name for an actor; Ray gives one back only some time after its actor is killed."""
+    """Return a new name for an actor; Ray releases a name only some time after its actor is
+    killed."""
     _names[engine_id] += 1
     return engine_id if _names[engine_id] == 1 else f"{engine_id} ({_names[engine_id]})"
 
 
 def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]) -> Any:
     options: dict[str, Any] = {
-        # A model on CPUs asks for some, so that it does not land on a head node that offers none.
+        # A model on CPUs requests some, so that it is not placed on a head node that offers none.
         "num_cpus": _CPUS if spec.model.engine == "vllm" and placement is None else 0,
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
-        # A call to an engine that is being started again fails, and the caller asks another one: with retries it would
-        # wait for GPUs that may never come.
+        # A call to an engine that is restarting fails, and the caller takes another one. With
+        # retries it would wait for GPUs that may never come.
         "max_task_retries": 0,
         "name": _unique(spec.engine_id),
     }

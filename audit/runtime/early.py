@@ -1,4 +1,4 @@
-"""Divide the tasks of a run into batches; stop a model by its first answers, or by what they cost."""
+"""Divide the tasks of a run into batches; stop a model by its first answers, or by their cost."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -16,16 +16,31 @@ from audit.shards.schema import RowSchema
 from audit.shards.working_copy import fetch_shards, named
 
 QUESTIONS = 20
-_ALONE_FROM = 10 * QUESTIONS  # tasks: of fewer the first ones are no small part, and a batch of their own costs seconds
-_SHOWN, _LENGTH = 2, 200  # replies, and characters of each
+_ALONE_FROM = 10 * QUESTIONS  # with fewer tasks, a separate first batch saves little and costs seconds
+_SHOWN, _LENGTH = 2, 200  # replies that a message shows, and characters of each
 
 
 def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iterator[NDArray[np.int64]]:
-    """The batches of these tasks: one task each of QUESTIONS questions first, over all of them and all parts.
+    """Yield the canary batch first: one task for each of QUESTIONS questions, spread over all
+    parts.
 
-    tasks: sorted numbers, question x n_parts + part. alone: calls cost money, so of a large run these are a batch of
-    their own: what follows is asked once they are read.
+    Parameters
+    ----------
+    tasks : array of int
+        Sorted numbers, question x n_parts + part.
+    n_parts : int
+        Tasks of a question.
+    alone : bool
+        Send the canary by itself (paid endpoints), and continue only after its replies were
+        checked. A small run is not divided.
 
+    Yields
+    ------
+    array of int
+        The batches.
+
+    Examples
+    --------
     >>> [batch.tolist() for batch in canary_first(np.arange(4), 2, alone=False)]
     [[0, 3, 1, 2]]
     """
@@ -37,17 +52,32 @@ def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iter
 
 
 class Canary:
-    """Counts a model's answers as they are stored, until it has those of QUESTIONS questions; stops it where more than
-    half of these are unparsed, before the rest is paid for. Of a model that leaves 10 % unparsed this has probability
-    P(X >= 11), X ~ Binomial(20, .1), = 7e-7; of one that leaves 30 %, .017; of one that leaves 90 % the stop is missed
-    with probability 7e-6. Questions are counted and not answers: those of one question fail together."""
+    """Stop a model whose first answers are mostly unparsed, before the rest is paid for.
+
+    It counts stored answers until it has those of QUESTIONS questions, and stops the model if more
+    than half are unparsed. A model that leaves 10 % unparsed is stopped with probability P(X >=
+    11), X ~ Binomial(20, .1), = 7e-7; one that leaves 30 %, with .017. One that leaves 90 % is
+    missed with 7e-6. Questions are counted instead of answers, because the answers to one question
+    fail together.
+    """
 
     def __init__(self) -> None:
         self.questions = self.answers = self.unparsed = 0
         self._passed = False
 
     def stops(self, counts: pa.Table) -> bool:
-        """counts: of one stored shard (`shards.complete.count_answers`). True once, where the model has to stop."""
+        """Count the answers of a stored shard.
+
+        Parameters
+        ----------
+        counts : Table
+            As `shards.complete.count_answers` returns.
+
+        Returns
+        -------
+        bool
+            True once, if the model must stop.
+        """
         if self._passed or not (read := int(pc.sum(counts["read"]).as_py() or 0)):
             return False
         self.questions += counts["questions"][0].as_py()
@@ -58,15 +88,32 @@ class Canary:
 
 
 def refusal(canary: Canary, run_dir: Path, schema: RowSchema, model: str) -> EngineError:
-    """Why the model was stopped, with two of its replies."""
+    """Return why a model was stopped, with two of its replies.
+
+    Parameters
+    ----------
+    canary : Canary
+        Its counts.
+    run_dir : Path
+        The run directory.
+    schema : RowSchema
+        The audit's schema.
+    model : str
+        The model.
+
+    Returns
+    -------
+    EngineError
+        The error, with a code.
+    """
     fetch_shards(run_dir)
     replies = islice(_unparsed(run_dir, schema, model), _SHOWN)
     shown = "".join(f"\n  reply {k}: {text}" for k, text in enumerate(replies, start=1))
     error = EngineError(
         f"{canary.unparsed} of its first {canary.answers} answers are unparsed, so it was stopped.{shown}\n"
         "Expected replies that hold an answer, such as 'B'. A reply that is cut off needs a larger worker.max_tokens, "
-        "or thinking switched off; one that does not fit the question comes of a wrong chat template or server.\n"
-        f"The answers stay in {named(run_dir)}, and the same command with canary=false goes on there. After a repair "
+        "or thinking switched off. A reply that does not fit the question shows a wrong chat template or server.\n"
+        f"The answers stay in {named(run_dir)}. To continue, type the same command with canary=false. After a repair, "
         "choose a new run_dir: stored answers are not asked again."
     )
     error.stopped = {"code": "canary"}
@@ -83,18 +130,39 @@ def _unparsed(run_dir: Path, schema: RowSchema, model: str) -> Iterator[str]:
                 yield f"{cut!r} (finish_reason {row['finish_reason']})"
 
 
-_GROWTH = 4  # a batch against the one before: its price is estimated from what was asked so far
+_GROWTH = 4  # a batch may be this many times larger than all before it, from which its price is estimated
 
 
 def affordable(
     batches: Iterator[NDArray[np.int64]], done: int, n_parts: int, left: Callable[[], tuple[float, float]]
 ) -> Iterator[NDArray[np.int64]]:
-    """The same tasks in batches that what is left pays for. A batch is on disk when the next one is drawn, so nothing
-    that is paid for is thrown away. SpentError where it does not pay for another question.
+    """Yield the same tasks in batches that the remaining money pays for.
 
-    done: tasks of this model that have rows. n_parts: tasks of a question. left: (money left, what this model's rows
-    have cost).
+    A batch is on disk when the next one is drawn, so nothing that was paid for is lost.
 
+    Parameters
+    ----------
+    batches : iterator of array
+        The tasks.
+    done : int
+        Tasks of this model that have rows.
+    n_parts : int
+        Tasks of a question.
+    left : callable
+        Returns (money left, what this model's rows have cost).
+
+    Yields
+    ------
+    array of int
+        Batches.
+
+    Raises
+    ------
+    SpentError
+        If the money does not pay for another question.
+
+    Examples
+    --------
     >>> [len(batch) for batch in affordable(iter([np.arange(40)]), 0, 2, lambda: (9.0, 0.0))]
     [2, 8, 30]
     """

@@ -1,7 +1,8 @@
-"""Engines that several runs of one process share: under `keep_engines()` a model is loaded once.
+"""Share engines among runs of one process: within `keep_engines()` a model is loaded once.
 
-An engine is kept where its run ended well. The engines of a run that failed are closed at once, all others at the end
-of the block, however it ends. One that nobody uses gives way to another model that would find no room beside it."""
+An engine is kept if its run ended well. Engines of a failed run are closed at once, all others at
+the end of the block, however it ends. An unused engine is closed if another model needs its room.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from audit.engines.weights import Weights
     from audit.runtime.actors import EnginePool
 
-ROOM_WAIT_S = 2.0  # for GPUs to be reserved that others may give back
+ROOM_WAIT_S = 2.0  # the limit for reserving GPUs that others may release
 
 
 @dataclass
 class _Held:
-    """A pool with what it was started for. Two are the same engine where all of this is equal."""
+    """Hold a pool with what it was started for. Pools with equal settings have the same engine."""
 
     model: ModelConfig
     weights: Weights | None
@@ -31,15 +32,16 @@ class _Held:
 
     @property
     def on_cpus(self) -> bool:
+        """Return whether the engine computes on CPUs."""
         return self.model.engine == "vllm" and not self.pool.groups
 
 
-_held: list[_Held] | None = None  # None: nothing is kept
+_held: list[_Held] | None = None  # None if no engines are kept
 
 
 @contextmanager
 def keep_engines() -> Iterator[None]:
-    """Within it, engines outlive their runs; a block inside another is part of it."""
+    """Keep engines beyond their runs within the block. A nested block is part of the outer one."""
     global _held
     if _held is not None:
         yield
@@ -48,45 +50,63 @@ def keep_engines() -> Iterator[None]:
     try:
         yield
     finally:
-        with ExitStack() as closing:  # all of them, whatever one of them does
-            for one in reversed(_held):
-                closing.callback(one.pool.close)
+        with ExitStack() as closing:  # all are closed, even if one raises
+            for held in reversed(_held):
+                closing.callback(held.pool.close)
             _held = None
 
 
 def take_pool(
     model: ModelConfig, weights: Weights | None, questions_path: str, start: Callable[..., EnginePool]
 ) -> EnginePool:
-    """The pool that is kept for this model, else a new one of `start`. To be given back with `give_back`."""
+    """Return the kept pool of a model, or else a new one. It must be returned with `give_back`.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    weights : Weights or None
+        Its resolved weights.
+    questions_path : str
+        The questions of the run.
+    start : callable
+        Starts a new pool.
+
+    Returns
+    -------
+    EnginePool
+        The pool.
+    """
     if _held is None:
         return start(model, weights, questions_path)
-    for one in list(_held):
-        if not one.used and (one.model, one.weights) == (model, weights):
+    for held in list(_held):
+        if not held.used and (held.model, held.weights) == (model, weights):
             try:
-                one.pool.ask_of(questions_path)
-            except EngineError:  # it ended since: another is started
-                _held.remove(one)
-                one.pool.close()
+                held.pool.ask_of(questions_path)
+            except EngineError:  # the engine ended meanwhile, so another is started
+                _held.remove(held)
+                held.pool.close()
                 break
-            one.used = True
-            return one.pool
+            held.used = True
+            return held.pool
     new = _Held(model, weights, start(model, weights, questions_path))
     _held.append(new)
-    # Unused engines are closed, the oldest first, until the new one's GPUs are reserved. On CPUs models take turns:
-    # nobody reserves memory there.
-    for one in [one for one in _held if not one.used]:
-        if (new.on_cpus and one.on_cpus) or not all(group.wait(ROOM_WAIT_S) for group in new.pool.groups):
-            _held.remove(one)
-            one.pool.close()
+    # Unused engines are closed, the oldest first, until the new one's GPUs are reserved. On CPUs
+    # models take turns, because memory is not reserved there.
+    unused = [held for held in _held if not held.used]
+    for held in unused:
+        if (new.on_cpus and held.on_cpus) or not all(group.wait(ROOM_WAIT_S) for group in new.pool.groups):
+            _held.remove(held)
+            held.pool.close()
     return new.pool
 
 
 def give_back(pool: EnginePool, *, failed: bool) -> None:
-    """A run is done with a pool. It is closed unless engines are kept and the run ended well."""
-    held = next((one for one in _held or () if one.pool is pool), None)
-    if held is not None and not failed:
-        held.used = False
+    """Return a pool after a run. It is closed unless engines are kept and the run ended well."""
+    kept = [held for held in _held or () if held.pool is pool]
+    if kept and not failed:
+        kept[0].used = False
         return
-    if _held is not None and held is not None:
-        _held.remove(held)
+    if _held is not None and kept:
+        _held.remove(kept[0])
     pool.close()

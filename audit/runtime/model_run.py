@@ -1,4 +1,4 @@
-"""One model of a run: its engines are taken, asked in chunks, and given back, whatever happens."""
+"""Run one model: take its engines, ask it in chunks, and return the engines whatever happens."""
 
 import socket
 import time
@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,26 @@ from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw
 
-_REACH_S = 2.0  # for a node to take a connection
+_REACH_S = 2.0  # the limit for connecting to a node
 _AT_ONCE = 64
-_LOOK_S = 2.0  # between two looks at the nodes of the engines
+_LOOK_S = 2.0  # the interval of checks of the engines' nodes
 
 
 def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
-    """What a run that stored nothing for so long does or waits for: its engines, the nodes and CPUs of the cluster."""
+    """Describe what a run that stored nothing for this time does or waits for.
+
+    Parameters
+    ----------
+    pools : sequence of EnginePool
+        Its engines.
+    seconds : float
+        The time.
+
+    Returns
+    -------
+    str
+        The state of engines, nodes and CPUs.
+    """
     try:
         engines = [pool.progress() for pool in dict.fromkeys(pools)]
         nodes, cpus = ray.nodes(), cpus_there()
@@ -45,18 +59,21 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
     words = [f"{len(alive)} of {len(nodes)} nodes live"]
     if lost := silent_nodes(alive):
         words.append(
-            f"of these {', '.join(lost)} does not answer: Ray gives such a node up after about a minute, and what it "
-            "was doing is then done elsewhere"
+            f"of these {', '.join(lost)} does not answer: Ray gives up such a node after about a minute, and its work "
+            "is then done elsewhere"
         )
     return still(seconds, Engines.of(engines), "; ".join([*words, cpus]) + " (see 'ray status').")
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The addresses of those of `ray.nodes()` that take no connection from this machine. (Ray counts a node as alive
-    until its health check has failed for more than a minute.)"""
+    """Return the addresses of nodes (from `ray.nodes()`) that accept no connection from this
+    machine.
+
+    Ray counts a node as alive until its health check has failed for more than a minute.
+    """
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
         reached = list(threads.map(_reached, nodes))
-    return [node["NodeManagerAddress"] for node, there in zip(nodes, reached, strict=True) if not there]
+    return [node["NodeManagerAddress"] for node, reachable in zip(nodes, reached, strict=True) if not reachable]
 
 
 def _reached(node: Mapping[str, Any]) -> bool:
@@ -68,16 +85,33 @@ def _reached(node: Mapping[str, Any]) -> bool:
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
-    """What a model's run loads: one pool for both roles where the model answers itself."""
+    """Return what a model's run loads: one pool for both roles if the model answers itself."""
     model, answering = resolved.config.model[name], resolved.answering[name]
     return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
 
 
 @dataclass(eq=False)
 class ModelRun:
-    """A model and the batches of tasks that it is asked, at least one; the next batch is drawn when the rows of the one
-    before are on disk. again: how often the engines were started before, for these to be of a start of their own; None
-    shares them with other runs."""
+    """Ask a model its batches of tasks. The next batch is drawn when the rows of the last are
+    stored.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    name : str
+        The model.
+    batches : iterator of array
+        At least one batch of task numbers.
+    questions : QuestionFile
+        The questions.
+    run_dir : RunDir
+        The run directory.
+    display : Display
+        Shows the progress.
+    restart_index : int or None
+        Start fresh engines and label them with this number; None shares engines with other runs.
+    """
 
     resolved: ResolvedRun
     name: str
@@ -85,25 +119,38 @@ class ModelRun:
     questions: QuestionFile
     run_dir: RunDir
     display: Display
-    again: int | None = None
+    restart_index: int | None = None
 
     def __post_init__(self) -> None:
         self._models = engines_of(self.resolved, self.name)
         self._pools: list[EnginePool] = []
         self._tasks: Path | None = None  # the list that the stages read
-        self._chunks: ChunkRun | None = None  # what is asked now
+        self._chunks: ChunkRun | None = None  # the batch in progress
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
-        self._counting = False  # the counters are exported, which needs Ray
-        self._look_at = 0.0  # when nodes are next looked at, by the monotonic clock
+        self._counting = False  # true once the counters are exported, which needs Ray
+        self._look_at = 0.0  # when nodes are checked next, on the monotonic clock
         self._timing = f"{self.name}/{self.run_dir.attempt}"
-        self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.again else {}
+        self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.restart_index else {}
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
-        """Run to the end; yields wherever it waits. others: do others run? Then GPUs that are not free at once are not
-        waited for (NoRoom), unless an autoscaler may start them."""
+        """Run to the end, yielding wherever it waits.
+
+        Parameters
+        ----------
+        others : callable
+            Returns whether other models run. Then GPUs that are not free at once are not waited
+            for, unless an autoscaler may start them.
+
+        Raises
+        ------
+        NoRoom
+            If these GPUs are not free.
+        AuditError
+            If the model fails.
+        """
         started = time.monotonic()
-        ready: float | None = None  # when the engines were
+        ready: float | None = None  # when the engines were loaded
         well = False
         try:
             self._take_engines(others)
@@ -112,7 +159,7 @@ class ModelRun:
                 if ready is None:
                     yield from self._load(chunks, others)
                     ready = time.monotonic()
-                    self._timed(load_s=ready - started)  # before it is killed, if it is
+                    self._timed(load_s=ready - started)  # stored now, in case the run is killed
                 yield from self._follow(chunks)
                 chunks.close()
                 self._chunks = None
@@ -129,33 +176,36 @@ class ModelRun:
                         self._counted(well=False)
 
     def _counted(self, *, well: bool = True) -> None:
-        """What the engines counted: retries, and the versions of the backends that answered."""
+        """Record what the engines counted: retries, and the versions of the backends that
+        answered."""
         for pool in self._pools:
             stats = pool.stats(well=well)
             retries = stats.get("retries", 0.0)
             self._metrics.add("retries", retries)
             if well:
                 self.display.retries(self.name, int(retries))
-            found = {key.removeprefix(BACKEND): int(n) for key, n in stats.items() if key.startswith(BACKEND)}
+            backends = {key.removeprefix(BACKEND): int(n) for key, n in stats.items() if key.startswith(BACKEND)}
             before = self.run_dir.manifest.backends
-            merged = Counter(before.get(pool.model, {})) + Counter(found)
+            merged = Counter(before.get(pool.model, {})) + Counter(backends)
             if merged:
                 self.run_dir.update(backends={**before, pool.model: dict(sorted(merged.items()))})
-            for said in drifts(merged):
-                self.display.note(f"{pool.model}: {said}")
+            for sentence in drifts(merged):
+                self.display.note(f"{pool.model}: {sentence}")
 
     def _take_engines(self, others: Callable[[], bool]) -> None:
-        self._pools = []  # those of a start that found no room were given back
+        self._pools = []  # a start without room has returned its engines
         autoscale = self.resolved.config.cluster.autoscale
-        start = partial(start_pool, autoscale=autoscale, again=self.again or 0)
-        for one in map(self._as_before, self._models):
-            self._pools.append(take_pool(one, self.resolved.weights[one.name], where(self.questions.path), start))
-        groups = [group for pool in self._pools for group in pool.groups]
+        start = partial(start_pool, autoscale=autoscale, restart=self.restart_index or 0)
+        for model in map(self._as_before, self._models):
+            weights = self.resolved.weights[model.name]
+            self._pools.append(take_pool(model, weights, where(self.questions.path), start))
+        groups = list(chain.from_iterable(pool.groups for pool in self._pools))
         if others() and not autoscale and not all(group.wait(ROOM_WAIT_S) for group in groups):
             raise NoRoom
 
     def _as_before(self, model: ModelConfig) -> ModelConfig:
-        """Return the model in the precision of the rows that are there: rows of two must not be mixed."""
+        """Return the model in the precision of the stored rows: rows of two precisions must not be
+        mixed."""
         before = self.run_dir.manifest.precision.get(model.name)
         return replace(model, dtype=before) if before else model
 
@@ -180,34 +230,34 @@ class ModelRun:
             preparing_engines=tuple(self._pools[0].actors),
             answering_engines=tuple(self._pools[-1].actors),
         )
-        # A chunk a replica at least, or a large fleet waits for questions.
+        # Each replica needs at least one chunk, or a large fleet would wait for questions.
         in_flight = max(config.cluster.chunks_in_flight, *(len(pool.actors) for pool in self._pools))
-        return ChunkRun(context, len(tasks), in_flight, max(one.load_timeout_s for one in self._models))
+        return ChunkRun(context, len(tasks), in_flight, max(model.load_timeout_s for model in self._models))
 
     def _load(self, chunks: ChunkRun, others: Callable[[], bool]) -> Generator[None]:
         timings = self.run_dir.manifest.timings
         earlier = [timing["load_s"] for key, timing in timings.items() if key.startswith(f"{self.name}/")]
-        usual = usual_load([one.engine for one in self._models], earlier)
+        usual = usual_load([model.engine for model in self._models], earlier)
         if all(pool.ready for pool in self._pools):
             self.display.kept(self.name)
         else:
             with self.display.loading(self.name, usual):
-                for one, pool in zip(self._models, self._pools, strict=True):
-                    for _ in pool.load(one.load_timeout_s, self.display.stage, others):
+                for model, pool in zip(self._models, self._pools, strict=True):
+                    for _ in pool.load(model.load_timeout_s, self.display.stage, others):
                         chunks.check()
                         yield
-        found = {pool.model: pool.precision for pool in self._pools if pool.precision}
-        self.run_dir.update(precision={**self.run_dir.manifest.precision, **found})
+        precisions = {pool.model: pool.precision for pool in self._pools if pool.precision}
+        self.run_dir.update(precision={**self.run_dir.manifest.precision, **precisions})
 
     def _follow(self, chunks: ChunkRun) -> Generator[None]:
-        """Count what is stored until the last chunk is."""
+        """Count what is stored, until the last chunk is."""
         if not self._counting:
             self._counting = True
             self._metrics.begin("retries")
             self._metrics.begin("cost", currency=self.resolved.config.cost.currency)
         with self.display.watching(self.name, partial(waits_for, self._pools)):
             while True:
-                ended = chunks.ended  # before what it stored is read
+                ended = chunks.ended  # read before the counts, so that none is missed
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
                     spent = self.display.money(self.name) or self._charged
@@ -225,23 +275,23 @@ class ModelRun:
             return
         self._look_at = time.monotonic() + _LOOK_S
         for pool in dict.fromkeys(self._pools):
-            for said in pool.lost_nodes():
-                self.display.note(said)
+            for sentence in pool.lost_nodes():
+                self.display.note(sentence)
 
     def _timed(self, **seconds: float) -> None:
-        """What an attempt took: without generate_s one that did not end."""
-        timing = {what: round(took + self._before.get(what, 0.0), 3) for what, took in seconds.items()}
+        """Record the times of an attempt. Without generate_s it did not end."""
+        timing = {name: round(time_s + self._before.get(name, 0.0), 3) for name, time_s in seconds.items()}
         timings = self.run_dir.manifest.timings
         self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
-        with ExitStack() as closing:  # from the last to the first, whatever one of them does
+        with ExitStack() as closing:  # all are called, from the last to the first, even if one raises
             if self._tasks is not None:
                 closing.callback(withdraw, self._tasks)
                 closing.callback(self._tasks.unlink, missing_ok=True)
             if self._chunks is not None:
                 closing.callback(self._chunks.close)
             for pool in self._pools:
-                closing.callback(give_back, pool, failed=not well or self.again is not None)
+                closing.callback(give_back, pool, failed=not well or self.restart_index is not None)
             if self._chunks is not None:
                 closing.callback(self._chunks.stop)

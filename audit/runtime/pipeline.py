@@ -1,12 +1,15 @@
-"""One model's questions through Ray Data: prepare -> answer, streaming, with bounded memory on the driver.
+"""Stream one model's questions through Ray Data: prepare -> answer, with bounded memory on the
+driver.
 
-The driver holds task numbers (8 bytes each) and counts. Questions are read from the run directory by the stages."""
+The driver holds task numbers (8 bytes each) and counts. The stages read questions from the run
+directory.
+"""
 
 import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
@@ -25,21 +28,39 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import QuestionFile
 
-# A real engine serves the earliest chunk first: small chunks reach the disk while later ones wait, so a kill loses
-# little. The scripted engine answers at once, and there only the overhead of a chunk counts.
+# A real engine serves the earliest chunk first. So small chunks reach the disk while later ones
+# wait, and a kill loses little. The scripted engine answers at once, so only the overhead of a
+# chunk matters.
 _TASKS_PER_CHUNK = 32
 _TASKS_PER_CHUNK_SCRIPTED = 256
-# Ray Data ends an execution in which nothing moved for 30 minutes; a model that loads again after its process died
-# needs its load timeout more.
+# Ray Data ends an execution without progress for 30 minutes. A model that loads again after its
+# process died also needs its load timeout.
 _NO_PROGRESS_S = 1800.0
-_CLOSE_S = 10.0  # for stages that still wait for something
-_RETRY_NOTE = "\nFailed to apply UDF transform"  # Ray Data adds lines on its own settings to an error's text
-_CHUNKS_WANTED = 64  # enough to overlap and to lose little to a kill; more only cost overhead
-_CHUNKS_MOST = 8192  # each costs the driver some 12 KB, and the run directory a file
+_CLOSE_S = 10.0  # the limit for stages that still wait for something
+_RETRY_NOTE = "\nFailed to apply UDF transform"  # Ray Data appends lines about its settings to an error's text
+_CHUNKS_WANTED = 64  # enough to overlap, and to lose little to a kill; more would only add overhead
+_CHUNKS_MOST = 8192  # each needs about 12 KB in the driver, and a file
 
 
 def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None, engine: str) -> int:
-    """How many tasks share a shard: enough shards to overlap, none too large for its engine, but no flood of shards."""
+    """Return how many tasks share a shard.
+
+    Parameters
+    ----------
+    tasks : int
+        All tasks.
+    settings_per_task : float
+        Rows of a task.
+    rows_per_shard : int or None
+        The configured size; None chooses one.
+    engine : str
+        The model's engine.
+
+    Returns
+    -------
+    int
+        A size that gives enough shards to overlap, but not too many.
+    """
     if rows_per_shard is not None:
         return max(1, int(rows_per_shard / settings_per_task))
     most = _TASKS_PER_CHUNK_SCRIPTED if engine == "scripted" else _TASKS_PER_CHUNK
@@ -47,9 +68,26 @@ def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | 
 
 
 def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionFile) -> NDArray[np.int64]:
-    """Task numbers with at least one row that no shard holds; all of a question's tasks are neighbours."""
+    """Return the numbers of tasks with at least one row that no shard holds.
+
+    Parameters
+    ----------
+    done : KeySet
+        The keys of stored rows.
+    model : str
+        The model.
+    design : Design
+        The run's design.
+    questions : QuestionFile
+        The questions.
+
+    Returns
+    -------
+    array of int
+        The tasks of one question are neighbours.
+    """
     n_parts = len(design.parts)
-    settings = [setting for part in design.parts for setting in part.settings]
+    settings = list(chain.from_iterable(part.settings for part in design.parts))
     owner = np.repeat(np.arange(n_parts), [len(part.levels) for part in design.parts])
     missing = [np.empty(0, dtype=np.int64)]
     for start, benchmark, ids in question_blocks(questions):
@@ -60,7 +98,22 @@ def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionF
 
 
 def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile) -> KeySet:
-    """Return the key of every row that a run must hold."""
+    """Return the key of every row that a run must hold.
+
+    Parameters
+    ----------
+    models : sequence of str
+        The models.
+    design : Design
+        The run's design.
+    questions : QuestionFile
+        The questions.
+
+    Returns
+    -------
+    KeySet
+        The keys.
+    """
     grids = [np.zeros((0, 2), dtype=np.uint64)]
     for _, benchmark, ids in question_blocks(questions):
         for model in models:
@@ -69,7 +122,7 @@ def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile
 
 
 def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
-    """(index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
+    """Yield (index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
     first = 0
     for names in questions.names():
         for benchmark, group in groupby(names, key=itemgetter(0)):
@@ -82,15 +135,19 @@ Stage = TypeVar("Stage")
 
 
 class ChunkRun:
-    """A run of every chunk. Its stages start at once, in the background: they can do so while an engine loads. Stage
-    processes need some seconds to start; the first calls then wait in the engine actors until these are ready."""
+    """Run every chunk. The stages start at once, in the background, while an engine loads.
+
+    Stage processes need some seconds to start. The first calls then wait in the engine actors until
+    these are loaded.
+    """
 
     def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int, load_timeout_s: float) -> None:
         self._still_s = load_timeout_s + _NO_PROGRESS_S
         self._stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
         self._counts: deque[pa.Table] = deque()
         self._error: BaseException | None = None
-        # A daemon: what the stages wait for (a CPU of another job) must not keep a driver alive that wants to end.
+        # It is a daemon: stages that wait, such as for a CPU of another job, must not keep the
+        # driver alive.
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -105,7 +162,8 @@ class ChunkRun:
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raises the AuditError that has stopped the run, such as a run directory that a node does not see."""
+        """Raises the AuditError that has stopped the run, such as a run directory that a node
+        does not see."""
         error = self._error
         if isinstance(error, ExecutionTimeoutError):
             raise EngineError(
@@ -118,37 +176,42 @@ class ChunkRun:
             raise error
 
     def counts(self) -> Iterator[pa.Table]:
-        """The counts of each shard that was stored since the last call. Raises the AuditError that stopped the run."""
+        """Yield the counts of each shard stored since the last call. Raises the AuditError that
+        stopped the run."""
         while self._counts:
             yield self._counts.popleft()
         self.check()
 
     def stop(self) -> None:
-        """End the stages before their engines: what they ask then is not asked again, and Ray need not say so."""
-        # Ray Data has no public way to end an execution that another thread follows. None before the first result.
+        """End the stages before their engines. What they request then is not repeated or reported
+        by Ray."""
+        # Ray Data has no public way to end an execution that another thread follows. The executor
+        # is None before the first result.
         if (executor := self._stored._current_executor) is not None:
             executor.shutdown(force=False)
 
     def close(self) -> None:
-        """Give the stages back. To be called once the engines are closed, so that no call waits for them any more."""
+        """End the stages. Call this after the engines are closed, so that no call waits for
+        them."""
         self._thread.join(_CLOSE_S)
 
 
 def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:
-    """Chunk ids -> prepare (where the audit does) -> answer -> counts of each stored shard; lazy."""
+    """Return the lazy dataset: chunk ids -> prepare (if the audit has it) -> answer -> counts of
+    each shard."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
-        if isinstance(handler, logging.StreamHandler):  # the display says what happens; Ray's log file has the rest
+        if isinstance(handler, logging.StreamHandler):  # the display reports progress; Ray's log file has the rest
             handler.setLevel(logging.CRITICAL)
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
-    settings.issue_detectors_config.detectors = []  # they warn of memory that a stage process needs to start
+    settings.issue_detectors_config.detectors = []  # they warn about the memory that a stage process needs to start
     settings.execution_options.preserve_order = False
     settings.execution_no_progress_timeout_s = still_s
     settings.raise_original_map_exception = True  # Ray Data's own wrapping loses the cause on its way here
-    # A stage waits on the engines nearly all the time: threads, and next to no CPU to reserve.
+    # A stage waits for engines nearly all the time. So it uses threads, and reserves almost no CPU.
     pool = ActorPoolStrategy(
         size=1,
         max_tasks_in_flight_per_actor=2 * chunks_in_flight,
@@ -156,24 +219,28 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
         enable_true_multi_threading=True,
     )
     light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None, "compute": pool}
-    # Blocks that are there already: the read tasks of ray.data.range would start another process, and ask for a CPU.
+    # The blocks exist already. The read tasks of ray.data.range would start another process and
+    # need a CPU.
     chunks = ray.data.from_blocks([pa.table({"id": [chunk]}) for chunk in range(n_chunks)])
     run = f"{context.audit.name} {context.work.model}"
     if context.audit.prepare is not None:
         prepare = _named(PrepareStage, f"{run} {context.audit.prepare_role}")
         chunks = chunks.map_batches(prepare, fn_constructor_args=(context,), **light)
     stored = chunks.map_batches(_named(AnswerStage, f"{run} answer"), fn_constructor_args=(context,), **light)
-    stored.set_name(f"{context.audit.name}-{context.work.model}")  # part of file names too
+    stored.set_name(f"{context.audit.name}-{context.work.model}")  # the name is part of file names too
     return stored
 
 
 def _named(stage: type[Stage], name: str) -> type[Stage]:
-    """Return the stage under a name, which Ray's dashboard shows for the operator: it takes the name of the class."""
+    """Return the stage under a name. Ray's dashboard shows the name of an operator's class."""
     return type(name, (stage,), {"__module__": stage.__module__})
 
 
 def _audit_error(error: BaseException) -> AuditError:
-    """The AuditError that a stage or engine raised, wherever Ray wrapped it; else an EngineError with the cause."""
+    """Return the AuditError that a stage or engine raised, however Ray wrapped it.
+
+    Any other error becomes an EngineError with the cause.
+    """
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     deepest: BaseException = error
@@ -184,7 +251,8 @@ def _audit_error(error: BaseException) -> AuditError:
         seen.add(id(current))
         cause = getattr(current, "cause", None)
         wrapped = cause if isinstance(cause, BaseException) else None
-        # Ray makes a remote error an instance of its own class too; its text is then the whole remote traceback.
+        # Ray makes a remote error an instance of its class too, with the whole remote traceback as
+        # text.
         if isinstance(current, AuditError) and not isinstance(current, ray.exceptions.RayTaskError):
             return type(current)(str(current).split(_RETRY_NOTE)[0])
         deepest = current
@@ -193,7 +261,22 @@ def _audit_error(error: BaseException) -> AuditError:
 
 
 def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
-    """The tasks still to do, where the stages can map them into memory. An attempt that was killed left its own."""
+    """Write the remaining tasks to a file that the stages map into memory.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+    model, attempt : str
+        They name the file. Files of killed attempts are deleted.
+    tasks : array of int
+        Task numbers.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     path = run_dir / "tasks" / f"{model}-{attempt}.npy"
     make_folder(path.parent)
     for old in path.parent.iterdir():

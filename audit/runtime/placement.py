@@ -1,8 +1,9 @@
-"""Which GPUs an engine gets, which models run side by side, and whose turn it is (no Ray here).
+"""Choose GPUs for engines, which models run side by side, and whose turn it is (no Ray here).
 
-One thread runs all models of a job. A model's run is a generator that yields wherever it waits; what it waits for
-(engines, Ray Data) works in processes and threads of its own. So Ctrl-C, the manifest, the display and kept engines
-need no locks, and whatever ends the loop ends every run: `close()` raises at its yield, and it gives its engines back.
+One thread runs all models of a job. A model's run is a generator that yields wherever it waits;
+engines and Ray Data work in their own processes and threads. So Ctrl-C, the manifest, the display
+and kept engines need no locks. Whatever ends the loop ends every run: `close()` raises at its
+yield, and the run returns its engines.
 """
 
 import math
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from urllib.parse import urlsplit
 
 from audit.engines.config import ModelConfig
@@ -21,7 +23,10 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """GPUs of one node. types: their names in Ray, such as H100. gpu_bytes: memory of the smallest; None: not known."""
+    """Hold the GPUs of one node: their number, Ray's names of their types, and the smallest memory.
+
+    `gpu_bytes` is None if unknown.
+    """
 
     gpus: float
     types: frozenset[str] = frozenset()
@@ -30,7 +35,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One engine's placement group. `actor_gpus` are the GPUs the engine actor itself holds (in bundle 0)."""
+    """Hold one engine's placement group; the engine actor itself has `actor_gpus` GPUs (in bundle
+    0)."""
 
     bundles: tuple[dict[str, float], ...]
     strategy: str
@@ -38,18 +44,35 @@ class Placement:
 
 
 def plan_placement(model: ModelConfig, nodes: Sequence[Node], *, autoscale: bool = False) -> Placement | None:
-    """Return the placement of one engine; None if no node has a GPU (vLLM's CPU build then serves).
+    """Return the placement of one engine.
 
-    executor `mp`: all GPUs on one node, held by the engine actor, whose vLLM forks one worker a GPU. executor `ray`: a
-    bundle a GPU, packed but allowed to span nodes; vLLM's own Ray workers take them, tensor-parallel ranks first, node
-    by node. No CPU is reserved: vLLM's workers ask Ray for none, and eight replicas on eight CPUs would leave none for
-    the stages, which would wait for ever. autoscale: GPUs are requested whether they are there or not; an autoscaler
-    starts what a placement group waits for.
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    nodes : sequence of Node
+        The cluster.
+    autoscale : bool
+        Request GPUs whether they exist or not: an autoscaler starts what a placement group waits
+        for.
+
+    Returns
+    -------
+    Placement or None
+        None if no node has a GPU (vLLM's CPU build then serves).
 
     Raises
     ------
     ConfigError
-        if the replicas cannot fit on these nodes
+        If the replicas cannot fit on these nodes.
+
+    Notes
+    -----
+    With executor `mp`, all GPUs are on one node and held by the engine actor, whose vLLM forks a
+    worker for each GPU. With executor `ray`, each GPU is a bundle; the bundles are packed but may
+    span nodes. vLLM's Ray workers take them, tensor-parallel ranks first, node by node. No CPU is
+    reserved: vLLM's workers request none, and eight replicas on eight CPUs would leave none for the
+    stages.
     """
     if not any(node.gpus for node in nodes) and not autoscale:
         return None
@@ -83,17 +106,19 @@ def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
     return _apart(model, each, wanted)
 
 
-_ROUNDING = 1e-9  # of shares such as 1/3
+_ROUNDING = 1e-9  # absorbs the rounding of shares such as 1/3
 
 
 def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
-    """Return why an engine of several GPUs does not fit although there are enough; "" if it does. each: GPUs of each
-    node. wanted: what is needed, in words."""
+    """Return why an engine of several GPUs does not fit although there are enough; "" if it does.
+
+    `each` has the GPUs of each node, and `wanted` what is needed, in words.
+    """
     m, tensor, stages = f"model.{model.name}", model.tensor_parallel_size, model.pipeline_parallel_size
     gpus, largest = int(model.gpus), int(max(each))
-    have = f"the nodes have {', '.join(f'{one:g}' for one in each)}"
+    have = f"the nodes have {', '.join(f'{number:g}' for number in each)}"
     if model.executor == "mp":
-        fits = sum(int(one // gpus) for one in each)
+        fits = sum(int(number // gpus) for number in each)
         if fits >= model.replicas:
             return ""
         if fits:
@@ -104,7 +129,8 @@ def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
             f"nodes. Example: {m}.executor=ray {m}.tensor_parallel_size={within} "
             f"{m}.pipeline_parallel_size={gpus // within}"
         )
-    if stages > 1 and tensor <= largest and sum(int(one // tensor) for one in each) < stages * model.replicas:
+    places = sum(int(number // tensor) for number in each)  # for stages
+    if stages > 1 and tensor <= largest and places < stages * model.replicas:
         return (
             f"{wanted}, {tensor} of them within a node for each stage; {have}. Example: {m}.tensor_parallel_size=1 "
             f"{m}.pipeline_parallel_size={gpus}"
@@ -113,11 +139,12 @@ def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
 
 
 def gpus_in_words(number: float, kind: str = "") -> str:
+    """Format a number of GPUs, such as "2 GPUs"."""
     return f"{number:g} GPU{'' if number == 1 else 's'}{kind}"
 
 
 def product_in_words(model: ModelConfig) -> str:
-    """Return in brackets how a number of GPUs comes about; "" for one engine of one GPU."""
+    """Explain in brackets how a number of GPUs is computed; "" for one engine with one GPU."""
     parts = {
         "tensor_parallel_size": model.tensor_parallel_size,
         "pipeline_parallel_size": model.pipeline_parallel_size,
@@ -129,15 +156,29 @@ def product_in_words(model: ModelConfig) -> str:
 
 
 def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float) -> bool:
-    """Do these engines gain by starting while those run? Together they must ask for no more GPUs than the cluster has
-    (infinite: an autoscaler starts them). Of two that compute on the CPUs one waits: they would share the same cores.
-    So does one of two that call the same server: its `concurrency` is what that server bears, and it may have to swap
-    models. A scripted engine takes nothing."""
+    """Return whether engines gain by starting while others run.
+
+    Parameters
+    ----------
+    engines, running : iterable of ModelConfig
+        The new engines, and those that run.
+    cluster_gpus : float
+        The GPUs of the cluster; infinite with an autoscaler.
+
+    Returns
+    -------
+    bool
+        False if together they need more GPUs than the cluster has. Of two that compute on CPUs one
+        waits, since they would share the cores. So does one of two that call the same server: its
+        `concurrency` is that server's limit, and it may have to swap models. A scripted engine
+        needs nothing.
+    """
     new, old = list(engines), list(running)
-    wanted = sum(one.gpus * one.replicas for one in (*new, *old) if one.engine == "vllm")
+    wanted = sum(model.gpus * model.replicas for model in (*new, *old) if model.engine == "vllm")
     if 0 < cluster_gpus < wanted:
         return False
-    if any(_on_cpus(one, cluster_gpus) for one in new) and any(_on_cpus(one, cluster_gpus) for one in old):
+    new_on_cpus = any(_on_cpus(model, cluster_gpus) for model in new)
+    if new_on_cpus and any(_on_cpus(model, cluster_gpus) for model in old):
         return False
     return not _servers(new) & _servers(old)
 
@@ -147,23 +188,25 @@ def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:
 
 
 def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
-    """What their URLs call, however they are spelt: host, port and path."""
-    found = set()
-    for url in (urlsplit(one.url) for model in models if model.engine == "openai" for one in model.endpoints):
+    """Return the servers that the models call, however their URLs are spelt: host, port and
+    path."""
+    servers = set()
+    for endpoint in chain.from_iterable(model.endpoints for model in models if model.engine == "openai"):
+        url = urlsplit(endpoint.url)
         host = "localhost" if url.hostname in _LOOPBACK else url.hostname or ""
         port = url.port or (443 if url.scheme == "https" else 80)
-        found.add((host, port, url.path.rstrip("/")))
-    return found
+        servers.add((host, port, url.path.rstrip("/")))
+    return servers
 
 
-STEP_S = 0.05  # between two steps of what is waited for
-_ASK_AGAIN_S = 30.0  # nodes may have joined
+STEP_S = 0.05  # the interval of steps
+_ASK_AGAIN_S = 30.0  # waiting models are tried again at this interval, since nodes may have joined
 
-Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; given what tells whether others run
+Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; its argument says whether others run
 
 
 class NoRoom(Exception):
-    """Raised by a run that joined others and found that its GPUs are taken or lie apart; it holds nothing."""
+    """Say that a run which joined others found its GPUs taken or apart; it holds nothing."""
 
 
 def run_in_turns(
@@ -171,9 +214,22 @@ def run_in_turns(
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
-    """Run all, in the order of `runs` where they cannot run at once. may_join(name, running): is there room for it
-    beside those? ended(name, error): it ran to its end, or raised this; the others go on. ShardError (the disk or the
-    run directory) and what is no AuditError end all."""
+    """Run all models, in the order of `runs` if they cannot run at once.
+
+    Parameters
+    ----------
+    runs : mapping
+        Starts each model's run.
+    may_join : callable
+        Returns whether a model has room beside the running ones.
+    ended : callable
+        Receives a model that ended, and its error or None. The others continue.
+
+    Raises
+    ------
+    ShardError
+        For the disk or the run directory, which ends all. So does anything other than AuditError.
+    """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     asked_at = -math.inf
     with ExitStack() as opened:
@@ -191,7 +247,7 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    waiting = [one for one in runs if one in {name, *waiting}]  # in its place
+                    waiting = [other for other in runs if other in {name, *waiting}]  # it returns to its place
                     refused.add(name)
                 except StopIteration:
                     pass
@@ -208,4 +264,4 @@ def run_in_turns(
 
 
 def _others(name: str, running: Collection[str]) -> bool:
-    return any(one != name for one in running)
+    return any(other != name for other in running)

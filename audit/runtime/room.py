@@ -1,4 +1,4 @@
-"""Whether a model fits on the GPUs that are there, before anything loads (no Ray here)."""
+"""Check that a model fits on the available GPUs before anything loads (no Ray here)."""
 
 import os
 from collections.abc import Sequence
@@ -12,11 +12,29 @@ from audit.errors import ConfigError
 from audit.resolve import ResolvedRun
 from audit.runtime.placement import Node, gpus_in_words, plan_placement, product_in_words
 
-_CPU_WEIGHTS_MOST = 4_000_000_000  # bytes; two billion parameters in bfloat16 write a few tokens a second on CPUs
+_CPU_WEIGHTS_MOST = 4_000_000_000  # bytes: two billion parameters in bfloat16, a few tokens a second on CPUs
 
 
 def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False) -> None:
-    """Raise ConfigError if one engine of a model cannot load on these nodes, or would by accident on CPUs."""
+    """Check that one engine of a model can load on some nodes, and would not run on CPUs by
+    accident.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    files : ModelFiles
+        What is known of its files.
+    nodes : sequence of Node
+        The cluster.
+    autoscale : bool
+        Whether an autoscaler may start nodes.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot. The message says what to type instead.
+    """
     if model.engine != "vllm":
         if model.scripted.on_gpu:
             plan_placement(model, nodes, autoscale=autoscale)
@@ -34,7 +52,7 @@ def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, 
     except ConfigError as error:
         raise ConfigError(f"{error} {_instead(model, files, max(known, default=None))}") from None
     if autoscale or need.each_gpu is None or len(known) < len(usable):
-        return  # a node to come, or one whose memory is not known, may hold it
+        return  # a new node, or one with unknown memory, may hold it
     if need.each_gpu > max(known) * model.gpu_memory_utilization * model.gpu_share:
         raise ConfigError(
             f"{needs(model, need)}; the largest GPU of this cluster has {gigabytes(max(known))}. "
@@ -43,15 +61,17 @@ def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, 
 
 
 def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
-    """Return whether a model is run on CPUs if there is no GPU: if its configuration says so, else if it is for one
-    GPU at most and its weights are known to be small."""
+    """Return whether a model runs on CPUs if there is no GPU.
+
+    The configuration decides, or else whether it needs at most one GPU and is known to be small.
+    """
     if model.on_cpus is not None:
         return model.on_cpus
     return model.gpus <= 1 and files.stored is not None and files.stored <= _CPU_WEIGHTS_MOST
 
 
 def needs(model: ModelConfig, need: Need) -> str:
-    """Return in words what the engines of a model need."""
+    """Describe what the engines of a model need."""
     gpus, product = gpus_in_words(model.gpus * model.replicas), product_in_words(model)
     if need.each_gpu is None:
         return f"Model {model.name} needs {gpus}{product}; its size is not known"
@@ -63,7 +83,7 @@ def needs(model: ModelConfig, need: Need) -> str:
 
 
 def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None) -> str:
-    """Return what to type in place of a model that does not fit. gpu_bytes: of a GPU that is there."""
+    """Return what to type in place of a model that does not fit on a GPU of this many bytes."""
     ways = [f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."]
     each = engine_need(model, files).each_gpu
     if gpu_bytes is not None and each is not None and each > gpu_bytes * model.gpu_memory_utilization:
@@ -80,13 +100,27 @@ def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None
 
 
 def foreseen(resolved: ResolvedRun) -> dict[str, str]:
-    """Return for a plan, by the name of each model with weights, what its engine needs and whether it fits here: on
-    the cluster that the configuration names, else on this machine."""
-    config, found = resolved.config, dict[str, str]()
-    models = {one.name: one for name in config.model for one in (config.model[name], resolved.answering[name])}
-    sized = {name: files_of(one, resolved.weights.get(name)) for name, one in models.items() if one.engine == "vllm"}
+    """Describe, for a plan, what each engine needs and whether it fits.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The planned run.
+
+    Returns
+    -------
+    dict
+        A sentence for each model with weights, about the configured cluster or this machine.
+    """
+    config, sentences = resolved.config, dict[str, str]()
+    models: dict[str, ModelConfig] = {}
+    for name, model in config.model.items():
+        answering = resolved.answering[name]
+        models |= {model.name: model, answering.name: answering}
+    loaded = {name: model for name, model in models.items() if model.engine == "vllm"}
+    sized = {name: files_of(model, resolved.weights.get(name)) for name, model in loaded.items()}
     if not sized:
-        return found
+        return sentences
     nodes = _nodes_of(resolved)
     for name, files in sized.items():
         if name in resolved.failed:
@@ -94,12 +128,12 @@ def foreseen(resolved: ResolvedRun) -> dict[str, str]:
         try:
             check_room(models[name], files, nodes, autoscale=config.cluster.autoscale)
             if any(node.gpus for node in nodes) or config.cluster.autoscale:
-                found[name] = f"{needs(models[name], engine_need(models[name], files))}."
+                sentences[name] = f"{needs(models[name], engine_need(models[name], files))}."
             else:
-                found[name] = f"Model {name} is run on CPUs."
+                sentences[name] = f"Model {name} is run on CPUs."
         except ConfigError as error:
-            found[name] = f"WARNING: {error}"
-    return found
+            sentences[name] = f"WARNING: {error}"
+    return sentences
 
 
 def _nodes_of(resolved: ResolvedRun) -> list[Node]:
@@ -108,7 +142,7 @@ def _nodes_of(resolved: ResolvedRun) -> list[Node]:
         memory = gpu_memory_here()
         gpus = len(memory) if cluster.num_gpus is None else cluster.num_gpus
         return [Node(float(gpus), gpu_bytes=min(memory, default=None))]
-    from audit.runtime.nodes import cluster_nodes  # here: a plan for this machine loads no Ray
+    from audit.runtime.nodes import cluster_nodes  # a plan for this machine does not load Ray
     from audit.runtime.start import start_ray
 
     start_ray(cluster)

@@ -1,7 +1,9 @@
-"""A whole run of one audit: open the run directory, run every model through the pipeline, verify, write the manifest.
+"""Run an audit: open the run directory, run every model through the pipeline, verify, and write the
+manifest.
 
-The order matters: whatever can be refused is refused before an engine loads; whatever is computed is on disk before
-the next thing starts."""
+The order matters: whatever can be refused is refused before an engine loads, and whatever is
+computed is on disk before the next step starts.
+"""
 
 import math
 import os
@@ -9,6 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,8 @@ import numpy as np
 import ray
 
 from audit.audits import Hooks
-from audit.config import DERIVED, as_file
-from audit.engines.config import WEIGHED
+from audit.config import as_file, described_models
+from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.memory import engine_need
 from audit.engines.model_files import files_of
 from audit.errors import AuditError, ConfigError, EngineError, ShardError, SpentError, SupersededError
@@ -45,13 +48,24 @@ from audit.shards.working_copy import fetch_shards, named
 
 NO_HOOKS = Hooks()
 
-_IDS_IN_MANIFEST = 10_000  # of a larger sample the manifest has the hash; questions.arrow has the ids of any
+_IDS_IN_MANIFEST = 10_000  # the manifest has only the hash of a larger sample; questions.arrow has all ids
 
 
 @dataclass
 class RunResult:
-    """`failed` names the models that did not finish, with the reason; `stopped` those of them that the program stopped,
-    with the code."""
+    """Hold the result of a run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+    rows : int
+        Stored rows.
+    failed : dict
+        Why each model that did not finish failed.
+    stopped : dict
+        The codes of those that the program stopped.
+    """
 
     run_dir: Path
     rows: int
@@ -62,9 +76,30 @@ class RunResult:
 def run_audit(
     resolved: ResolvedRun, analysis: Mapping[str, Any], display: Display, hooks: Hooks = NO_HOOKS
 ) -> RunResult:
-    """Run (or resume) an audit. Raises AuditError when nothing could be run; a failed model is reported by name.
-    analysis: {seed, thresholds, control_benchmark}, what the verdict is reached with, for the manifest. hooks: what the
-    command has done when the run starts and when it fails."""
+    """Run or resume an audit.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    analysis : mapping
+        {seed, thresholds, control_benchmark}, by which the verdict is reached; stored in the
+        manifest.
+    display : Display
+        Shows the progress.
+    hooks : Hooks
+        Called when the run starts and when it fails.
+
+    Returns
+    -------
+    RunResult
+        With failed models by name.
+
+    Raises
+    ------
+    AuditError
+        If nothing could be run.
+    """
     config, schema = resolved.config, resolved.audit.schema.of_run(resolved.identity)
     resolved = replace(resolved, audit=replace(resolved.audit, schema=schema))
     if len(resolved.failed) == len(config.model):
@@ -82,7 +117,7 @@ def run_audit(
         except KeyboardInterrupt as stop:
             _record_failure(run_dir, stop, "stopped")
             kept = 0
-            with suppress(ShardError):  # before the first shard
+            with suppress(ShardError):  # there may be no shard yet
                 fetch_shards(run_dir.path)
                 kept = sum(count_rows(run_dir.path, schema).values())
             raise type(stop)(
@@ -100,11 +135,11 @@ def run_audit(
 
 def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
     samples = resolved.samples
-    # At every start: the rest of a run would be asked whatever became of the file since.
+    # They are written at every start, since the file may have been changed meanwhile.
     write_questions(run_dir.path, (q for s in samples for q in s.questions()))
     if resolved.on_open is not None:
         resolved.on_open(run_dir.path)
-    for name in DERIVED.keys() & resolved.config.model.keys():
+    for name in described_models().keys() & resolved.config.model.keys():
         make_folder(run_dir.path / "model")
         text = as_file(name, redact(resolved.plain["model"][name]))
         write_file(run_dir.path / "model" / f"{name}.yaml", text.encode())
@@ -117,30 +152,32 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         models_failed=resolved.failed,
         models_stopped={},
     )
-    for one in samples:
-        for warning in one.benchmark.warnings:
-            display.note(f"{one.benchmark.name}: {warning}")
+    for sample in samples:
+        for warning in sample.benchmark.warnings:
+            display.note(f"{sample.benchmark.name}: {warning}")
     if not resolved.path.is_absolute() and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
         display.note(
-            f"run_dir {resolved.path} is relative: in a Ray job it lies in the job's working directory, which Ray "
-            "may delete, and other nodes do not see it. Give run_dir=/shared/folder/name."
+            f"run_dir {resolved.path} is relative: in a Ray job it is in the job's working directory, which Ray may "
+            "delete and other nodes do not see. Give run_dir=/shared/folder/name."
         )
 
 
 def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed") -> bool:
-    """Whether this failure is the run's: it is not where a later driver goes on with it."""
+    """Record a failure, and return whether it is the run's: it is not if a later driver continues
+    the run."""
     try:
         run_dir.update(status=status, ended=now())
     except SupersededError:
         return False
-    except AuditError as also:  # a full disk: the first error is the one to show
+    except AuditError as also:  # for example, the disk is full; the first error is shown
         error.add_note(f"The manifest could not be updated either: {also}")
     return True
 
 
 @dataclass(eq=False)
 class Start:
-    """One start of a run whose directory is open: every model is asked what is missing, then the rows are verified."""
+    """Run one start of a run whose directory is open: ask every model what is missing, then
+    verify."""
 
     resolved: ResolvedRun
     run_dir: RunDir
@@ -164,7 +201,7 @@ class Start:
         for name in runnable:
             left = _rows_by_arm(todo[name], design)
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
-        asking = {name: todo[name] for name in runnable if len(todo[name])}  # no engine loads for the others
+        asking = {name: todo[name] for name in runnable if len(todo[name])}  # engines load for these only
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
         for name in runnable:
@@ -183,7 +220,7 @@ class Start:
             run_in_turns(runs, self._may_join, self._ended)
 
     def _steps(self, name: str, todo: np.ndarray) -> Steps:
-        """Return the steps of a model that is asked the tasks `todo`."""
+        """Return the steps of a model for the tasks `todo`."""
         config = self.resolved.config
         if config.replicate_restart:
             return self._restarting(name, todo)
@@ -194,23 +231,24 @@ class Start:
         return ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
 
     def _restarting(self, name: str, tasks: np.ndarray) -> Steps:
-        """The steps of a model each of whose replicates is asked of engines of a start of their own."""
+        """Return the steps of a model each of whose replicates has freshly started engines."""
         parts = self.resolved.design.parts
         replicate = np.array([part.replicate for part in parts])[tasks % len(parts)]
         left = [(int(k), tasks[replicate == k]) for k in np.unique(replicate)]
 
         def steps(others: Callable[[], bool]) -> Generator[None]:
-            while left:  # what ended is not asked again where the rest has to wait for room
-                again, own = left[0]
-                asked = self._batches(name, own)
-                run = ModelRun(self.resolved, name, asked, self.questions, self.run_dir, self.display, again)
+            while left:  # a finished replicate is not repeated if the rest must wait for room
+                index, replicate_tasks = left[0]
+                batches = self._batches(name, replicate_tasks)
+                run = ModelRun(self.resolved, name, batches, self.questions, self.run_dir, self.display, index)
                 yield from run.steps(others)
                 del left[0]
 
         return steps
 
     def _affordable(self, most: float, name: str, batches: Iterator[np.ndarray], done: int) -> Iterator[np.ndarray]:
-        """The batches of a model as far as `cost.max` pays for them, shared evenly among the models that still ask."""
+        """Yield the batches that `cost.max` pays for, shared evenly among the models that still
+        run."""
         resolved, run_dir = self.resolved, self.run_dir
 
         def paid() -> dict[str, float]:
@@ -219,97 +257,110 @@ class Start:
             return money_spent(resolved.config.cost, used, resolved.answering)
 
         def left() -> tuple[float, float]:
-            found = paid()
-            return (most - sum(found.values())) / max(1, len(self._going)), found.get(name, 0.0)
+            by_model = paid()
+            return (most - sum(by_model.values())) / max(1, len(self._going)), by_model.get(name, 0.0)
 
         try:
             yield from affordable(batches, done, len(resolved.design.parts), left)
         except SpentError as error:
             spent = sum(paid().values())
-            larger = float(f"{2 * max(most, spent):.2g}")  # the first question is asked before its cost is known
+            larger = float(f"{2 * max(most, spent):.2g}")  # the cost of the first question is unknown before it
             stop = SpentError(
                 f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
-                f"rest does not pay for another question. The answers stay in {named(run_dir.path)}; the same command "
-                f"with a larger amount goes on there, such as cost.max={larger:g}."
+                f"rest does not pay for another question. The answers stay in {named(run_dir.path)}. To continue, type "
+                f"the same command with a larger amount. Example: cost.max={larger:g}"
             )
             stop.stopped = {"code": "spent", "cost_max": larger}
             raise stop from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """The models whose endpoints would not serve, found before Ray starts. Not on a cluster: its nodes may reach
-        other endpoints than this process does, and engines check theirs when they start."""
+        """Return the models whose endpoints would not serve, before Ray starts.
+
+        This is skipped on a cluster: its nodes may reach other endpoints than this process does,
+        and engines check theirs when they start.
+        """
         if self.resolved.config.cluster.address is not None:
             return {}
-        asked = [(n, one) for n in names for one in engines_of(self.resolved, n) if one.engine == "openai"]
-        if not asked:
+        probed = []
+        for name in names:
+            probed += [(name, model) for model in engines_of(self.resolved, name) if model.engine == "openai"]
+        if not probed:
             return {}
-        from audit.engines.openai_engine import probe  # here: a run of weights alone needs no client
+        from audit.engines.openai_engine import probe  # a run without endpoints does not load the client
 
-        letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in asked]
-        found = zip(asked, probe([one for _, one in asked], letters), strict=True)
-        return {name: error for (name, _), error in found if error is not None}
+        letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
+        errors = probe([model for _, model in probed], letters)
+        return {name: error for (name, _), error in zip(probed, errors, strict=True) if error is not None}
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """The models that do not fit on the nodes of the cluster, found before anything loads."""
-        engines = {(name, one.name): one for name in names for one in engines_of(self.resolved, name)}
-        files = {one.name: files_of(one, self.resolved.weights[one.name]) for one in engines.values()}
-        sized = any(engine_need(one, files[one.name]).each_gpu is not None for one in engines.values())
+        """Return the models that do not fit on the nodes of the cluster, before anything loads."""
+        engines: dict[tuple[str, str], ModelConfig] = {}
+        for name in names:
+            engines |= {(name, model.name): model for model in engines_of(self.resolved, name)}
+        models = engines.values()
+        files = {model.name: files_of(model, self.resolved.weights[model.name]) for model in models}
+        sized = any(engine_need(model, files[model.name]).each_gpu is not None for model in models)
         nodes, autoscale = cluster_nodes(with_memory=sized), self.resolved.config.cluster.autoscale
-        found: dict[str, AuditError] = {}
-        for (name, _), one in engines.items():
+        errors: dict[str, AuditError] = {}
+        for (name, _), model in engines.items():
             try:
-                check_room(one, files[one.name], nodes, autoscale=autoscale)
+                check_room(model, files[model.name], nodes, autoscale=autoscale)
             except ConfigError as error:
-                found.setdefault(name, error)
-        return found
+                errors.setdefault(name, error)
+        return errors
 
     def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
-        """The first tasks of a model: those that tell whether its answers can be read come first."""
+        """Return the batches of a model. Those that show whether its answers can be read come
+        first."""
         unread = self.resolved.work(name).reading in (Reading.OPTION_TEXT, Reading.TEXT)
         if not self.resolved.config.canary or unread:
             return iter([tasks])
-        paid = any(one.engine == "openai" for one in engines_of(self.resolved, name))
+        paid = any(model.engine == "openai" for model in engines_of(self.resolved, name))
         return canary_first(tasks, len(self.resolved.design.parts), alone=paid)
 
     def _scan(self) -> KeySet:
-        """The keys of the rows that are there and stay."""
+        """Return the keys of the stored rows that stay."""
         run_dir, schema, design = self.run_dir, self.resolved.audit.schema, self.resolved.design
         scan = scan_once(run_dir.path, schema, run_dir.attempt)
         for name, why in scan.corrupt.items():
-            self.display.note(f"shard {name} is set aside in quarantine/, its rows are run again: {why}")
+            self.display.note(f"shard {name} was moved to quarantine/, and its rows are run again: {why}")
         if not (self.resolved.config.store.retry_errors and len(scan.error_keys)):
             return scan.done
-        again = [name for name in self.resolved.config.model if self._any_of([name], scan.error_keys)]
-        self._keep_to_packages(scan.done, again)
+        affected = [name for name in self.resolved.config.model if self._any_of([name], scan.error_keys)]
+        self._keep_to_packages(scan.done, affected)
         dropped = drop_rows(run_dir.path, schema, scan.error_keys, design, attempt=run_dir.attempt)
-        self.display.note(f"{dropped} error rows dropped, to be asked again")
+        self.display.note(f"{dropped} error rows were dropped and are asked again")
         return scan_run(run_dir.path, schema).done
 
     def _keep_to_packages(self, done: KeySet, asking: Collection[str]) -> None:
-        """Before these models are asked: ConfigError where rows of an engine that loads weights are there, and it is
-        another version now. Where there are no such rows the manifest has this start's."""
-        found, before = package_versions(), self.run_dir.manifest.packages
-        if not asking or found == before:
+        """Raise ConfigError if stored rows of an engine with weights were made by another version
+        of it.
+
+        Without such rows, the manifest gets the present versions.
+        """
+        present, before = package_versions(), self.run_dir.manifest.packages
+        if not asking or present == before:
             return
         names = self.resolved.config.model
         weighed = {name for name in names if any(e.engine in WEIGHED for e in engines_of(self.resolved, name))}
         if not self._any_of(weighed, done):
-            self.run_dir.update(packages=found)
+            self.run_dir.update(packages=present)
         elif not weighed.isdisjoint(asking):
-            check_packages(self.run_dir.path, before, found)
+            check_packages(self.run_dir.path, before, present)
 
     def _any_of(self, models: Collection[str], keys: KeySet) -> bool:
         return expected_keys(list(models), self.resolved.design, self.questions).common(keys) > 0
 
     def _may_join(self, name: str, running: Collection[str]) -> bool:
         cluster = self.resolved.config.cluster
-        # Ray Data shares out each node's CPUs as whole numbers among its executions: one that gets none would wait.
+        # Ray Data divides each node's CPUs in whole numbers among its executions. One without CPUs
+        # would wait.
         cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
-        if cluster.autoscale and not cpus:  # the nodes to come bring theirs
+        if cluster.autoscale and not cpus:  # new nodes bring CPUs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):
             return False
-        engines = [one for other in running for one in engines_of(self.resolved, other)]
+        engines = list(chain.from_iterable(engines_of(self.resolved, other) for other in running))
         gpus = math.inf if cluster.autoscale else ray.cluster_resources().get("GPU", 0.0)
         return may_run_beside(engines_of(self.resolved, name), engines, gpus)
 
@@ -318,22 +369,25 @@ class Start:
         if error is not None:
             self.result.failed[name] = str(error)
             self.result.stopped |= {name: dict(error.stopped)} if error.stopped is not None else {}
-            if self._going:  # the command ends with what failed; others are to come first
+            if self._going:  # the command's last lines name failures; other models may still run
                 self.display.note(f"model {name} failed: {error}")
 
     def finish(self) -> None:
-        """Verify the rows of all models and close the manifest. Raises ShardError where rows are missing."""
+        """Verify the rows of all models, and close the manifest. Raises ShardError if rows are
+        missing."""
         config, design, schema = self.resolved.config, self.resolved.design, self.resolved.audit.schema
         run_dir, result = self.run_dir, self.result
         failures = {"models_failed": result.failed, "models_stopped": result.stopped}
-        run_dir.update(**failures)  # and refuses a superseded driver: what follows removes files
+        run_dir.update(**failures)  # this refuses a superseded driver before files are removed
         expected = expected_keys(list(config.model), design, self.questions)
         fetch_shards(run_dir.path)
         report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
         result.rows = report.rows
-        stopped = result.failed and result.failed.keys() == result.stopped.keys()
+        status = "finished" if report.complete and not result.failed else "failed"
+        if result.failed and result.failed.keys() == result.stopped.keys():
+            status = "stopped"
         run_dir.update(
-            status="stopped" if stopped else "finished" if report.complete and not result.failed else "failed",
+            status=status,
             ended=now(),
             **failures,
             shards=[shard.record() for shard in report.shards],
@@ -342,14 +396,16 @@ class Start:
         if not result.failed:
             report.require_complete()
             return
-        for name in (one for one in config.model if one not in result.failed):
-            own = expected_keys([name], design, self.questions)
-            if own.common(report.done) < len(own):
+        for name in config.model:
+            if name in result.failed:
+                continue
+            keys = expected_keys([name], design, self.questions)
+            if keys.common(report.done) < len(keys):
                 raise ShardError(f"Rows of model {name} are missing although it ended. Run the same command again.")
 
 
 def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[str, int]:
-    """Rows that these tasks produce, per arm of the design."""
+    """Return how many rows these tasks produce for each arm."""
     per_part = np.bincount(tasks % len(design.parts), minlength=len(design.parts))
     rows: dict[str, int] = {}
     for part, count in zip(design.parts, per_part, strict=True):

@@ -1,8 +1,10 @@
-"""The stages that Ray Data runs: chunk ids -> calls before the answer -> scored rows in shards. They know no audit.
+"""Define the stages that Ray Data runs: chunk ids -> calls before the answer -> scored rows in
+shards.
 
-A *task* is one part of one question's design: task = question index x number of parts + part index. A *chunk* is a
-block of tasks; it becomes one shard, named by its keys, so a retried chunk overwrites itself. Stages hold handles to
-the engine actors, never an engine."""
+They know no audit. A *task* is one part of one question's design: task = question index x number of
+parts + part index. A *chunk* is a block of tasks. It becomes one shard, named by its keys, so a
+repeated chunk overwrites itself. Stages hold handles of engine actors, never an engine.
+"""
 
 import collections
 import os
@@ -31,33 +33,57 @@ from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
 
-# Shown in the Ray dashboard and scraped by Prometheus, labelled by model and arm: cluster/monitoring has a Grafana
-# dashboard and alerts for them.
+# The Ray dashboard shows them, and Prometheus collects them, labelled by model and arm.
+# cluster/monitoring has a Grafana dashboard and alerts for them.
 METRICS = {
     "generations": "Engine calls answered",
     "tokens": "Tokens processed",
-    "questions_done": "Rows stored, one a question and setting",
+    "questions_done": "Rows stored, one for each question and setting",
     "parse_failures": "Replies without a readable answer",
     "errors": "Rows without an answer because a call failed",
-    "retries": "Endpoint calls that were tried again",
+    "retries": "Repeated endpoint calls",
     "cost": "Money spent by this start of the run, in the currency of cost.currency",
 }
 
 
 class AuditMetrics:
-    """Counters of one stage process. Created there: a counter belongs to the process that increments it."""
+    """Count in one stage process. A counter belongs to the process that increments it."""
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._counters: dict[str, Counter] = {}
 
     def add(self, name: str, value: float, *, arm: str = "all", **tags: str) -> None:
+        """Add to a counter of METRICS.
+
+        Parameters
+        ----------
+        name : str
+            The counter.
+        value : float
+            The increase; 0 does nothing.
+        arm : str
+            The arm.
+        tags : str
+            Further labels.
+        """
         if value > 0:
             tags |= {"model": self._model, "arm": arm}
             self._counter(name, tags).inc(value, tags=tags)
 
     def begin(self, name: str, *, arm: str = "all", **tags: str) -> None:
-        """Export a counter at 0. Prometheus sees no increase from nothing to the first value of a counter."""
+        """Export a counter at 0. Prometheus sees no increase from nothing to the first value of a
+        counter.
+
+        Parameters
+        ----------
+        name : str
+            The counter.
+        arm : str
+            The arm.
+        tags : str
+            Further labels.
+        """
         tags |= {"model": self._model, "arm": arm}
         self._counter(name, tags)._record(0.0, tags=tags)  # `inc` refuses 0, and Ray has no public way
 
@@ -67,30 +93,39 @@ class AuditMetrics:
         return self._counters[name]
 
     def answered(self, role: str, replies: Iterable[tuple[str, Generation]]) -> None:
-        """The replies of one chunk, each with its arm: one update for each arm and engine, not one a call."""
+        """Count the replies of one chunk, with one update for each arm and engine.
+
+        Parameters
+        ----------
+        role : str
+            The role of the calls.
+        replies : iterable of (str, Generation)
+            Arm and reply.
+        """
         sums: dict[tuple[str, str], collections.Counter[str]] = {}
-        for arm, one in replies:
-            sums.setdefault((arm, one.engine_id), collections.Counter()).update(
-                calls=1, prompt=one.prompt_tokens, cached=one.cached_tokens, completion=one.completion_tokens
+        for arm, reply in replies:
+            sums.setdefault((arm, reply.engine_id), collections.Counter()).update(
+                calls=1, prompt=reply.prompt_tokens, cached=reply.cached_tokens, completion=reply.completion_tokens
             )
-        for (arm, engine), found in sums.items():
-            self.add("generations", found.pop("calls"), arm=arm, engine=engine, role=role)
-            for kind, n in found.items():
+        for (arm, engine), counts in sums.items():
+            self.add("generations", counts.pop("calls"), arm=arm, engine=engine, role=role)
+            for kind, n in counts.items():
                 self.add("tokens", n, arm=arm, engine=engine, kind=kind)
 
 
-Answered = tuple[Generation, Generation | None]  # the reply; what it gave asked again, where it held no answer
+Answered = tuple[Generation, Generation | None]  # the reply, and that to the repeated question if it was unparsed
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """All that the stages of one model's run share. Small: it travels to every stage process."""
+    """Hold what the stages of one model's run share. It is small, since it travels to every stage
+    process."""
 
     audit: Audit
     work: Work
-    run_dir: str  # a folder, or the URL of object storage; so are the two files
+    run_dir: str  # a folder, or a URL of object storage, as are the two files
     questions_path: str
-    tasks_path: str  # .npy of the task numbers still to do
+    tasks_path: str  # .npy of the remaining task numbers
     attempt: str
     store_format: str
     tasks_per_chunk: int
@@ -101,8 +136,11 @@ class StageContext:
 
 
 class TaskReader:
-    """Chunk ids -> tasks -> their question and part. Files are opened by the first call: what fails there reaches the
-    driver in words, what fails in a constructor not."""
+    """Read chunks: their tasks, and the tasks' questions and parts.
+
+    Files are opened by the first call. An error in it reaches the driver readably, while one in a
+    constructor does not.
+    """
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
@@ -123,17 +161,22 @@ class TaskReader:
         return tasks
 
     def tasks(self, chunks: Sequence[int]) -> list[int]:
+        """Return the tasks of some chunks."""
         size = self._context.tasks_per_chunk
-        return [int(t) for c in chunks for t in self._tasks[c * size : (c + 1) * size]]
+        tasks: list[int] = []
+        for chunk in chunks:
+            tasks += map(int, self._tasks[chunk * size : (chunk + 1) * size])
+        return tasks
 
     def decode(self, tasks: Sequence[int]) -> list[tuple[Item, Part]]:
+        """Return the question and part of each task."""
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a fresh run: one read
-            found = dict(enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
+        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a new run, need one read
+            items = dict(enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
         else:
-            found = {index: self._questions[index] for index in wanted}
-        return [(found[task // len(parts)], parts[task % len(parts)]) for task in tasks]
+            items = {index: self._questions[index] for index in wanted}
+        return [(items[task // len(parts)], parts[task % len(parts)]) for task in tasks]
 
 
 _REPLY_FIELDS = {
@@ -143,14 +186,24 @@ _REPLY_FIELDS = {
 _PREPARED = pa.schema([("task", pa.int64()), ("replies", pa.list_(pa.struct(list(_REPLY_FIELDS.items()))))])
 
 
+def _reply_fields(reply: Generation) -> dict[str, Any]:
+    return {name: getattr(reply, name) for name in _REPLY_FIELDS}
+
+
+def _reply_from(fields: Mapping[str, Any]) -> Generation:
+    return Generation(**{**fields, "finish_reason": FinishReason(fields["finish_reason"])})
+
+
 def priority_of(tasks: Sequence[int]) -> int:
-    """Return the priority of a chunk's calls: its first task. Questions are then finished in order, so that what is
-    asked reaches the disk soon."""
+    """Return the priority of a chunk's calls: its first task.
+
+    Questions are then finished in order, so that replies reach the disk soon.
+    """
     return min(tasks, default=0)
 
 
 class PrepareStage:
-    """Chunk ids -> the replies to every task's calls before the answer (`Audit.prepare`)."""
+    """Make every task's calls before the answer (`Audit.prepare`), from chunk ids."""
 
     def __init__(self, context: StageContext) -> None:
         self._audit, self._work = context.audit, context.work
@@ -163,16 +216,23 @@ class PrepareStage:
         tasks = self._reader.tasks(batch["id"].to_pylist())
         parts = self._reader.decode(tasks)
         replies: list[list[Generation]] = [[] for _ in tasks]
-        while any(asked := [self._audit.prepare(self._work, *one, replies[i]) for i, one in enumerate(parts)]):
-            owners = [i for i, some in enumerate(asked) for _ in some]
-            for i, reply in zip(
-                owners, self._call([one for some in asked for one in some], priority_of(tasks)), strict=True
-            ):
+        while True:
+            owners: list[int] = []
+            requests: list[Request] = []
+            for i, (question, part) in enumerate(parts):
+                wanted = self._audit.prepare(self._work, question, part, replies[i])
+                owners += [i for _ in wanted]
+                requests += wanted
+            if not requests:
+                break
+            for i, reply in zip(owners, self._call(requests, priority_of(tasks)), strict=True):
                 replies[i].append(reply)
-        arms = (part.arm for _, part in parts)
-        told = ((arm, one) for arm, some in zip(arms, replies, strict=True) for one in some)
-        self._metrics.answered(self._audit.prepare_role, told)
-        stored = [[{name: getattr(one, name) for name in _REPLY_FIELDS} for one in some] for some in replies]
+        with_arms: list[tuple[str, Generation]] = []
+        stored = []
+        for (_, part), of_task in zip(parts, replies, strict=True):
+            with_arms += [(part.arm, reply) for reply in of_task]
+            stored.append([_reply_fields(reply) for reply in of_task])
+        self._metrics.answered(self._audit.prepare_role, with_arms)
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
@@ -180,9 +240,11 @@ _STORED = {"questions_done": "rows", "parse_failures": "unparsed", "errors": "er
 
 
 class AnswerStage:
-    """Tasks -> what the model was asked, its answer and its score -> a shard on disk. Passes on only counts, so nothing
-    large reaches the driver. The shard is written here and not by a stage of its own: the rows need no second trip
-    between processes, and a process that imports Ray Data takes seconds to start."""
+    """Ask the model, score its answers, and write a shard to disk. Only counts are passed on.
+
+    So nothing large reaches the driver. The shard is written here, not by another stage: rows need
+    no second trip between processes, and a process that imports Ray Data takes seconds to start.
+    """
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
@@ -195,37 +257,43 @@ class AnswerStage:
         self._reader = TaskReader(context)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """batch: chunk ids, or what `PrepareStage` made of them."""
+        """Answer a batch of chunk ids, or of what `PrepareStage` made of them."""
         audit, work = self._context.audit, self._context.work
         if "task" in batch.column_names:
             tasks, prepared = batch["task"].to_pylist(), batch["replies"].to_pylist()
         else:
             tasks = self._reader.tasks(batch["id"].to_pylist())
-            prepared = [[]] * len(tasks)
-        asked: list[tuple[Item, Setting, Presentation, tuple[Request, ...]]] = []
+            prepared = [[] for _ in tasks]
+        rows_to_ask: list[tuple[Item, Setting, Presentation, tuple[Request, ...]]] = []
         for (question, part), stored in zip(self._reader.decode(tasks), prepared, strict=True):
-            replies = [Generation(**{**one, "finish_reason": FinishReason(one["finish_reason"])}) for one in stored]
-            presented = audit.present(work, question, part, replies)
-            for setting, one in zip(part.settings, presented, strict=True):
-                asked.append((question, setting, one, answer_requests(work, question, setting, one)))
-        # What could not be presented leaves nothing to answer from: the row is an error, not a wrong answer.
-        calls = {r: (setting, one) for _, setting, one, some in asked if one.error is None for r in some}
+            presentations = audit.present(work, question, part, list(map(_reply_from, stored)))
+            for setting, presented in zip(part.settings, presentations, strict=True):
+                requests = answer_requests(work, question, setting, presented)
+                rows_to_ask.append((question, setting, presented, requests))
+        # A question that could not be presented cannot be answered: its row is an error, not a
+        # wrong answer.
+        calls: dict[Request, tuple[Setting, Presentation]] = {}
+        for _, setting, presented, requests in rows_to_ask:
+            if presented.error is None:
+                calls |= dict.fromkeys(requests, (setting, presented))
         answers = self._answers(calls, priority_of(tasks))
-        every = []
-        for question, setting, one, some in asked:
-            # A ballot that several rows count is paid by the first.
-            given = [(answers[r], calls.pop(r, None) is not None) for r in some] if one.error is None else []
-            every.append((question, setting, one, some[0].seed, given))
-        # A problem's row runs a program: some side by side.
+        row_inputs = []
+        for question, setting, presented, requests in rows_to_ask:
+            given: list[tuple[Answered, bool]] = []
+            if presented.error is None:
+                # If several rows count a ballot, the first one pays for it.
+                given = [(answers[r], calls.pop(r, None) is not None) for r in requests]
+            row_inputs.append((question, setting, presented, requests[0].seed, given))
+        # The row of a programming problem runs a program, so several rows are made in parallel.
         with ThreadPoolExecutor(os.cpu_count() if work.reading == Reading.CODE else 1) as pool:
-            rows = list(pool.map(lambda one: self._row(*one), every))
+            rows = list(pool.map(lambda inputs: self._row(*inputs), row_inputs))
         return self._store(rows_to_table(rows, audit.schema))
 
     def _answers(self, calls: Mapping[Request, tuple[Setting, Presentation]], priority: int) -> dict[Request, Answered]:
         first = dict(zip(calls, self._call(list(calls), priority), strict=True))
-        again = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
-        asked_again = [self._reask(calls[r][1], r) for r in again]
-        second = dict(zip(again, self._call(asked_again, priority), strict=True))
+        unparsed = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
+        repeated = [self._reask(calls[r][1], r) for r in unparsed]
+        second = dict(zip(unparsed, self._call(repeated, priority), strict=True))
         self._metrics.answered(
             ANSWER_ROLE, ((calls[r][0].arm, reply) for r, reply in chain(first.items(), second.items()))
         )
@@ -240,49 +308,55 @@ class AnswerStage:
                 self._metrics.add(name, row[column], arm=row["arm"])
         return counts
 
-    def _to_reask(self, one: Presentation, reply: Generation) -> bool:
-        """Whether options were shown and the reply, which is no error, names none of them."""
+    def _to_reask(self, presented: Presentation, reply: Generation) -> bool:
+        """Return whether options were shown, and the reply, which is not an error, names none of
+        them."""
         work = self._context.work
-        if work.reask is None or self._context.audit.read is not None or one.pieces or not one.options:
+        if work.reask is None or self._context.audit.read is not None or presented.pieces or not presented.options:
             return False
-        first = score(reply, one.options, one.gold, work.reading)
+        first = score(reply, presented.options, presented.gold, work.reading)
         return first.finish_reason != FinishReason.ERROR and not first.answer.parsed
 
-    def _reask(self, one: Presentation, request: Request) -> Request:
+    def _reask(self, presented: Presentation, request: Request) -> Request:
         by_text = self._context.work.reask == Reading.OPTION_TEXT
         return replace(
             request,
             max_tokens=1,
-            continuations=one.options if by_text else (),
-            letters=() if by_text else letters_of(len(one.options)),
+            continuations=presented.options if by_text else (),
+            letters=() if by_text else letters_of(len(presented.options)),
         )
 
     def _row(
-        self, item: Item, setting: Setting, one: Presentation, seed: int, given: Sequence[tuple[Answered, bool]]
+        self, item: Item, setting: Setting, presented: Presentation, seed: int, given: Sequence[tuple[Answered, bool]]
     ) -> dict[str, Any]:
-        """given: the answer, or that to each ballot, and whether this row pays for it; empty: it could not be asked."""
+        """Return the row of a question.
+
+        `given` has the answer, or those to the ballots, and whether this row pays for each. It is
+        empty if the question could not be asked.
+        """
         context, work = self._context, self._context.work
-        reading = Reading.TEXT if one.pieces else work.reading
-        own: Mapping[str, Any] = {}
-        failed = Generation(finish_reason=FinishReason.ERROR, error=one.error)
+        reading = Reading.TEXT if presented.pieces else work.reading
+        extra: Mapping[str, Any] = {}
+        failed = Generation(finish_reason=FinishReason.ERROR, error=presented.error)
         answered: list[Answered] = [answer for answer, _ in given] or [(failed, None)]
         reply, second = answered[0]
         likelihoods = (second or reply).option_logprobs
         if context.audit.read is not None:
-            scored, own = context.audit.read(work, item, setting, one, reply)
+            scored, extra = context.audit.read(work, item, setting, presented, reply)
         else:
-            ballots, replies = self._ballots(item, one, reading, answered)
+            ballots, replies = self._ballots(item, presented, reading, answered)
             scored, reply = majority(ballots), replies[0]
             if len(ballots) > 1:
                 reply, likelihoods = counted(replies, ballots), ()
-        costs = [r for answer, paid in given if paid for r in answer if r is not None]
-        told = context.audit.told
+        paid_answers = [answer for answer, paid in given if paid]
+        costs = [reply for reply in chain.from_iterable(paid_answers) if reply is not None]
+        reply_columns = context.audit.told
         return {
             "model": work.model, "model_revision": context.model_revision, "benchmark": item.benchmark,
             "question_id": item.id, "group": item.group, "arm": setting.arm,
             context.audit.schema.level: setting.level, "replicate": setting.replicate, "reading": reading,
-            "question": item.text, "options": one.options, "prompt": one.prompt, "response": reply.text,
-            "answer": scored.answer.index, "gold": one.gold, "answer_number": scored.answer.number,
+            "question": item.text, "options": presented.options, "prompt": presented.prompt, "response": reply.text,
+            "answer": scored.answer.index, "gold": presented.gold, "answer_number": scored.answer.number,
             "target": item.target, "correct": scored.correct, "parsed": scored.answer.parsed,
             "reasked": any(second is not None for _, second in answered), "answer_form": scored.answer.form,
             "finish_reason": scored.finish_reason, "option_logprobs": likelihoods,
@@ -290,29 +364,32 @@ class AnswerStage:
             "cached_tokens": sum(r.cached_tokens for r in costs),
             "completion_tokens": sum(r.completion_tokens for r in costs), "engine_id": reply.engine_id, "seed": seed,
             "error": reply.error, "options_shown": self._options_shown,
-            "request_sha256": reply.request_sha256 or None, **one.extras, **own,
-            **(told(setting, reply) if told is not None else {}),
+            "request_sha256": reply.request_sha256 or None, **presented.extras, **extra,
+            **(reply_columns(setting, reply) if reply_columns is not None else {}),
         }  # fmt: skip
 
     def _ballots(
-        self, item: Item, one: Presentation, reading: Reading, answered: Sequence[Answered]
+        self, item: Item, presented: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
-        """A score for each reply, and the replies; where the sandbox fails a single one, which is an error."""
+        """Return a score for each reply, and the replies; if the sandbox fails, a single error."""
         try:
-            return [self._scored(item, one, reading, *answer) for answer in answered], [r for r, _ in answered]
+            return [self._scored(item, presented, reading, *answer) for answer in answered], [r for r, _ in answered]
         except SandboxError as error:
             failed = replace(answered[0][0], finish_reason=FinishReason.ERROR, error=str(error))
-            return [score(failed, one.options, one.gold, reading)], [failed]
+            return [score(failed, presented.options, presented.gold, reading)], [failed]
 
     def _scored(
-        self, item: Item, one: Presentation, reading: Reading, reply: Generation, second: Generation | None
+        self, item: Item, presented: Presentation, reading: Reading, reply: Generation, second: Generation | None
     ) -> Score:
-        """second: the likelihoods of the options, where the reply holds no answer (double sampling, Hansen and Hurwitz
-        1946): they give the answer. An error there leaves it unparsed."""
+        """Return the score of a reply.
+
+        If the reply is unparsed, `second` has the likelihoods of the options (double sampling,
+        Hansen and Hurwitz 1946), which give the answer. An error in it leaves the reply unparsed.
+        """
         normalisation, reask = self._context.option_normalisation, self._context.work.reask
-        scored = score(reply, one.options, one.gold, reading, normalisation, item)
+        scored = score(reply, presented.options, presented.gold, reading, normalisation, item)
         if second is not None and reask is not None:
-            found = score(second, one.options, one.gold, reask, normalisation)
-            if found.answer.parsed:
-                return found._replace(finish_reason=scored.finish_reason)
+            by_likelihood = score(second, presented.options, presented.gold, reask, normalisation)
+            if by_likelihood.answer.parsed:
+                return by_likelihood._replace(finish_reason=scored.finish_reason)
         return scored

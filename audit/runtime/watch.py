@@ -1,4 +1,5 @@
-"""How far a run is, from its manifest and shards alone: any process may look on while it goes on, and afterwards."""
+"""Show how far a run is, from its manifest and shards alone: any process may watch it, also
+afterwards."""
 
 import time
 from collections import Counter
@@ -34,33 +35,61 @@ from audit.shards.working_copy import named
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
 _COUNTED = ("model", "arm", "question_id", "reading", "answer_form", "parsed", "correct")
 _PRICED = ("name", "engine", "tensor_parallel_size", "pipeline_parallel_size", "gpu_share", "replicas")
-_SHOWN = 120  # characters of a reply
+_SHOWN = 120  # characters of a reply that are shown
 
 
 def runs_of(folder: Path) -> list[Path]:
-    """The runs that a run directory, or the folder of a suite or panel, stands for."""
+    """Return the runs of a run directory, or of a suite's or panel's folder."""
     return panel_runs(folder) or [folder]
 
 
 def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, bool]:
-    """A table of each run as its shards are now, and whether all could be read: what cannot be read yet is said in its
-    place. now: Unix time."""
+    """Return a table of each run as its shards are now.
+
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        The runs.
+    now : float or None
+        Unix time; None reads the clock.
+
+    Returns
+    -------
+    tuple of Group and bool
+        The tables, and whether all runs could be read. A problem is shown in place of a table.
+    """
     shown: list[Any] = []
     well = True
     for run_dir in run_dirs:
         try:
             shown += _look(run_dir, time.time() if now is None else now)
-        except (AuditError, OSError) as error:  # not started yet, or a shard was replaced under our eyes
+        except (AuditError, OSError) as error:  # it has not started, or a shard was replaced meanwhile
             shown.append(Text(one_line(f"{named(run_dir)}: {error}")))
             well = False
         except (KeyError, TypeError, ValueError) as error:
-            shown.append(Text(one_line(f"{named(run_dir)} is not a run that can be shown ({error!r}).")))
+            shown.append(Text(one_line(f"{named(run_dir)} cannot be shown ({error!r}).")))
             well = False
     return Group(*shown), well
 
 
+def counted(run_dir: Path) -> dict[str, Any]:
+    """Return how far a run is, for programs: rows asked for and stored by model and arm. Raises AuditError if there is
+    no run that can be read."""
+    manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
+    arms = {
+        model: {arm: {"total": total, "rows": 0, "errors": 0, "unparsed": 0} for arm, total in totals.items()}
+        for model, totals in _totals(manifest).items()
+    }
+    for path in shard_paths(run_dir / SHARDS):
+        for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
+            for row in counts.to_pylist():
+                for key in ("rows", "errors", "unparsed"):
+                    arms[name][row["arm"]][key] += row[key]
+    return {"run_dir": str(run_dir), "audit": manifest.audit, "status": manifest.status, "models": arms}
+
+
 def as_text(run_dirs: Sequence[Path]) -> str:
-    """What `look` shows, for the page of a run that goes on."""
+    """Return what `look` shows, for the page of a run in progress."""
     console = Console(file=StringIO(), width=110, color_system=None)
     console.print(look(run_dirs)[0])
     return str(console.file.getvalue())  # type: ignore[attr-defined]
@@ -81,58 +110,64 @@ def _look(run_dir: Path, now: float) -> list[Any]:
             for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
                 display.counts(name, counts)
 
-    count(one for one in files if one[0] < begun)  # an earlier start's: no part of the pace
+    count(file for file in files if file[0] < begun)  # files of an earlier start do not count for the pace
     clock[0] = begun
     for name in totals:
         display.kept(name)
-    count(one for one in files if one[0] >= begun)
+    count(file for file in files if file[0] >= begun)
     if goes_on(run_dir):
         clock[0] = now
     elif manifest.ended:
         clock[0] = datetime.fromisoformat(manifest.ended).timestamp()
-    said = [Text(one_line(f"{named(run_dir)}  {manifest.audit} {manifest.status}")), display.table()]
-    return [*said, Text(_sample(files[-1][1], schema), no_wrap=True, overflow="ellipsis")] if files else said
+    shown = [Text(one_line(f"{named(run_dir)}  {manifest.audit} {manifest.status}")), display.table()]
+    return [*shown, Text(_sample(files[-1][1], schema), no_wrap=True, overflow="ellipsis")] if files else shown
 
 
 def _begun(run_dir: Path, manifest: Manifest) -> float:
-    """When the latest start began, Unix time."""
+    """Return when the latest start began, in Unix time."""
     path = run_dir / ATTEMPT
     stamp = read_json(path)["started"] if path.is_file() else manifest.started
     return datetime.fromisoformat(stamp).timestamp()
 
 
 def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
-    """Rows that are asked for, by model and arm."""
-    arms = Counter(str(one["arm"]) for one in manifest.settings)
+    """Return the expected rows by model and arm."""
+    arms = Counter(str(setting["arm"]) for setting in manifest.settings)
     questions = Counter(dict.fromkeys(manifest.models, 0))
     for (model, _), n in manifest.asked().items():
         questions[model] += n
-    return {model: {arm: k * n for arm, k in arms.items()} for model, n in questions.items()}
+    totals = {}
+    for model, n in questions.items():
+        totals[model] = {arm: k * n for arm, k in arms.items()}
+    return totals
 
 
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
-    """By model the one that prepares and the one that answers, with what a price needs to know of them."""
+    """Return the preparing and the answering model of each model, with what its price depends
+    on."""
     configs = [*manifest.config.get("model", {}).values(), *filter(None, [manifest.config.get("worker")])]
-    made = {one["name"]: ModelConfig(**{key: one[key] for key in _PRICED if key in one}) for one in configs}
+    priced = {}
+    for config in configs:
+        priced[config["name"]] = ModelConfig(**{key: config[key] for key in _PRICED if key in config})
     unknown = ModelConfig(engine="")
-    return {
-        name: (made.get(name, unknown), made.get(facts.get("worker", name), unknown))
-        for name, facts in manifest.models.items()
-    }
+    called = {}
+    for name, facts in manifest.models.items():
+        called[name] = (priced.get(name, unknown), priced.get(facts.get("worker", name), unknown))
+    return called
 
 
 @lru_cache(maxsize=65536)
 def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
-    """The counts of a shard by model; a shard is read once, however often one looks."""
+    """Return the counts of a shard by model. A shard is read once, however often it is shown."""
     rows = read_shard(path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns))
     names = pc.unique(rows["model"]).to_pylist()
     return [(name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)) for name in names]
 
 
 def _sample(path: Path, schema: RowSchema) -> str:
-    """The last reply of a shard, on one line; what a model wrote is hostile."""
+    """Return the last reply of a shard, in one line, since a model's text is hostile."""
     rows = read_shard(path, schema, _SAMPLE)
     (row,) = rows.slice(rows.num_rows - 1).to_pylist()
     option = row["options"][row["answer"]] if row["options"] and row["answer"] is not None else row["answer_number"]
-    said = one_line(row["error"] or row["response"] or option or "")[:_SHOWN]
-    return f"one reply  {one_line(', '.join((row['model'], row['arm'], row['question_id'])))}: {said!r}"
+    text = one_line(row["error"] or row["response"] or option or "")[:_SHOWN]
+    return f"one reply  {one_line(', '.join((row['model'], row['arm'], row['question_id'])))}: {text!r}"

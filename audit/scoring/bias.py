@@ -10,20 +10,69 @@ from audit.benchmarks.items import bbq_facts
 from audit.records import Ask, Item
 from audit.scoring.scored import DEFAULT_STYLE, ask_letter, shown
 
-_FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' two forms
+_FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' forms
 
 
 def prompt(form: str, item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
+    """Return the prompt of a question.
+
+    Parameters
+    ----------
+    form : str
+        "race" or "arc".
+    item : Item
+        The question.
+    style : str
+        Label style of the options.
+    alphabet : str
+        Letters of the options.
+
+    Returns
+    -------
+    str
+        The authors' prompt.
+    """
     options = " ".join(shown(item, style, alphabet))
     return _FORMS[form].format(text=item.stem, options=options, context=item.context)
 
 
 def ask_texts(form: str, item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    """Return the prompt in the form "race" or "arc"; the options' texts are scored as replies."""
+    """Ask a question whose options' texts are scored as replies.
+
+    Parameters
+    ----------
+    form : str
+        "race" or "arc".
+    item : Item
+        The question.
+    style : str
+        Label style of the options.
+
+    Returns
+    -------
+    Ask
+        The prompt, with the options as continuations.
+    """
     return Ask(prompt(form, item, style), continuations=item.options)
 
 
 def ask_letters(form: str, item: Item, style: str = DEFAULT_STYLE) -> Ask:
+    """Ask a question that is answered by a letter.
+
+    Parameters
+    ----------
+    form : str
+        "race" or "arc".
+    item : Item
+        The question.
+    style : str
+        Label style of the options.
+
+    Returns
+    -------
+    Ask
+        The prompt, with the letters.
+    """
     return ask_letter(item, prompt(form, item, style, LETTERS))
 
 

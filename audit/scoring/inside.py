@@ -30,8 +30,9 @@ def pack(value: Any) -> Any:
     """Return plain data as JSON that distinguishes tuples, sets and dicts with keys of any kind."""
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int | float | str):
-        return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
+    for plain in (int, float, str):
+        if isinstance(value, plain):
+            return plain(value)
     for name, kind in _SEQUENCES.items():
         if isinstance(value, kind):
             return {name: [pack(part) for part in value]}
@@ -41,6 +42,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
+    """Return the value that `pack` made JSON of; a foreign one becomes `Foreign`."""
     if not isinstance(value, dict):
         return value
     ((name, content),) = value.items()
@@ -52,7 +54,14 @@ def unpack(value: Any) -> Any:
 def candidate(entry_point: str, calls: int, answers: int) -> None:
     """Load the model's code, then answer calls.
 
-    The code may write to `answers` what it likes: these are its answers.
+    The code may write anything to `answers`: that is its answer.
+
+    Parameters
+    ----------
+    entry_point : str
+        Name of the function.
+    calls, answers : int
+        File descriptors to read calls from and write answers to.
     """
     say(answers, {"started": True})
     space: dict[str, Any] = {"__name__": "candidate"}
@@ -73,7 +82,20 @@ def candidate(entry_point: str, calls: int, answers: int) -> None:
 
 
 def tests(entry_point: str, answers: int, calls: int) -> str:
-    """Return "passed", or why the tests failed in a word or two."""
+    """Run the benchmark's tests.
+
+    Parameters
+    ----------
+    entry_point : str
+        Name of the function.
+    answers, calls : int
+        File descriptors to read answers from and write calls to.
+
+    Returns
+    -------
+    str
+        "passed", or why the tests failed in a word or two.
+    """
     replies = os.fdopen(answers, "rb")
     gone: list[str] = []  # the reason why answers ended, as a test may swallow the exception
 
@@ -113,24 +135,36 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
     except NoReply:
         pass
     except Exception as error:  # noqa: BLE001
-        return gone[0] if gone else str(error) if type(error) is RuntimeError else type(error).__name__
+        reason = str(error) if type(error) is RuntimeError else type(error).__name__
+        return gone[0] if gone else reason
     return gone[0] if gone else "passed"
 
 
-def say(to: int, what: Any) -> None:
-    """Write a whole line."""
-    data = json.dumps(what).encode() + b"\n"
+def say(to: int, value: Any) -> None:
+    """Write a value as a whole line to a file descriptor."""
+    data = json.dumps(value).encode() + b"\n"
     while data:
         data = data[os.write(to, data) :]
 
 
 def main(role: str, entry_point: str, limits: str) -> NoReturn:
+    """Limit this process and run one role in it.
+
+    Parameters
+    ----------
+    role : str
+        "candidate" or "tests".
+    entry_point : str
+        Name of the function.
+    limits : str
+        Resource limits as JSON.
+    """
     for name, most in json.loads(limits).items():
         resource.setrlimit(getattr(resource, name), (most, most))
     received, sent, verdict = (os.dup(fd) for fd in (0, 1, 2))
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
-        os.dup2(null, fd)  # discards what the code prints
+        os.dup2(null, fd)  # output of the code is discarded
     os.close(null)
     if role == "candidate":
         os.close(verdict)

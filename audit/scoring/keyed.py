@@ -39,7 +39,8 @@ def read_against_key(reply: str, key: str, options: Sequence[str] = ()) -> tuple
     """
     key = boxed(key) or key
     if re.fullmatch("[A-Z]", bare(key)):
-        answer = read_letter(reply, FinishReason.STOP, options or [""] * len(ascii_uppercase))
+        unknown_options = ["" for _ in ascii_uppercase]
+        answer = read_letter(reply, FinishReason.STOP, options or unknown_options)
         letter = None if answer.index is None else ascii_uppercase[answer.index]
         return letter, None if letter is None else letter == bare(key)
     target = read_key(key)

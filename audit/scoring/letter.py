@@ -26,7 +26,8 @@ MAX_LENIENT_CHARS = 50_000  # only the end of a longer reply is read, as a decla
 MAX_QUOTE_SEARCH_CHARS = 10_000  # longer replies are not searched for quoted options (bounds the time)
 MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
 
-# The table maps full-width forms (U+FF01-FF5E), the ideographic stop and space to ASCII, and removes quotation marks.
+# The table maps full-width forms (U+FF01-FF5E), the ideographic stop and space to ASCII, and
+# removes quotation marks.
 _FOLD: dict[int, str] = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 _FOLD |= {ord("。"): ". ", ord("、"): ", ", ord("，"): ", ", ord("："): ": ", ord("　"): " "}
 _FOLD |= dict.fromkeys(map(ord, '*`"“”„«»$'), "") | dict.fromkeys(map(ord, "‘’"), "'")
@@ -39,13 +40,14 @@ _BOXED = re.compile(
     r"|\\(?:boxed|fbox) ?\{ ?(?:\\(?:text|textbf|textrm|mathrm|mathbf) ?\{ ?){0,2}"
     r"\(?(?P<lettered>[A-Z])(?:\)?[.:]|\)) ?(?P<text>[^{}\n]{1,200}?) ?\}"
 )
-_DRESSED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
+_BRACKETED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
 _STRICT = re.compile(
     rf"(?:(?:the )?(?:final |correct |best |right )?{_NOUN}(?: (?:choice|option|letter))?(?: is ?[:=]? ?| ?[:=] ?| ))?"
-    rf"{_DRESSED_LETTER}[.:!,;]?",
+    rf"{_BRACKETED_LETTER}[.:!,;]?",
     re.IGNORECASE | re.ASCII,  # ASCII, as the Kelvin sign would otherwise match a K
 )
-# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone. The code reads what follows.
+# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone. The code reads what
+# follows.
 _DECLARES = re.compile(
     rf"\b{_NOUN}(?: (?:choice|option|letter|to (?:the|this|your) question))?"
     rf"(?:(?: {_IS})? ?[:=][ \n]?| - | {_IS} )"
@@ -278,8 +280,8 @@ def _size(option: str) -> int:
     return len(option.rstrip("."))
 
 
-def _same(one: str, other: str) -> bool:
-    return one.rstrip(".").lower() == other.rstrip(".").lower()
+def _same(first: str, second: str) -> bool:
+    return first.rstrip(".").lower() == second.rstrip(".").lower()
 
 
 def _opening(reply: str, options: list[str]) -> int | None:
@@ -347,7 +349,8 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         denied = _BEFORE_DENIED.search(rest[max(0, match.start() - 20) : match.start()])
         if denied or _DENIED.match(rest[match.end() : match.end() + 40]):
             return AMBIGUOUS
-        # "York's" does not answer York, nor does "York-based"; beside another option it is still in doubt.
+        # "York's" does not answer York, nor does "York-based"; beside another option it is still in
+        # doubt.
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
         quoted.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)

@@ -11,6 +11,7 @@ count.
 import math
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from itertools import chain
 
 from audit.benchmarks.items import LESS, MORE
 from audit.records import Ask, Generation, Item
@@ -21,8 +22,21 @@ DECIMALS = 3
 
 
 def ask_sentences(item: Item, style: str = DEFAULT_STYLE) -> Ask:
-    """Return both sentences, to be scored by a masked LM (its adapter finds the shared tokens), or
-    as whole replies."""
+    """Ask for the scores of both sentences.
+
+    Parameters
+    ----------
+    item : Item
+        The pair.
+    style : str
+        Unused, as no option is shown.
+
+    Returns
+    -------
+    Ask
+        The sentences, as continuations: for a masked LM, whose adapter finds the shared tokens, or
+        to be scored as whole replies.
+    """
     return Ask("", continuations=item.published)
 
 
@@ -48,22 +62,60 @@ def ask_shared(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     replies is enough. The beginnings cost nothing beyond the sentence, from which vLLM's adapter
     reads them.
     """
-    return Ask("", continuations=tuple(text for texts in _beginnings(item) for text in texts))
+    return Ask("", continuations=tuple(chain.from_iterable(_beginnings(item))))
 
 
 def read_mlm(item: Item, generation: Generation) -> Scored:
-    """Return the preference by the two pseudo-log-likelihoods, rounded as the authors round
-    them."""
+    """Read the preference by the two pseudo-log-likelihoods, rounded as the authors round them.
+
+    Parameters
+    ----------
+    item : Item
+        The pair.
+    generation : Generation
+        Two logprobs.
+
+    Returns
+    -------
+    Scored
+        The preferred sentence.
+    """
     return _preferred(item, generation, lambda values: (round(values[0], DECIMALS), round(values[1], DECIMALS)), 2)
 
 
 def read_full(item: Item, generation: Generation) -> Scored:
-    """Return the preference by the two sentences' total logprobs, as lm-eval compares them."""
+    """Read the preference by the two sentences' total logprobs, as lm-eval compares them.
+
+    Parameters
+    ----------
+    item : Item
+        The pair.
+    generation : Generation
+        Two logprobs.
+
+    Returns
+    -------
+    Scored
+        The preferred sentence.
+    """
     return _preferred(item, generation, lambda values: (values[0], values[1]), 2)
 
 
 def read_shared(item: Item, generation: Generation) -> Scored:
-    """Return the preference by the logprobs of the shared words, summed over each sentence."""
+    """Read the preference by the logprobs of the shared words, summed over each sentence.
+
+    Parameters
+    ----------
+    item : Item
+        The pair.
+    generation : Generation
+        Logprobs of the beginnings.
+
+    Returns
+    -------
+    Scored
+        The preferred sentence.
+    """
     more, less = _beginnings(item)
 
     def totals(values: Sequence[float]) -> tuple[float, float]:
@@ -73,6 +125,7 @@ def read_shared(item: Item, generation: Generation) -> Scored:
 
 
 def reply_sentences(item: Item, response: int | None) -> Generation:
+    """Return a reply in which the preferred sentence is likelier; None: both are equal."""
     return preferring(2, response)
 
 
@@ -81,12 +134,13 @@ def reply_shared(item: Item, response: int | None) -> Generation:
 
     Each beginning is as likely as it is short.
     """
-    values = [
-        (0.5 if side == response else 1.0) * -len(text.split())
-        for side, texts in zip((MORE, LESS), _beginnings(item), strict=True)
-        for text in texts
-    ]
-    return scored_reply(values if response is not None else [0.0] * len(values))
+    values: list[float] = []
+    for side, texts in zip((MORE, LESS), _beginnings(item), strict=True):
+        cost = 0.5 if side == response else 1.0
+        if response is None:
+            cost = 0.0
+        values += [-cost * len(text.split()) for text in texts]
+    return scored_reply(values)
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -109,8 +163,8 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
     >>> shared_positions([1, 7, 8, 9, 2], [1, 5, 8, 9, 2])
     ([2, 3], [2, 3])
     """
-    # The authors compare the ids as text, which changes nothing, and with difflib's autojunk, which acts from 200
-    # tokens on and so on no pair of theirs.
+    # The authors compare the ids as text, which is equivalent. They use difflib's autojunk, which
+    # acts only from 200 tokens on and so on none of their pairs.
     blocks = SequenceMatcher(None, first, second).get_matching_blocks()
     a = [i for block in blocks for i in range(block.a, block.a + block.size)]
     b = [i for block in blocks for i in range(block.b, block.b + block.size)]
@@ -125,7 +179,9 @@ def _preferred(item: Item, generation: Generation, totals: Totals, expected: int
     if isinstance(values, Scored):
         return values
     more, less = totals(values)
-    response = MORE if more > less else LESS if less > more else NEITHER
+    response = NEITHER
+    if more != less:
+        response = MORE if more > less else LESS
     why = "neutral" if response == NEITHER else ""
     return Scored(response, float(response == item.key), why, {"margin": abs(more - less), "more": more, "less": less})
 
@@ -136,7 +192,8 @@ def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:
     words = [text.split() for text in item.published]
     blocks = SequenceMatcher(None, words[MORE], words[LESS], autojunk=False).get_matching_blocks()
     runs = [(block[side], block[side] + block.size) for block in blocks if block.size]
-    return runs, sorted({end for run in runs for end in run if end > 0} | {len(words[side])})
+    ends = set(chain.from_iterable(runs)) - {0}
+    return runs, sorted(ends | {len(words[side])})
 
 
 def _beginnings(item: Item) -> list[list[str]]:

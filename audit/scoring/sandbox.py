@@ -204,8 +204,8 @@ def _stat(path: str) -> list[str]:
 def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]) -> _Half:
     """Start a sandbox.
 
-    given: the role, the entry point and the text of the half. pipes: its standard input, output and
-    error.
+    `given` is the role, the entry point and the text of the half; `pipes` its stdin, stdout and
+    stderr.
     """
     role, entry_point, text = given
     inside = files("audit.scoring").joinpath("inside.py").read_text(encoding="utf-8")
@@ -238,36 +238,36 @@ def _mounts(python: Path) -> list[str]:
             words += ["--symlink", str(path.readlink()), str(path)]
         elif path == usr or (path.exists() and not path.is_relative_to(usr)):
             words += ["--ro-bind", str(path), str(path)]
-    packages = [path for root in {prefix, usr, usr / "local"} for path in root.glob("lib/python3*/*-packages")]
-    for path in packages:  # a benchmark's solutions may be installed there
-        words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
+    for root in {prefix, usr, usr / "local"}:
+        for path in root.glob("lib/python3*/*-packages"):  # solutions of a benchmark may be installed in it
+            words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
     return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
 
 
-def _read(said: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
+def _read(output: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
     """Return what the tests write until they end, None if they do not; and whether both halves
     slept all the while."""
     text, idle, until = b"", 0, time.monotonic() + wall_s
     while idle < IDLE_S and time.monotonic() < until:
-        if not select.select([said], [], [], 1.0)[0]:
+        if not select.select([output], [], [], 1.0)[0]:
             idle = idle + 1 if all(half.waits() for half in halves) else 0
-        elif more := said.read(4096):
+        elif more := output.read(4096):
             text += more
         else:
             return text.decode(errors="replace").strip(), False
     return None, idle == IDLE_S
 
 
-def _outcome(said: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> Outcome:
-    """Return the outcome; notes: what bwrap wrote of the code's sandbox."""
-    if said is None:
+def _outcome(output: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> Outcome:
+    """Return the outcome. `notes` holds what bwrap wrote about the code's sandbox."""
+    if output is None:
         code.end()
         if code.cpu_s >= _CPU_USED_S:
             return Outcome(False, "cpu_limit")
         return Outcome(False, "waits") if idle else Outcome(None, "no CPU for it in time")
-    _, marker, why = said.rpartition("verdict ")
+    _, marker, why = output.rpartition("verdict ")
     if not marker:
-        return Outcome(None, f"the tests' sandbox failed: {said[:200] or 'it was killed'}")
+        return Outcome(None, f"the tests' sandbox failed: {output[:200] or 'it was killed'}")
     if why == "not_started":
         return Outcome(None, f"the code's sandbox failed: {os.pread(notes.fileno(), 200, 0).decode(errors='replace')}")
     if why == "ended" and code.ended(ENDING_S):

@@ -18,10 +18,10 @@ from audit.scoring.letter import read_letter
 from audit.scoring.sandbox import run_tests
 from audit.scoring.scored import logprobs
 
-# How the options' total logprobs are made comparable when their lengths differ (config `option_normalisation`). none:
-# the total; a probability of the reply, but every further token costs, so it favours short options. token: the mean per
-# token, which needs nothing but what the engine returns. byte: the total per UTF-8 byte of the option's text, so that
-# models with different tokenizers are compared alike.
+# `option_normalisation` makes the total logprobs of options of different lengths comparable. none:
+# the total. It is the probability of the reply, but every further token costs, so it favours short
+# options. token: the mean per token, for which the engine's reply suffices. byte: the total per
+# UTF-8 byte of the option's text, so that models with different tokenizers are compared alike.
 NORMALISATIONS = ("none", "token", "byte")
 DEFAULT_NORMALISATION = "token"
 
@@ -88,7 +88,7 @@ def read_logprobs(
 
 def _lengths(k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]) -> list[int]:
     if normalise == "none":
-        return [1] * k
+        return [1 for _ in range(k)]
     lengths, name = list(option_tokens), "token counts (option_tokens)"
     if normalise == "byte":
         lengths, name = [len(text.encode("utf-8", "surrogatepass")) for text in options], "option texts"
@@ -130,7 +130,8 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
     defines = re.compile(rf"^(?:async )?def {re.escape(entry_point)}\b", re.MULTILINE)
     blocks, opened = _blocks(visible.text)
     if blocks:
-        return next((block for block in reversed(blocks) if defines.search(block)), blocks[0])
+        defining = [block for block in blocks if defines.search(block)]
+        return defining[-1] if defining else blocks[0]
     if truncated or opened or not visible.closed:
         return None
     if defines.search(visible.text):
@@ -285,9 +286,22 @@ def majority(ballots: Sequence[Score]) -> Score:
 
 
 def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generation:
-    """Return several replies as one: a line for each with its text, or the letter that was scored,
-    and the first error."""
+    """Join several replies to one.
+
+    Parameters
+    ----------
+    replies : sequence of Generation
+        The replies.
+    ballots : sequence of Score
+        How each was read.
+
+    Returns
+    -------
+    Generation
+        A line for each reply, with its text or the letter that was scored; and the first error.
+    """
     letters = ("" if b.answer.index is None else chr(ord("A") + b.answer.index) for b in ballots)
     numbered = enumerate(zip(replies, letters, strict=True), start=1)
     text = "\n".join(f"[{k}] {reply.text or letter}" for k, (reply, letter) in numbered)
-    return Generation(text, engine_id=replies[0].engine_id, error=next((r.error for r in replies if r.error), None))
+    errors = [reply.error for reply in replies if reply.error]
+    return Generation(text, engine_id=replies[0].engine_id, error=errors[0] if errors else None)

@@ -51,12 +51,32 @@ class Scored:
 
 
 def unread(why: str, **detail: float) -> Scored:
+    """Return the reading of a reply in which nothing could be read, and why."""
     return Scored(None, None, why, detail)
 
 
 def shown(item: Item, style: str, alphabet: str) -> list[str]:
-    """Return the options behind their labels ("(a)", "a." or "[a]"), in the order in which the item
-    has them."""
+    """Return the options with their labels ("(a)", "a." or "[a]").
+
+    Parameters
+    ----------
+    item : Item
+        The question.
+    style : str
+        Label style.
+    alphabet : str
+        Letters.
+
+    Returns
+    -------
+    list of str
+        In the order in which the item has them.
+
+    Raises
+    ------
+    ConfigError
+        If the style is unknown.
+    """
     check_known("label style", style, LABEL_STYLES)
     named = zip(alphabet, item.options, strict=False)
     return [f"{LABEL_STYLES[style].format(letter)} {text}" for letter, text in named]
@@ -103,6 +123,22 @@ def reply_best(item: Item, response: int | None) -> Generation:
 
 
 def judged(item: Item, response: int, **detail: float) -> Scored:
+    """Return the reading of a response, scored against the item's key.
+
+    Parameters
+    ----------
+    item : Item
+        The question.
+    response : int
+        Canonical response.
+    detail : float
+        Numbers behind it.
+
+    Returns
+    -------
+    Scored
+        The reading.
+    """
     return Scored(response, float(response == item.key), "", detail)
 
 
@@ -134,7 +170,25 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
 
 
 def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scored:
-    """Return all logprobs, or the reason why they cannot be compared."""
+    """Return all logprobs, or the reason why they cannot be compared.
+
+    Parameters
+    ----------
+    generation : Generation
+        The reply.
+    expected : int
+        Number of texts that were scored.
+
+    Returns
+    -------
+    list of float or Scored
+        Unread if a value is missing or not finite.
+
+    Raises
+    ------
+    DataError
+        If their number is another.
+    """
     if generation.failed:
         return unread("error")
     values = logprobs(generation, expected)

@@ -12,7 +12,8 @@ import platform
 import struct
 from collections.abc import Mapping
 
-# Numbers of system calls (Linux, arch/x86/entry/syscalls/syscall_64.tbl; include/uapi/asm-generic/unistd.h).
+# These are numbers of system calls (Linux, arch/x86/entry/syscalls/syscall_64.tbl and
+# include/uapi/asm-generic/unistd.h).
 _X86_64 = {
     "ptrace": 101, "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298,
     "process_vm_readv": 310, "process_vm_writev": 311, "bpf": 321, "userfaultfd": 323,

@@ -38,6 +38,7 @@ def _by_length(best: Callable[[list[int]], int]) -> Callable[[Item], list[int]]:
     """Return the rule that picks the longest options (max), or the shortest (min)."""
 
     def rule(item: Item) -> list[int]:
+        """Return the positions of these options."""
         sizes = [len(text) for text in item.published]
         return [i for i, size in enumerate(sizes) if size == best(sizes)]
 

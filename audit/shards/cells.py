@@ -90,12 +90,12 @@ def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
     pyarrow.RecordBatch
         The columns in that order.
     """
-    picked = [
-        pc.list_value_length(batch.column("options"))
-        if name == N_OPTIONS and N_OPTIONS not in batch.schema.names
-        else batch.column(name)
-        for name in columns
-    ]
+    picked = []
+    for name in columns:
+        if name == N_OPTIONS and N_OPTIONS not in batch.schema.names:
+            picked.append(pc.list_value_length(batch.column("options")))
+        else:
+            picked.append(batch.column(name))
     return pa.RecordBatch.from_arrays(picked, names=list(columns))
 
 
@@ -329,9 +329,9 @@ def _two_facts(rows: _Rows, same: NDArray[np.int64], benchmark: str) -> str:
     return f"Question {question!r} of {benchmark} has two groups or option counts: {text}."
 
 
-def _two_rows(rows: _Rows, own: NDArray[np.int64], cell: str) -> str:
-    key = rows.setting[own].astype(np.int64) * len(rows.questions) + rows.question[own]
+def _two_rows(rows: _Rows, rows_of_cell: NDArray[np.int64], cell: str) -> str:
+    key = rows.setting[rows_of_cell].astype(np.int64) * len(rows.questions) + rows.question[rows_of_cell]
     _, first, count = np.unique(key, return_index=True, return_counts=True)
-    i = own[first[count > 1].min()]
+    i = rows_of_cell[first[count > 1].min()]
     question, setting = rows.questions[rows.question[i]].as_py(), rows.settings[rows.setting[i]]
     return f"Two rows for {cell}, {question}, {setting}: every key must occur once."

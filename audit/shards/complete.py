@@ -91,10 +91,11 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
     list of dict
         model, benchmark, revision and outcomes, sorted.
     """
-    return [
-        {"model": model, "benchmark": benchmark, "revision": revision, "outcomes": seen[model, benchmark, revision]}
-        for model, benchmark, revision in sorted(seen)
-    ]
+    listed = []
+    for model, benchmark, revision in sorted(seen):
+        outcomes = seen[model, benchmark, revision]
+        listed.append({"model": model, "benchmark": benchmark, "revision": revision, "outcomes": outcomes})
+    return listed
 
 
 def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
@@ -335,6 +336,7 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
     setting = ["arm", schema.level]
     answered = rows["error"].is_null().to_numpy()
     unread = (rows["reading"].to_numpy() == Reading.OPTION_TEXT) | (rows["answer_form"].to_numpy() == "text")
+    costs = {name: rows[name].cast(pa.int64()) for name in schema.cost_columns}
     flagged = pa.table(
         {
             **{name: rows[name] for name in setting},
@@ -344,14 +346,14 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
             "read": pa.array(answered & ~unread).cast(pa.int64()),
             "scored": rows["correct"].is_valid().cast(pa.int64()),
             "correct": rows["correct"].fill_null(False).cast(pa.int64()),
-            **{name: rows[name].cast(pa.int64()) for name in schema.cost_columns},
+            **costs,
         }
     )
     names = [name for name in flagged.column_names if name not in setting]
     summed = flagged.group_by(setting).aggregate([(name, "sum") for name in names])
     counts = summed.rename_columns([name.removesuffix("_sum") for name in summed.column_names])
     questions = pc.count_distinct(rows["question_id"]).as_py()
-    return counts.append_column("questions", pa.array([questions] * len(counts), pa.int64()))
+    return counts.append_column("questions", pa.array(np.full(len(counts), questions), pa.int64()))
 
 
 @dataclass(frozen=True)
@@ -377,6 +379,7 @@ class VerifyReport:
 
     @property
     def complete(self) -> bool:
+        """Return whether every expected row exists, and no other."""
         return not self.missing and not self.unexpected
 
     def require_complete(self) -> None:

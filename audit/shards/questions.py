@@ -6,7 +6,7 @@ The file has record batches of 512 rows, uncompressed and memory-mapped. A task 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +75,15 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
                         f"repeated items ids such as {question.id + '#2'!r}."
                     )
                 seen.add(key)
-            odd = [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]
-            if odd:
+            others = [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]
+            if others:
                 raise BenchmarkError(
-                    f"Programming problems and other questions cannot be asked together: ask {odd[0].benchmark} in a "
-                    "run of its own."
+                    f"Programming problems and other questions cannot be asked together: ask {others[0].benchmark} in "
+                    "a separate run."
                 )
-            arrays = [column_array([_stored(q, f.name) for q in step], f) for f in schema]
+            arrays = []
+            for field in schema:
+                arrays.append(column_array([_stored(question, field.name) for question in step], field))
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             step = list(islice(rest, BATCH_ROWS))
     return len(seen)
@@ -158,10 +160,9 @@ class QuestionFile:
 
 def _questions(batch: pa.RecordBatch) -> list[Item]:
     columns = batch.to_pydict()
-    codes = columns.pop("code", [None] * batch.num_rows)
-    return [
-        Item(id_, benchmark, text, tuple(options), gold, group, tuple(order), target, code and Code(**code))
-        for id_, benchmark, text, options, gold, group, order, target, code in zip(
-            *columns.values(), codes, strict=True
-        )
-    ]
+    codes = columns.pop("code", repeat(None, batch.num_rows))
+    items = []
+    for id_, benchmark, text, options, gold, group, order, target, code in zip(*columns.values(), codes, strict=True):
+        problem = code and Code(**code)
+        items.append(Item(id_, benchmark, text, tuple(options), gold, group, tuple(order), target, problem))
+    return items

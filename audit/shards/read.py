@@ -70,6 +70,7 @@ class RunScan:
 
     @property
     def rows(self) -> int:
+        """Return the number of rows."""
         return sum(info.rows for info in self.shards)
 
 
@@ -177,7 +178,9 @@ def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Des
         Number of dropped rows. A damaged shard is left to `scan_run`.
     """
     run_dir = Path(run_dir)
-    part_of = {setting: number for number, part in enumerate(design.parts) for setting in part.settings}
+    part_of: dict[Setting, int] = {}
+    for number, part in enumerate(design.parts):
+        part_of |= dict.fromkeys(part.settings, number)
     wanted = [np.zeros((0, 2), dtype=np.uint64)]
     for _, table in _readable(run_dir, schema):
         chosen = which.contains(digests_of_table(table, schema))
@@ -212,7 +215,8 @@ def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int
     return np.where((parts < 0)[:, None], single, mixed)
 
 
-# --- reading for the statistics and the report: nothing below changes a file ---------------------------------------
+# --- reading for the statistics and the report: nothing below changes a file
+# ---------------------------------------
 
 
 def shard_files(run_dirs: RunDirs) -> list[Path]:

@@ -12,13 +12,14 @@ from typing import Any
 
 REMOVED = "<removed>"
 
-# transformers names parts of a prompt so. They decide rows, so the manifest and the fingerprint keep their values.
-# The exception holds for keys only, since the name of an environment variable says less.
+# transformers uses these names for parts of a prompt. They determine rows, so the manifest and the
+# fingerprint keep their values. The exception is for keys only, not for environment variables.
 _NO_SECRET_KEY = re.compile(r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I)
 _SECRET_KEY = re.compile(
     r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer", re.I
 )
-# OPENAI_API_KEY, HF_TOKEN: capitals with an underscore. (Some real keys are capitals too, but without an underscore.)
+# Names such as OPENAI_API_KEY and HF_TOKEN are capitals with an underscore. Some real keys are
+# capitals too, but without one.
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _KEY_FORMS = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_*-]{12,}|\b(?:(?:hf|gh[pousr]|github_pat)_|glpat[_-]|xox[abp]-)[A-Za-z0-9_-]{12,}"
@@ -26,7 +27,8 @@ _KEY_FORMS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
-# The pattern looks ahead and never backtracks: a message with a thousand "?key" would take seconds otherwise.
+# The pattern looks ahead and never backtracks. Otherwise a message with a thousand "?key" would
+# take seconds.
 _URL_QUERY = re.compile(r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I)
 _NAME_HOLDER = re.compile(r"_env$", re.I)  # api_key_env holds the name of a variable, whatever its spelling
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -54,20 +56,20 @@ def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
     >>> redact({"api_key": "sk-abc", "api_key_env": "OPENAI_API_KEY", "max_tokens": 256}, environ={})
     {'api_key': '<removed>', 'api_key_env': 'OPENAI_API_KEY', 'max_tokens': 256}
     """
-    secrets = {
-        value
-        for name, value in (os.environ if environ is None else environ).items()
-        if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(value) >= _MIN_SECRET_CHARS
-    }
+    secrets = set()
+    for name, secret in (os.environ if environ is None else environ).items():
+        if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(secret) >= _MIN_SECRET_CHARS:
+            secrets.add(secret)
     return _redact(value, tuple(sorted(secrets, key=len, reverse=True)), under_secret_key=False)
 
 
 def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
     if isinstance(value, Mapping):
-        return {
-            without_secrets(str(key), known): _redact(item, known, under_secret_key or _holds_secret(str(key), item))
-            for key, item in value.items()
-        }
+        copy = {}
+        for key, item in value.items():
+            secret = under_secret_key or _holds_secret(str(key), item)
+            copy[without_secrets(str(key), known)] = _redact(item, known, secret)
+        return copy
     if isinstance(value, (list, tuple)):
         return [_redact(item, known, under_secret_key) for item in value]
     if not isinstance(value, str):

@@ -158,6 +158,7 @@ class RowSchema:
 
     @property
     def cost_columns(self) -> tuple[str, ...]:
+        """Return the columns that count calls and tokens."""
         return tuple(name for name in self.columns.names if name.endswith(("_tokens", "_calls")))
 
     @property

@@ -52,7 +52,8 @@ def _reading(path: Path) -> Iterator[None]:
     except CorruptShardError:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        # Arrow raises an OSError without errno for a file that ends too early; an errno is the system's.
+        # Arrow raises an OSError without errno for a file that ends too early. An errno is from the
+        # system.
         if isinstance(error, OSError) and error.errno is not None:
             raise ShardError(f"Cannot read {path}: {error.strerror}. Check its permissions and the disk.") from error
         raise CorruptShardError(_corrupt(path, f"it cannot be read ({error})")) from error
@@ -100,8 +101,8 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
         raise CorruptShardError(_corrupt(path, "it has no row"))
 
 
-def _check_schema(path: Path, schema: RowSchema, found: pa.Schema) -> None:
-    if (why := schema.found_in(found)) is not None:
+def _check_schema(path: Path, schema: RowSchema, stored: pa.Schema) -> None:
+    if (why := schema.found_in(stored)) is not None:
         raise CorruptShardError(f"{path} is not a shard of this run: {why}.")
 
 
@@ -142,13 +143,49 @@ def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.Rec
 
 
 def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return a whole shard as a table (see `iter_batches`)."""
+    """Return a whole shard as a table.
+
+    Parameters
+    ----------
+    path : Path
+        The shard.
+    schema : RowSchema
+        The audit's schema.
+    columns : sequence of str or None
+        Column names; None reads all.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows.
+
+    Raises
+    ------
+    CorruptShardError
+        As `iter_batches` raises.
+    """
     whole = schema.columns
     wanted = whole if columns is None else pa.schema([whole.field(name) for name in columns])
     return pa.Table.from_batches(iter_batches(path, schema, columns), schema=wanted)
 
 
 def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
+    """Raise if a row lacks a value of its key.
+
+    Parameters
+    ----------
+    path : Path
+        The shard, for the message.
+    schema : RowSchema
+        The audit's schema.
+    batch : pyarrow.RecordBatch
+        Rows.
+
+    Raises
+    ------
+    CorruptShardError
+        If a key column has a null.
+    """
     for name in schema.key:
         if batch.column(name).null_count:
             raise CorruptShardError(_corrupt(path, f"its key column {name!r} has rows without a value"))

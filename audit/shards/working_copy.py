@@ -228,7 +228,7 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
         if late or not name.startswith(only) or name.startswith(_NOT_FETCHED):
             continue
         if not {"", ".", ".."}.isdisjoint(name.split("/")):
-            raise ShardError(f"{store.shown(name)} has a name that is no path. Expected the objects of a run alone.")
+            raise ShardError(f"{store.shown(name)} has a name that is not a path. Expected only the objects of a run.")
         wanted[name] = facts
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _fetch_one(store, folder, name, wanted[name]), wanted))

@@ -45,7 +45,7 @@ def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str
     """
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     digest = hashlib.sha256(np.ascontiguousarray(digests[order]).tobytes()).hexdigest()[:16]
-    model = next(iter(models)) if len(models) == 1 else "models"
+    (model,) = models if len(models) == 1 else ("models",)
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", model).lstrip("._-")[:_MODEL_CHARS] or "model"
     return f"{safe}-{digest}{FORMATS[format]}"
 

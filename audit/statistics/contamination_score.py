@@ -20,8 +20,8 @@ import numpy as np
 import scipy
 
 from audit.errors import DataError
-from audit.statistics.difficulty import draw_difficulties
 from audit.statistics.exchange import first_answered
+from audit.statistics.item_response import draw_difficulties
 from audit.statistics.paired import BoolArray, FloatArray
 
 N_CLEAN_MODELS = 400
@@ -276,7 +276,7 @@ def false_alarms(
 
     Notes
     -----
-    Item difficulties are Beta distributed (`audit.statistics.difficulty`).
+    Item difficulties are Beta distributed (`audit.statistics.item_response`).
     """
     rows = np.empty((n_models, 7))
     for k in range(n_models):

@@ -164,6 +164,38 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
     return published - terms[0][:, 1:] @ fitted[1:], held_out - terms[1][:, 1:] @ fitted[1:]
 
 
+def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+    """Return the values with those of the second set as they would be at the first set's chance.
+
+    Parameters
+    ----------
+    values : Sets
+        Outcomes 0 to 1 of the published and of the held-out items.
+    chance : tuple of float
+        Probability of a right answer to an item that is not known, of each set (0 to below 1).
+
+    Returns
+    -------
+    tuple of arrays
+        Outcomes of both sets.
+
+    Notes
+    -----
+    A score is chance + (1 - chance) known. What is known is the same share at another chance, so
+    its mean is moved along this line; single outcomes may lie outside [0, 1].
+
+    Examples
+    --------
+    A model that knows 40 % is right in .55 of items with four options, and in .46 with ten.
+
+    >>> [round(float(side), 2) for side in as_guessed((0.55, 0.46), (0.25, 0.10))]
+    [0.55, 0.55]
+    """
+    published, held_out = (np.asarray(side, dtype=float) for side in values)
+    known = (held_out - chance[1]) / (1 - chance[1])
+    return published, chance[0] + (1 - chance[0]) * known
+
+
 def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
     """Return the values in units of their standard deviation over the second set.
 

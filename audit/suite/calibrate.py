@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from audit.memory import calibrate as memory
 from audit.memory.design import MemoryThresholds
 from audit.perturb import calibrate as perturb
 from audit.perturb.design import PerturbThresholds
-from audit.suite.worlds import WORLDS, Simulated, SuiteDesign, World, simulate
+from audit.suite.worlds import WORLDS, SuiteDesign, World, simulate
 from audit.sweep import calibrate as sweep
 from audit.sweep.design import SweepThresholds
+from audit.sweep.simulation import Simulated as RoutedModel
 from audit.verdict.forms import AUDITS, LETTERS, all_cleared, any_found
-from audit.verdict.simulated import Case, Entries, Entry, Procedure, seed_of, table_text
+from audit.verdict.simulated import Case, Entries, Entry, Procedure, streams, table_text
 
 SIMULATIONS = 200
 REFERENCES = (3, 5, 8)  # each simulated model is judged with so many: the first three are among the first five
@@ -37,39 +39,15 @@ def judge(
 ) -> list[str]:
     """One model: for each number of references the letters of AUDITS. The sweep has none and is judged once."""
     model = simulate(design, world, rng)
-    first = _sweep(model, rng)
+    _, (first,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
     some = [model.with_references(count) for count in references]
-    return [first + _perturb(one, rng) + _memory(one, rng) for one in some]
-
-
-def _sweep(model: Simulated, rng: np.random.Generator) -> str:
-    thresholds = SweepThresholds()
-    evidence = sweep.measure(
-        model.sweep,
-        rng=rng,
-        n_resamples=RESAMPLES,
-        n_permutations=sweep.enough_permutations(SuiteDesign.routers, thresholds.alpha, RESAMPLES),
-        shifts=sweep.run_shifts([model.sweep], thresholds.run_sd_plausible),
-    )
-    (corrected,) = sweep.over_panel([evidence])
-    return LETTERS[sweep.decide(evidence, (), thresholds, corrected).grade]
-
-
-def _perturb(model: Simulated, rng: np.random.Generator) -> str:
-    cell, thresholds = model.perturb, PerturbThresholds()
-    tests = perturb.run_tests(cell, thresholds, rng=rng, n_draws=perturb.CURVE_DRAWS)
-    found = perturb.grounds(cell, tests, thresholds, rng=rng, n_resamples=perturb.INTERVAL_DRAWS)
-    gates = (perturb.enough_data(cell, thresholds),)
-    return LETTERS[perturb.decide(found, gates, thresholds).grade]
-
-
-def _memory(model: Simulated, rng: np.random.Generator) -> str:
-    thresholds = MemoryThresholds()
-    evidence = memory.measure(
-        model.memory, thresholds, rng=rng, n_resamples=memory.RESAMPLES, gammas=(), describe=False
-    )
-    (corrected,) = memory.correct([evidence])
-    return LETTERS[memory.decided(corrected, thresholds).grade]
+    return [
+        "".join(
+            LETTERS[one.grade]
+            for one in (first, perturb.decision_of(m.perturb, rng), memory.decision_of(m.memory, rng))
+        )
+        for m in some
+    ]
 
 
 def procedures(
@@ -83,13 +61,13 @@ def procedures(
     thresholds = {"sweep": SweepThresholds(), "perturb": PerturbThresholds(), "memory": MemoryThresholds()}
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        letters = zip(*found[0], strict=True)
+        letters = zip(*chain(*found), strict=True)
         counts = [{case.name: dict(sorted(Counter(some).items()))} for some in letters]
         designs = [asdict(replace(case.design, references=count)) for count in references]
         return [{"design": d, "counts": c} for d, c in zip(designs, counts, strict=True)]
 
     def case(design: SuiteDesign, name: str) -> Case:
-        return Case(design, name, WORLDS[name], [(seed_of(options.seed, (design, name)), simulations)])
+        return Case(design, name, WORLDS[name], streams(options.seed, design, name, simulations))
 
     procedure = Procedure(
         cases=[case(design, name) for design in designs for name in worlds],

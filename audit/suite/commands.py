@@ -9,7 +9,7 @@ from typing import Any
 
 from audit.audits import part_of
 from audit.command_line import configured
-from audit.config import DERIVED, RunConfig, known_models, load_group
+from audit.config import RunConfig, described_models, known_models, load_group
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.errors import ConfigError, unknown_name
 from audit.plan_cost import PlannedCalls
@@ -45,7 +45,7 @@ def model_name(suite: Suite) -> str:
         return safe_name(pin.model_id)
     if "/" in pin.model_id:
         return hub_name(pin.model_id)
-    if pin.model_id not in (*known_models(), *DERIVED):
+    if pin.model_id not in (*known_models(), *described_models()):
         raise ConfigError(
             f"{unknown_name('model_config.model_id', pin.model_id, known_models())} Or a hub id, such as "
             "Qwen/Qwen3-8B; for an endpoint model_config.endpoint beside it."
@@ -139,7 +139,7 @@ def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConf
 def _words(suite: Suite, audit: str) -> list[str]:
     """What the suite's fields mean to one audit's command."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
-    model = [f"model={name if name in (*known_models(), *DERIVED) else HF + pin.model_id}"]
+    model = [f"model={name if name in (*known_models(), *described_models()) else HF + pin.model_id}"]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
     words = [*model, f"benchmark={data.benchmark_name}", f"n={data.sample_size}", f"seed={data.sampling_seed}"]

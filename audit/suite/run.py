@@ -17,7 +17,7 @@ from audit.benchmarks.load import open_benchmark
 from audit.config import known_models, load_model_config
 from audit.engines.weights import resolve_weights
 from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, lines, one_line, refused
+from audit.exits import FAILED, lines, one_line, refused, tell
 from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
 from audit.guarded_files import read_json
@@ -83,7 +83,7 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
         refused(said, lines)
         finish.failed(registry, run_dir, said, to=people)
         return FAILED
-    print("\nreport of all audits", flush=True)
+    tell("\nreport of all audits")
     # Versions of a model that one suite audited are compared: what lies beside each run does not name the model.
     beside = {name: value for name, value in asdict(suite).items() if name != "model_config"}
     for folder in dirs.values():
@@ -111,9 +111,9 @@ def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, An
     failed = []
     with keep_engines():
         for number, step in enumerate(plan, 1):
-            print(f"\n{number} of {len(plan)}  {step.audit}  {' '.join(step.words)}", flush=True)
+            tell(f"\n{number} of {len(plan)}  {step.audit}  {' '.join(step.words)}")
             if finished(dirs[step.audit], state["finished"].get(step.audit)):
-                print(f"finished already: {dirs[step.audit]}", flush=True)
+                tell(f"finished already: {dirs[step.audit]}")
                 continue
             try:
                 code = getattr(part_of(step.audit, "__main__"), step.audit)(step.config)

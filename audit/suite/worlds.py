@@ -1,8 +1,8 @@
 """One simulated model as every audit of a suite meets it: what `audit calibrate audit=suite` judges (pure).
 
 A model has one ability, one taste for every item, and one set of items that it knows. Given the chance of a right
-answer, every asking is a draw of its own. The generator is not that of any audit's own calibration: it is logistic,
-where theirs are Beta distributed, and in no world is anything of a clean model exactly equal to its references.
+answer, every asking is a draw of its own. Answers are logistic, and in no world is anything of a clean model exactly
+equal to its references. Cells and likelihoods are made by the audits' own worlds.
 Likelihoods share nothing with the answers but the items that were read.
 """
 
@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
+from audit.memory import worlds as memory
+from audit.memory.record import MemoryCell
+from audit.perturb import worlds as perturb
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.records import Reading, Setting
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.item_response import tastes
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
+from audit.sweep import simulation as sweep
 from audit.sweep.design import Arm, Draws, make_design
+from audit.sweep.simulation import Luck, answers
 from audit.verdict.forms import DOSES, FORMS, world_of
 
-OPTIONS = 4
 REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)  # abilities beside the tested model's, in logits
 
 _CENTRE = 1.25  # logit of the tested model's ability: with the spreads below, 70 % of the items right
@@ -30,9 +33,9 @@ _REWORDED, _REWORDED_SD = -0.06, 0.09  # logits that rewording costs: the mean, 
 _HELD_OUT_SD = 0.12  # logits between models in what suits them of the held-out items (2 points)
 _DAMAGE = -0.12  # logits that a damaged message costs
 _NESTED = 0.5  # correlation over r of answers to the first r messages of one set
-_POPULAR, _SLOPE_SD, _OWN = 0.3, 0.1, 0.3  # of likelihoods: published texts' lead, models' scales, a model's own part
+_SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
+_POPULAR, _SLOPE_SD = 0.3, 0.1  # of likelihoods: published texts' lead, models' scales
 _READ = 1.5  # spreads of likelihood by which a text that was read is likelier
-_SHARD, _ORDERS, _OPTION_ORDERS = 5, 10, 5
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Simulated:
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
-    """A tested model and all REFERENCES."""
+    """Draw a tested model and all REFERENCES."""
     ability = _CENTRE + np.array([0.0, *(world.abler + own for own in REFERENCES)])
     published = _logits(ability, design.n, rng)
     held_out = _logits(ability + _HELD_OUT_SD * rng.standard_normal(ability.size), design.fresh, rng)
@@ -95,114 +98,65 @@ def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Sim
     return Simulated(
         _sweep(design, published[0], right, as_published, rng),
         _perturb(design, published, right, as_published, rng),
-        _memory(design, (published, held_out), as_published, rank < world.text, world.scale, rng),
+        _memory((published, held_out), as_published, rank < world.text, world.scale, rng),
     )
 
 
 def _logits(ability: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-    """(models, n) logits of a right answer."""
-    own = _TASTE * rng.standard_normal((ability.size, n))
-    return ability[:, None] - _DIFFICULTY * rng.standard_normal(n) + own
+    """Return (models, n) logits of a right answer."""
+    return ability[:, None] + _SPREAD * tastes((ability.size, n), (_DIFFICULTY / _SPREAD) ** 2, rng)
 
 
-def _asked(logits: FloatArray, known: BoolArray, latent: FloatArray) -> FloatArray:
-    """Answers, 1 or 0. latent: standard normal."""
-    return (known | (scipy.special.ndtr(latent) < scipy.special.expit(logits))).astype(float)
+def _asked(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArray:
+    """Return right answers of one model, so many times anew."""
+    return rng.random((*times, *logits.shape)) < scipy.special.expit(logits)
 
 
 def _sweep(
     design: SuiteDesign, logits: FloatArray, right: BoolArray, as_published: BoolArray, rng: np.random.Generator
 ) -> CellOutcomes:
-    """The tested model, routed by a faithful clean router. Clean messages and the question itself are as published."""
-    settings = make_design(
+    """Return the tested model, routed by a faithful clean router. Clean messages and the question itself are as
+    published."""
+    made = make_design(
         range(1, design.routers + 1),
         draws=Draws.NESTED,
         replicates=design.noisy_replicates,
         clean_replicates=design.clean_replicates,
         ensemble_control=True,
-    ).settings
-    shared: dict[tuple[str, int], FloatArray] = {}
-
-    def answers(s: Setting) -> FloatArray:
-        noisy = s.arm == Arm.NOISY_REWRITE
-        latent = rng.standard_normal(design.n)
-        if noisy or s.level > 1:
-            common = shared.setdefault((s.arm, s.replicate), rng.standard_normal(design.n))
-            latent = np.sqrt(_NESTED) * common + np.sqrt(1 - _NESTED) * latent
-        return _asked(logits + (_DAMAGE if noisy else 0.0), right if noisy else as_published, latent)
-
-    ordered = tuple(sorted(settings))
-    return CellOutcomes(
-        model="model 0",
-        benchmark="simulated",
-        draws=Draws.NESTED,
-        reading=Reading.LETTER.value,
-        question_ids=tuple(map(str, range(design.n))),
-        cluster=np.arange(design.n),
-        n_options=np.full(design.n, OPTIONS),
-        settings=ordered,
-        state=np.stack([np.where(answers(s) > 0, State.CORRECT, State.WRONG) for s in ordered]).astype(np.int8),
     )
+    luck, settings, scores = Luck(design.n, _NESTED, rng), sorted(made.settings), []
+    for s in settings:
+        noisy = s.arm == Arm.NOISY_REWRITE
+        chance = scipy.special.expit(logits + (_DAMAGE if noisy else 0.0))
+        known = right if noisy else as_published
+        scores.append((answers(chance, luck.of(s)) | known).astype(float))
+    return sweep.cell_of(settings, scores, Draws.NESTED, np.arange(design.n))
 
 
 def _perturb(
     design: SuiteDesign, logits: FloatArray, right: BoolArray, as_published: BoolArray, rng: np.random.Generator
 ) -> PerturbCell:
-    nothing = np.zeros(design.n, dtype=bool)
     models = []
     for k, own in enumerate(logits):
         cost = _REWORDED + _REWORDED_SD * rng.standard_normal()
-        original = _asked(own, nothing if k else as_published, rng.standard_normal((1, design.n)))
-        variants = _asked(own + cost, nothing if k else right, rng.standard_normal((design.variants, design.n)))
-        models.append(Wordings(f"model {k}", original, variants))
-    return PerturbCell(
-        benchmark="simulated",
-        question_ids=tuple(map(str, range(design.n))),
-        cluster=np.arange(design.n),
-        n_options=np.full(design.n, OPTIONS),
-        tested=models[0],
-        references=tuple(models[1:]),
-        broken=BrokenShare(design.checked, 0),
-    )
+        original = _asked(own, rng, 1) | (as_published & (k == 0))
+        variants = _asked(own + cost, rng, design.variants) | (right & (k == 0))
+        models.append(Wordings(f"model {k}", original.astype(float), variants.astype(float)))
+    return perturb.cell_of(models, BrokenShare(design.checked, 0))
 
 
 def _memory(
-    design: SuiteDesign,
     logits: tuple[FloatArray, FloatArray],
     as_published: BoolArray,
     read: BoolArray,
     scale: float,
     rng: np.random.Generator,
 ) -> MemoryCell:
-    slopes = np.asarray(1 + _SLOPE_SD * rng.standard_normal(logits[0].shape[0]))
+    slopes: FloatArray = 1 + _SLOPE_SD * rng.standard_normal(logits[0][:, 0].shape)
     slopes[0] *= scale
-    sides = []
-    for fresh, side in enumerate(logits):
-        n = side.shape[1]
-        texts = {name: _likelihoods(slopes, (n,), 0.0 if fresh else _POPULAR, rng) for name in TEXT_SCORES}
-        options = _likelihoods(slopes, (n, _OPTION_ORDERS + 1), 0.0, rng)
-        order = _likelihoods(slopes, (n // _SHARD, _ORDERS + 1), 0.0, rng)
-        if not fresh:
-            options[0, :, 0] += _READ * read
-            for values in texts.values():
-                values[0] += _READ * read
-        models = []
-        for k, own in enumerate(side):
-            known = np.zeros(n, dtype=bool) if k or fresh else as_published
-            score = _asked(own, known, rng.standard_normal(n))
-            told = {name: values[k] for name, values in texts.items()}
-            models.append(ModelSet(f"model {k}", score, told, {}, np.zeros(n), options[k], order[k], {}))
-        sides.append(models)
-    sets = [
-        ItemSet(name, tuple(map(str, range(len(one[0].score)))), np.arange(n), np.full(n, OPTIONS))
-        for name, one, n in zip(("simulated", "held-out"), sides, (design.n, design.fresh), strict=True)
-    ]
-    pairs = list(zip(*sides, strict=True))
-    return MemoryCell(sets[0], sets[1], pairs[0], tuple(pairs[1:]))
-
-
-def _likelihoods(slopes: FloatArray, shape: tuple[int, ...], lead: float, rng: np.random.Generator) -> FloatArray:
-    """(models, *shape) in spreads between texts: shared by all models but for a part of their own."""
-    own = rng.standard_normal((slopes.size, *shape))
-    shared = np.sqrt(1 - _OWN**2) * rng.standard_normal(shape)
-    return slopes.reshape(-1, *(1 for _ in shape)) * (lead + shared + _OWN * own)
+    published, held_out = (_asked(side, rng).astype(float) for side in logits)
+    published[0][as_published] = 1.0
+    return memory.cell_of(
+        memory.side_of(published, slopes, rng, popular=_POPULAR, read=_READ * read.astype(float)),
+        memory.side_of(held_out, slopes, rng),
+    )

@@ -1,7 +1,7 @@
-"""`python -m audit.sweep model=llama3_70b r=1..9`: run (or resume) a router-worker audit.
+"""Run or resume a router-worker audit: `python -m audit.sweep model=llama3_70b r=1..9`.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (excess),
-4 (gain uncontrolled) and 5 (no decision), see `audit gate`.
+Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed. With
+gate=true also 3 (excess), 4 (gain uncontrolled) and 5 (no decision), see `audit gate`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,23 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run."""
+    """Check the arguments, compose the configuration with Hydra and run the sweep."""
     start(SweepConfig, from_hydra, sweep)
 
 
 def sweep(config: SweepConfig) -> int:
-    """Plan or run; the exit code."""
+    """Plan or run one sweep.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The composed options.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
     return conduct("sweep", config, "reading the benchmark and resolving models", lambda: _prepared(config), _ended)
 
 

@@ -1,4 +1,4 @@
-"""How the sweep judges a cell, and what is said of a whole panel. Pure: the caller reads shards and writes files."""
+"""Judge every cell of a panel. Pure: the caller reads shards and writes files."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ from audit.sweep.record import cell_shifts, label, noise_floor, run_shifts, swee
 from audit.sweep.self_test import self_test
 from audit.sweep.simulation import Design, design_of
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
-from audit.sweep.texts import tipping as tipping_said
+from audit.sweep.texts import tipping as tipping_text
 from audit.sweep.vocabulary import Contrast, Decision, Effect, Hypothesis, RunVerdict, Slope, SweepResult, Verdict
 from audit.verdict.result import Calibration, Gate, Reason, because, failed, percent, sentence, sentences
 from audit.verdict.shipped import apart, nearest_design
@@ -42,15 +42,22 @@ TIPPING_RESAMPLES = 999
 
 @dataclass(frozen=True)
 class SweepSettings(Settings[SweepThresholds]):
-    """shifts: of whole runs, estimated over the panel. tests: of the panel, one a cell and router count."""
+    """Settings of a judgement.
+
+    shifts: variance of whole runs, estimated over the panel. tests: number of tests of the panel,
+    one for each cell and router count.
+    """
 
     shifts: RunShifts = field(kw_only=True)
     tests: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A cell, and what it is judged beside. noise_p: `noise_floor_p` after Holm over the panel."""
+class CellInputs:
+    """A cell with everything that its judgement reads.
+
+    noise_p: `noise_floor_p` after Holm over the panel.
+    """
 
     cell: CellOutcomes
     texts: TextMeasures | None
@@ -60,36 +67,47 @@ class Beside:
 
     @property
     def without_leak(self) -> BoolArray | None:
-        """(R, n) questions of which no message at a router count states the answer; None where all are such."""
+        """Return (R, n), true where no message at that router count states the answer; None without
+        leaks.
+        """
         if self.texts is None or not self.texts.leaks:
             return None
-        return self._free(self.texts.leaks)
+        return self._outside(self.texts.leaks)
 
     @property
     def unaided(self) -> BoolArray | None:
-        """(R, n) questions of which no message of the clean baseline, nor of the ensemble control at a router count,
-        names an answer; None where all are such."""
+        """Return (R, n), true where no message of the controls names an answer; None if all are
+        true.
+
+        The controls are the clean baseline, and the ensemble control at that router count.
+        """
         if self.texts is None or not self.texts.aided:
             return None
-        aided = self.texts.aided
-        baseline = {(r, q) for one, q in aided if one == 1 for r in levels_of(self.cell, Arm.NOISY_REWRITE)}
-        return self._free(aided | baseline)
+        aided = set(self.texts.aided)
+        for routers, question in self.texts.aided:
+            if routers == 1:  # the clean baseline is compared with noisy at every r
+                aided.update((r, question) for r in levels_of(self.cell, Arm.NOISY_REWRITE))
+        return self._outside(aided)
 
-    def _free(self, of: Collection[tuple[int, str]]) -> BoolArray:
+    def _outside(self, excluded: Collection[tuple[int, str]]) -> BoolArray:
+        """Return (R, n), true for each (router count, question) that is not excluded."""
         counts = levels_of(self.cell, Arm.NOISY_REWRITE)
-        return np.array([[(r, q) not in of for q in self.cell.question_ids] for r in counts], dtype=bool)
+        outside = np.ones((len(counts), self.cell.n), dtype=bool)
+        for row, r in enumerate(counts):
+            outside[row] = [(r, question) not in excluded for question in self.cell.question_ids]
+        return outside
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """found: None when clean and noisy cannot be compared (why says it). again: with other resamples and gamma."""
+    """Hold the evidence of a cell, or why there is none; remeasure takes other resamples and gamma."""
 
-    found: Evidence | None
+    evidence: Evidence | None
     why: str
-    again: Callable[..., Evidence]
+    remeasure: Callable[..., Evidence]
 
 
-_Case = Case[Beside, _Measured, Corrected]
+_CellAnalysis = Case[CellInputs, _Measured, Corrected]
 
 
 def analyse(
@@ -105,36 +123,61 @@ def analyse(
     calibration: Mapping[str, Any] | None = None,
     references: Mapping[tuple[str, str], CellOutcomes] | None = None,
 ) -> RunVerdict:
-    """The verdict on every cell of one run, or of several merged into one panel.
+    """Judge every cell of one run, or of several runs merged into one panel.
 
     Parameters
     ----------
-    cells : as `shards.cells` pairs them; where they hold answers too, the self-test can shift the labels
-    n_resamples : of every bootstrap and permutation; the tests of a verdict take more where Holm over r and the panel
-        asks for smaller p-values than these can give
-    runs, rows : models of each run, and the rows found and expected, copied into the result; no times, no paths
-    control_benchmark : name of a benchmark of held-out items of the same models
-    calibration : the table of `audit calibrate`
-    references : by (model, benchmark), another model's outcomes from the same router messages
+    cells : sequence of CellOutcomes
+        As `shards.cells` pairs them. If they hold answers too, the self-test can shift the labels.
+    texts : MeasuredTexts, optional
+        Measures of the router messages and worker prompts.
+    thresholds : SweepThresholds, optional
+        The defaults if None.
+    seed : int
+        Seed of all resamples. The random numbers of a cell come from the seed and its own name.
+    n_resamples : int
+        Size of every bootstrap and permutation test. The tests of a verdict take more permutations
+        if Holm over r and the panel needs smaller p-values than these can give.
+    runs, rows : sequences
+        Models of each run, and the numbers of rows found and expected; copied into the result.
+    control_benchmark : str, optional
+        Name of a benchmark of held-out items of the same models.
+    calibration : mapping, optional
+        The table of `audit calibrate`.
+    references : mapping, optional
+        By (model, benchmark), the outcomes of another model from the same router messages.
 
-    Same cells, texts and seed give the same result. A cell's randomness comes from the seed and its own name: another
-    model in the panel changes corrections, the run variance and the number of permutations, and nothing else.
+    Returns
+    -------
+    RunVerdict
+        Equal cells, texts and seed give an equal result, without times and paths.
+
+    Raises
+    ------
+    DataError
+        If a model has no outcomes on the control benchmark.
+
+    Notes
+    -----
+    Another model in the panel changes the corrections, the run variance and the number of
+    permutations, and nothing else.
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or MeasuredTexts()
-    tests = len(cells) * max((len(levels_of(c, Arm.NOISY_REWRITE)) for c in cells), default=1)
+    router_counts = [len(levels_of(cell, Arm.NOISY_REWRITE)) for cell in cells]
+    tests = len(cells) * max(router_counts, default=1)
     shifts = run_shifts(cells, thresholds.run_sd_plausible)
     settings = SweepSettings(thresholds, seed, n_resamples, calibration, shifts=shifts, tests=tests)
-    noise = (p for (p,) in holm_rows([[noise_floor_p(c)] for c in cells]))
-    beside: list[Beside] = []
+    noise_p = holm_rows([[noise_floor_p(cell)] for cell in cells])
+    inputs: list[CellInputs] = []
     injected: list[Any] = []
-    for cell in cells:
+    for cell, (cell_noise_p,) in zip(cells, noise_p, strict=True):
         key = (cell.model, cell.benchmark)
         control, measures = _control_cell(cell, cells, control_benchmark), texts.measures.get(key)
-        beside.append(Beside(cell, measures, control, (references or {}).get(key), next(noise)))
+        inputs.append(CellInputs(cell, measures, control, (references or {}).get(key), cell_noise_p))
         rng, sent = cell_rng(seed, *key, "self_test"), texts.clean_sent.get(key)
         injected += self_test(cell, thresholds, rng=rng, texts=measures, clean_sent=sent)
-    results = judge_cells(JUDGE, beside, settings)
+    results = judge_cells(JUDGE, inputs, settings)
     return RunVerdict(
         seed=seed,
         n_resamples=n_resamples,
@@ -150,38 +193,39 @@ def analyse(
     )
 
 
-def _measure(beside: Beside, s: SweepSettings, rng: Generator) -> _Measured:
-    again = partial(
+def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
+    remeasure = partial(
         measure,
-        beside.cell,
-        without_leak=beside.without_leak,
-        unaided=beside.unaided,
-        shifts=cell_shifts(beside.cell, s.shifts),
-        reference=beside.reference,
+        inputs.cell,
+        without_leak=inputs.without_leak,
+        unaided=inputs.unaided,
+        shifts=cell_shifts(inputs.cell, s.shifts),
+        reference=inputs.reference,
     )
     permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
     try:
-        return _Measured(again(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations), "", again)
+        evidence = remeasure(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations)
     except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
-        return _Measured(None, str(error), again)
+        return _Measured(None, str(error), remeasure)
+    return _Measured(evidence, "", remeasure)
 
 
-def _gates(case: _Case) -> tuple[Gate, ...]:
-    beside, found, s = case.cell, case.evidence.found, case.settings
-    limit = found.largest_compatible if found else None
-    return all_gates(beside.cell, beside.texts, s.thresholds, limit, beside.noise_p, max(1, s.tests))
+def _gates(case: _CellAnalysis) -> tuple[Gate, ...]:
+    inputs, evidence, s = case.cell, case.evidence.evidence, case.settings
+    limit = evidence.largest_compatible if evidence else None
+    return all_gates(inputs.cell, inputs.texts, s.thresholds, limit, inputs.noise_p, max(1, s.tests))
 
 
-def _result(case: _Case) -> SweepResult:
-    """The verdict on one cell, and all that is said of it."""
-    beside, e, s = case.cell, case.evidence.found, case.settings
-    cell, texts = beside.cell, beside.texts or TextMeasures()
+def _result(case: _CellAnalysis) -> SweepResult:
+    """Return the verdict on one cell with its figures."""
+    inputs, e, s = case.cell, case.evidence.evidence, case.settings
+    cell, texts = inputs.cell, inputs.texts or TextMeasures()
     decision = _decided(case)
     tipping = _tipping(case, decision)
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
     missing = not_run(cell.settings, referred=e is not None and e.hints is not None)
-    reasons = (*decision.reasons, *decide.unparsed(e, tipping), *_further(case, decision, contrasts))
+    reasons = (*decision.reasons, *decide.unparsed(e, tipping), *_further_reasons(case, decision, contrasts))
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(
         model=cell.model,
@@ -191,7 +235,7 @@ def _result(case: _Case) -> SweepResult:
         gates=decide.asked_enough(case.gates, decision.verdict),
         evidence=e,
         p_adjusted=case.panel.excess,
-        unparsed_tipping=tipping_said(tipping),
+        unparsed_tipping=tipping_text(tipping),
         contrasts=contrasts,
         controls_missing=sentences(missing, NOT_RUN),
         cannot_exclude=sentences(missing, CANNOT_EXCLUDE),
@@ -210,57 +254,62 @@ def _result(case: _Case) -> SweepResult:
     )
 
 
-def _decided(case: _Case) -> Decision:
-    if case.evidence.found is None:
+def _decided(case: _CellAnalysis) -> Decision:
+    if case.evidence.evidence is None:
         why = Reason("not_comparable", {}, case.evidence.why)
         return Decision(Verdict.WITHHELD, grade((), ["not_comparable"]).grade, (why,), (because("run_both_arms"),))
-    return decide.decide(case.evidence.found, case.gates, case.settings.thresholds, case.panel)
+    return decide.decide(case.evidence.evidence, case.gates, case.settings.thresholds, case.panel)
 
 
-def _tipping(case: _Case, decided: Decision) -> float | None:
-    """The largest odds ratio up to which unparsed answers leave an excess or a clearance as it is; None for another
-    verdict, or where all were parsed."""
-    e, thresholds = case.evidence.found, case.settings.thresholds
+def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
+    """Return the largest odds ratio up to which unparsed answers leave the verdict as it is.
+
+    None if the verdict is neither an excess nor a clearance, or if all answers were parsed.
+    """
+    e, thresholds = case.evidence.evidence, case.settings.thresholds
     if e is None or e.adverse is None or decided.verdict not in (Verdict.EXCESS, Verdict.NO_EXCESS):
         return None
     permutations = enough_permutations(case.settings.tests, thresholds.alpha, TIPPING_RESAMPLES)
 
     def holds(gamma: float) -> bool:
-        if gamma <= DECIDE_AT:  # as it was decided
+        if gamma <= DECIDE_AT:  # the verdict was reached with this gamma
             return True
-        again = case.evidence.again(
-            rng=_rng(case, "tipping"), n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
+        rng = _rng(case, "tipping")
+        imputed = case.evidence.remeasure(
+            rng=rng, n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
         )
-        return decide.decide(again, case.gates, thresholds, case.panel).verdict == decided.verdict
+        return decide.decide(imputed, case.gates, thresholds, case.panel).verdict == decided.verdict
 
     return tipping_point(holds)
 
 
-def _contrasts(case: _Case) -> tuple[Contrast, ...]:
-    if case.evidence.found is None:
+def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
+    if case.evidence.evidence is None:
         return ()
-    sound = case.cell.without_leak
+    without_leak = case.cell.without_leak
     return contrast_rows(
         case.cell.cell,
-        case.evidence.found,
-        keep=None if sound is None else np.all(sound, axis=0),
+        case.evidence.evidence,
+        keep=None if without_leak is None else np.all(without_leak, axis=0),
         control=case.cell.control,
         rng=_rng(case, "contrasts"),
         n_resamples=case.settings.n_resamples,
     )
 
 
-def _further(case: _Case, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
-    """What is said beside the reasons for the verdict."""
-    e = case.evidence.found
-    said = decide.held_out(contrasts) if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED) else ()
+def _further_reasons(case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
+    """Return the statements that follow the reasons for the verdict."""
+    e = case.evidence.evidence
+    reasons: tuple[Reason, ...] = ()
+    if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
+        reasons = decide.held_out(contrasts)
     if e is not None and decision.verdict != Verdict.WITHHELD:
-        said += decide.shifts_said(e.shifts, repeated=e.repeated)
-    return said
+        reasons += decide.shift_reasons(e.shifts, repeated=e.repeated)
+    return reasons
 
 
-def _calibration(case: _Case) -> Calibration | None:
-    cell, e = case.cell.cell, case.evidence.found
+def _calibration(case: _CellAnalysis) -> Calibration | None:
+    cell, e = case.cell.cell, case.evidence.evidence
     if e is None:
         return None
     run = design_of(cell, e.clean_accuracy, e.discordance, case.panel.cells)
@@ -269,13 +318,13 @@ def _calibration(case: _Case) -> Calibration | None:
     return nearest(case.settings.table, run, clusters, case.settings.thresholds.to_dict())
 
 
-def _figures(case: _Case) -> dict[str, Any]:
-    """Figures of a cell that could be compared; else those of `SweepResult`, which are none."""
-    e = case.evidence.found
+def _figures(case: _CellAnalysis) -> dict[str, Any]:
+    """Return the figures of a compared cell; an empty dict leaves the defaults of `SweepResult`."""
+    e = case.evidence.evidence
     if e is None:
         return {}
     c, k, mean = e.clean, e.clean.best, e.clean.mean
-    gain, low, high = (float(one[k]) for one in (c.gain, c.low, c.high))
+    gain, low, high = float(c.gain[k]), float(c.low[k]), float(c.high[k])
     return {
         "effect": Effect(c.routers[k], gain, low, high, mean.estimate, mean.low, mean.high),
         "p_value": e.p_value,
@@ -289,14 +338,16 @@ def _figures(case: _Case) -> dict[str, Any]:
     }
 
 
-def _shares(case: _Case, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
-    """The score, and the shares of it above chance that gains and the gap to held-out questions leave."""
-    e, chance = case.evidence.found, chance_level(case.cell.cell.n_options)
+def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
+    """Return the score, and its shares above chance that gains and the gap to held-out questions
+    leave.
+    """
+    e, chance = case.evidence.evidence, chance_level(case.cell.cell.n_options)
     score, beyond = e.score if e else None, None
     if e is not None and verdict != Verdict.WITHHELD:
         beyond = share_left(score, chance, e.largest_compatible)
-    gap = next((c.ci_high for c in contrasts if c.name == "score_gap"), None)
-    credibility = share_left(score, chance, gap)
+    gap_limits = [contrast.ci_high for contrast in contrasts if contrast.name == "score_gap"]
+    credibility = share_left(score, chance, gap_limits[0] if gap_limits else None)
     return {
         "score": score,
         "chance": chance,
@@ -307,15 +358,34 @@ def _shares(case: _Case, verdict: Verdict, contrasts: Sequence[Contrast]) -> dic
 
 
 def share_left(score: float | None, chance: float, taken: float | None) -> float | None:
-    """Share of the score above chance that stays when `taken` (0-1) is taken off, cut to 0-1. None where the score is
-    not above chance, or nothing bounds what is to be taken off."""
+    """Return the share of the score above chance that remains after a deduction.
+
+    Parameters
+    ----------
+    score : float or None
+        Accuracy, 0-1.
+    chance : float
+        Accuracy of a guesser, 0-1.
+    taken : float or None
+        The deduction, 0-1; a negative one counts as 0.
+
+    Returns
+    -------
+    float or None
+        0-1; None if the score is not above chance or the deduction has no bound.
+
+    Examples
+    --------
+    >>> share_left(0.75, 0.25, 0.1)
+    0.8
+    """
     if score is None or taken is None or not np.isfinite(taken) or score <= chance:
         return None
     return float(np.clip(1 - max(taken, 0.0) / (score - chance), 0, 1))
 
 
 def category(credibility: float | None, thresholds: SweepThresholds) -> str:
-    """high, moderate or low; none without a credibility."""
+    """Return "high", "moderate" or "low" by the thresholds; "none" without a credibility."""
     if credibility is None:
         return "none"
     if credibility >= thresholds.credibility_high:
@@ -323,24 +393,30 @@ def category(credibility: float | None, thresholds: SweepThresholds) -> str:
     return "moderate" if credibility >= thresholds.credibility_moderate else "low"
 
 
-def _slope(case: _Case) -> Slope | None:
+def _slope(case: _CellAnalysis) -> Slope | None:
     cell = case.cell.cell
     sweep = sweep_of(cell).answered()
     if len(sweep.routers) < 2:
         return None
-    found = paper.sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
-    few = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)  # their resamples show no spread to speak of
-    trend = "rises" if found.low > 0 else "falls" if found.high < 0 else "flat"
-    how = "few_groups" if few else trend
-    said = because(f"slope_{how}", slope=found.estimate, low=found.low, high=found.high)
-    low, high = (None, None) if few else (found.low, found.high)
-    return Slope(found.estimate, low, high, sentence(said, TEXTS))
+    slope = paper.sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
+    few_groups = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)  # resamples understate their spread
+    if few_groups:
+        trend = "few_groups"
+    elif slope.low > 0:
+        trend = "rises"
+    else:
+        trend = "falls" if slope.high < 0 else "flat"
+    reason = because(f"slope_{trend}", slope=slope.estimate, low=slope.low, high=slope.high)
+    low, high = (None, None) if few_groups else (slope.low, slope.high)
+    return Slope(slope.estimate, low, high, sentence(reason, TEXTS))
 
 
 def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[Any]]:
-    """The paper's own tables, of the cells that could be compared."""
-    compared = [sweep_of(c) for c, r in zip(cells, results, strict=True) if r.evidence is not None]
-    rows = [row for sweep in compared for row in paper.setting_rows(sweep.answered())]
+    """Return the paper's own tables over the compared cells."""
+    rows: list[paper.SettingRow] = []
+    for cell, result in zip(cells, results, strict=True):
+        if result.evidence is not None:
+            rows += paper.setting_rows(sweep_of(cell).answered())
     return {
         "model_summary": paper.model_summary(rows), "router_summary": paper.router_summary(rows), "cells": rows,
     }  # fmt: skip
@@ -349,58 +425,64 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
 def _hypotheses(
     cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings
 ) -> tuple[Hypothesis, ...]:
-    """Over the cells whose verdict is not withheld: what failed a gate says nothing about a hypothesis either."""
-    alpha, both = s.thresholds.alpha, zip(cells, results, strict=True)
-    judged = [(cell, r, r.evidence) for cell, r in both if r.evidence and r.verdict != Verdict.WITHHELD]
-    # H1 is the verdicts' own conjunction over controls: other p-values could contradict them.
-    tests = {f"{r.model} on {r.benchmark}": e.p_value for _, r, e in judged}
+    """Test H1 to H3 over the judged cells: one that failed a gate says nothing about a hypothesis
+    either.
+    """
+    alpha = s.thresholds.alpha
+    # H1 uses the p-values of the verdicts, a conjunction over controls: other p-values could contradict them.
+    pvalues: dict[str, float] = {}
+    sweeps = []
+    for cell, result in zip(cells, results, strict=True):
+        if result.evidence and result.verdict != Verdict.WITHHELD:
+            pvalues[f"{result.model} on {result.benchmark}"] = result.evidence.p_value
+            sweeps.append(sweep_of(cell))
     excess = [f"{r.model} on {r.benchmark}" for r in results if r.verdict == Verdict.EXCESS]
-    sweeps = [sweep_of(cell) for cell, _, _ in judged]
-    benchmarks = sorted({one.benchmark for one in sweeps})
-    found = [_tested("H1", paper.h1_any_excess, tests, excess, alpha=alpha)]
+    benchmarks = sorted({sweep.benchmark for sweep in sweeps})
+    hypotheses = [_tested("H1", paper.h1_any_excess, pvalues, excess, alpha=alpha)]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
-        there = [one for one in sweeps if one.benchmark == benchmark]
-        found.append(_tested(name, paper.h2_heterogeneity, there, alpha=alpha))
-    how = {"rng": np.random.default_rng([s.seed, 1]), "n_permutations": s.n_resamples, "alpha": alpha}
-    return (*found, _tested("H3", paper.h3_direction, sweeps, **how))
+        same_benchmark = [sweep for sweep in sweeps if sweep.benchmark == benchmark]
+        hypotheses.append(_tested(name, paper.h2_heterogeneity, same_benchmark, alpha=alpha))
+    options = {"rng": np.random.default_rng([s.seed, 1]), "n_permutations": s.n_resamples, "alpha": alpha}
+    return (*hypotheses, _tested("H3", paper.h3_direction, sweeps, **options))
 
 
-def _tested(name: str, test: Callable[..., paper.HypothesisResult], *of: Any, **how: Any) -> Hypothesis:
+def _tested(name: str, test: Callable[..., paper.HypothesisResult], *data: Any, **options: Any) -> Hypothesis:
     try:
-        found = test(*of, **how)
-    except DataError as error:  # one model, one r: the hypothesis cannot be tested, which is a finding to print
+        result = test(*data, **options)
+    except DataError as error:  # with one model or one r the hypothesis cannot be tested, which the report says
         return Hypothesis(name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS))
-    return Hypothesis(name, found.pvalue, found.effect, sentence(found.reason, TEXTS))
+    return Hypothesis(name, result.pvalue, result.effect, sentence(result.reason, TEXTS))
 
 
 def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:
     if benchmark is None or cell.benchmark == benchmark:
         return None
-    for one in cells:
-        if (one.model, one.benchmark) == (cell.model, benchmark):
-            return one
+    for other in cells:
+        if (other.model, other.benchmark) == (cell.model, benchmark):
+            return other
+    known = sorted({c.benchmark for c in cells})
     raise DataError(
-        f"No outcomes of {cell.model} on the control benchmark {benchmark!r}. Benchmarks of this panel: "
-        f"{', '.join(sorted({c.benchmark for c in cells}))}."
+        f"The control benchmark {benchmark!r} has no outcomes of {cell.model}. Expected a benchmark of this panel: "
+        f"{', '.join(known)}."
     )
 
 
-def _rng(case: _Case, purpose: str) -> Generator:
+def _rng(case: _CellAnalysis, purpose: str) -> Generator:
     return cell_rng(case.settings.seed, case.cell.cell.model, case.cell.cell.benchmark, purpose)
 
 
 JUDGE = Judge(
-    name=lambda beside: (beside.cell.model, beside.cell.benchmark, "evidence"),
+    name=lambda inputs: (inputs.cell.model, inputs.cell.benchmark, "evidence"),
     measure=_measure,
-    over_panel=lambda panel: decide.over_panel([one.found for one in panel]),
+    over_panel=lambda panel: decide.over_panel([measured.evidence for measured in panel]),
     gates=_gates,
     result=_result,
     shipped="calibration.json",
 )
 
 
-NEAR = 1.0  # the largest distance at which a design is called near: twice the questions and half the discordance, say
+NEAR = 1.0  # largest distance of a near design; twice the questions with half the discordance reaches about this
 
 
 def nearest(
@@ -409,31 +491,49 @@ def nearest(
     clusters: int | None = None,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """The clean-world design with the smallest distance; none near is said, with no rates, where it is above NEAR.
+    """Return the rates of the clean-world design that is nearest to a run.
 
-    The distance is that of logarithms and shares; n stands for the number of clusters where questions are grouped.
-    None where there is no table. thresholds: of the run; those that are not the table's are named.
+    Parameters
+    ----------
+    table : mapping or None
+        The table of `audit calibrate`.
+    run : Design
+        The design of the run.
+    clusters : int, optional
+        Number of clusters; it takes the place of n if questions are grouped.
+    thresholds : mapping, optional
+        Thresholds of the run; those that differ from the table's are named.
+
+    Returns
+    -------
+    Calibration or None
+        Without rates if the smallest distance is above NEAR; None without a table.
+
+    Notes
+    -----
+    The distance is a sum of absolute log ratios (questions, router counts, panel, discordance) and
+    of differences of shares.
     """
     units = min(clusters or run.n, run.n)
 
     def distance(d: Mapping[str, Any]) -> float:
-        far = apart(units, d["n"]) + apart(run.routers, d["routers"]) / 2 + apart(run.panel, d["panel"]) / 4
-        far += 0.5 * (d["draws"] != run.draws) + 0.5 * ((d["clean_replicates"] > 1) != (run.clean_replicates > 1))
-        far += 0.5 * ((d["noisy_replicates"] > 1) != (run.noisy_replicates > 1))
-        far += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
-        return far + apart(run.discordance, d["discordance"], 1e-3) / 2
+        total = apart(units, d["n"]) + apart(run.routers, d["routers"]) / 2 + apart(run.panel, d["panel"]) / 4
+        total += 0.5 * (d["draws"] != run.draws) + 0.5 * ((d["clean_replicates"] > 1) != (run.clean_replicates > 1))
+        total += 0.5 * ((d["noisy_replicates"] > 1) != (run.noisy_replicates > 1))
+        total += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
+        return total + apart(run.discordance, d["discordance"], 1e-3) / 2
 
-    of = f"{units} {'questions' if units == run.n else 'groups of questions'}"
+    size = f"{units} {'questions' if units == run.n else 'groups of questions'}"
     none_near = (
-        f"No calibrated design is near: {of}, {run.routers} router counts, {run.draws} draws, clean accuracy "
+        f"No calibrated design is near: {size}, {run.routers} router counts, {run.draws} draws, clean accuracy "
         f"{percent(run.clean_accuracy)}, discordance {percent(run.discordance)}, panel of {run.panel}. Measure your "
         "own: audit calibrate --observed RUN_DIR."
     )
-    return nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=thresholds)
+    return nearest_design(table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=thresholds)
 
 
-def rates_said(entry: Mapping[str, Any]) -> str:
-    """The rates of one design in words: both errors, then what it finds."""
+def rates_sentence(entry: Mapping[str, Any]) -> str:
+    """Return the rates of one calibrated design in words: both error rates, then the power."""
     d, r = entry["design"], entry["rates"]
     runs, noisy = d["clean_replicates"], d["noisy_replicates"]
     text = (
@@ -441,15 +541,18 @@ def rates_said(entry: Mapping[str, Any]) -> str:
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. "
         f"False positives: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an "
-        f"excess (the paper's rule: {told(r, 'paper_model_fpr')}). False negatives: of models that noise lifts by 5 "
+        f"excess (the paper's rule: {told(r, 'clean_paper_model')}). False negatives: of models that noise lifts by 5 "
         f"points at one router count, it clears {told(r, 'gain_one_r_cleared')}. It clears "
         f"{told(r, 'clean_cleared')} of the former"
     )
-    powers = [(g, r[k]) for g, k in ((5, "gain_5_excess"), (10, "gain_10_excess")) if r.get(k) is not None]
+    powers = []
+    for gain, rate in ((5, "gain_5_excess"), (10, "gain_10_excess")):
+        if r.get(rate) is not None:
+            powers.append(f"{gain} points in {percent(r[rate])}")
     if powers:
-        text += f", and finds a true gain of {', '.join(f'{g} points in {percent(v)}' for g, v in powers)} of models"
+        text += f", and finds a true gain of {', '.join(powers)} of models"
     text += "."
-    if r.get("coverage_mean") is not None:
-        held = f"{percent(r['coverage_gain'])} (per r) and {percent(r['coverage_mean'])} (mean over r)"
-        text += f" Its 95 % intervals held the truth in {held}."
+    if r.get("clean_coverage_mean") is not None:
+        coverage = f"{percent(r['clean_coverage_gain'])} (per r) and {percent(r['clean_coverage_mean'])} (mean over r)"
+        text += f" Its 95 % intervals held the truth in {coverage}."
     return text + " None of these models remembers in a way that helps intact and damaged questions alike."

@@ -1,7 +1,7 @@
-"""The router-worker sweep as the pipeline runs it: what the routers and the worker are sent (song2026, section 4.3).
+"""Build what the routers and the worker are sent in a sweep (song2026, section 4.3).
 
-The worker's prompt in a router arm is made from the messages, the number of options and the reading; there is no
-question among its arguments, so it cannot hold what the messages do not.
+The worker's prompt in a router arm is made from the messages, the number of options and the
+reading. No question is among its arguments, so the prompt cannot hold what the messages do not.
 """
 
 import random
@@ -20,26 +20,46 @@ from audit.sweep.config import TEMPLATES, design_of, worker_of
 from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages
 
 ROUTER = "router"
-NOT_STORED = "the earlier run has no such message: nothing was asked"
+NOT_STORED = "the earlier run has no such message, so no question was sent"
 
 
 @dataclass(frozen=True)
-class Own:
-    """What a sweep resolves for itself (`Work.own`): messages is where those of an earlier run are, that are answered
-    in place of new ones."""
+class SweepState:
+    """State of a sweep behind `Work.own`.
+
+    messages: path of the messages of an earlier run, which are answered in place of new ones.
+    """
 
     aggregator: Aggregator = Aggregator.CONCATENATE
     messages: str | None = None
 
 
 def router_requests(work: Work, item: Item, part: Part, replies: Sequence[Generation] = ()) -> list[GenerationRequest]:
-    """The calls that write the messages of a router set, then those that sum them up at each r; none for direct."""
+    """Return the calls that the routers of one router set need.
+
+    Parameters
+    ----------
+    work : Work
+        The run context.
+    item : Item
+        The question.
+    part : Part
+        The router set.
+    replies : sequence of Generation
+        Replies to the first requests; empty on the first call.
+
+    Returns
+    -------
+    list of GenerationRequest
+        First the messages of the set, then one summary at each r. Empty for `direct`, and if the
+        messages of an earlier run are answered.
+    """
     wanted = n_messages(part)
     if part.arm in WITHOUT_ROUTER or work.own.messages is not None:
         return []
     if not replies:
         prompt = router_prompt(work.protocol, item, part.arm, work.reading)
-        # Under nested draws message j of a replicate is the same for every r, so its seed does not know r.
+        # Under nested draws message j of a replicate is the same for every r, so its seed does not depend on r.
         level = None if work.design.kind == Draws.NESTED else wanted
         return [_request(work, item, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
@@ -47,23 +67,38 @@ def router_requests(work: Work, item: Item, part: Part, replies: Sequence[Genera
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
     prompts = [fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels]
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
-    return [_request(work, item, part, *one) for one in zip(prompts, keys, strict=True)]
+    return [_request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
 
 def _request(work: Work, item: Item, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
-    """A call of the router's model. key: what its seed is drawn from beside question and arm."""
-    seed, how, role = work.seed_of(item, part.arm, *key), work.preparing, f"{part.arm}/{ROUTER}"
-    return GenerationRequest(prompt, item.id, role, seed, how.max_tokens, how.temperature, how.top_p)
+    """Return a call of the router's model; its seed is drawn from question, arm and key."""
+    seed, sampling, role = work.seed_of(item, part.arm, *key), work.preparing, f"{part.arm}/{ROUTER}"
+    return GenerationRequest(prompt, item.id, role, seed, sampling.max_tokens, sampling.temperature, sampling.top_p)
 
 
 def present(work: Work, item: Item, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
-    """What the worker sees at each r of a router set: its first r messages, as `Aggregator` has it.
+    """Return what the worker is sent at each r of a router set.
 
-    A message or summary that failed leaves nothing to ask.
+    Parameters
+    ----------
+    work : Work
+        The run context.
+    item : Item
+        The question.
+    part : Part
+        The router set.
+    messages : sequence of Generation
+        The router messages, then the summaries if the aggregator makes them.
+
+    Returns
+    -------
+    list of Presentation
+        One for each r: the first r messages, combined as `Aggregator` states. A presentation has an
+        error if one of its messages or its summary failed.
     """
     earlier = work.own.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
-        from audit.sweep.replay import stored  # it needs Arrow
+        from audit.sweep.replay import stored  # imported late, as it loads Arrow
 
         messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
@@ -72,67 +107,132 @@ def present(work: Work, item: Item, part: Part, messages: Sequence[Generation]) 
 
 
 def _present(work: Work, item: Item, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
-    """used: the messages of so many routers, and their summary where there is one."""
-    asked = _prompts(work, item, part, routers, [m.text for m in used[routers:] or used])
-    alone = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
-    # Nested draws: r pays for the messages that the next smaller r did not already have.
-    had = max((r for r in part.levels if r < routers), default=0)
-    paid = used[had:] if work.own.messages is None else ()
-    own: dict[str, Any] = {
+    """Return the presentation at one r. used: its messages, then their summary if there is one."""
+    summary_or_messages = used[routers:] or used
+    prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
+    voting = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
+    # With nested draws, this r is charged for the messages that the next smaller r was not charged for.
+    previous_r = max((r for r in part.levels if r < routers), default=0)
+    charged = used[previous_r:] if work.own.messages is None else ()
+    columns: dict[str, Any] = {
         "draws": work.design.kind,
         "router_messages": [m.text for m in used],
         "router_finish_reasons": [m.finish_reason for m in used],
         "router_engine_ids": [m.engine_id for m in used],
-        "router_calls": len(paid),
-        "router_prompt_tokens": sum(m.prompt_tokens for m in paid),
-        "router_cached_tokens": sum(m.cached_tokens for m in paid),
-        "router_completion_tokens": sum(m.completion_tokens for m in paid),
+        "router_calls": len(charged),
+        "router_prompt_tokens": sum(m.prompt_tokens for m in charged),
+        "router_cached_tokens": sum(m.cached_tokens for m in charged),
+        "router_completion_tokens": sum(m.completion_tokens for m in charged),
     }
-    failed = next((m.error for m in used if m.error), None)
-    ballots = tuple(asked) if alone else ()
-    return Presentation("\n\n".join(asked), item.options, item.gold, own, failed, ballots=ballots)
+    error = next((m.error for m in used if m.error), None)
+    ballots = tuple(prompts) if voting else ()
+    return Presentation("\n\n".join(prompts), item.options, item.gold, columns, error, ballots=ballots)
 
 
 def _prompts(work: Work, item: Item, part: Part, routers: int, texts: list[str]) -> list[str]:
-    """What the worker is asked: of a vote each message alone."""
+    """Return the worker's prompts: one, or in a vote one for each message."""
     if part.arm == Arm.DIRECT:
         return [direct_prompt(work.protocol, item, work.reading)]
     if part.arm == DELETED:
         seed = work.seed_of(item, DELETED, None, part.replicate, DELETED)
-        left = item.reworded(without_words(item.text, routers / 100, seed))
-        texts = [question_text(work.protocol, left)]
-    alone = work.own.aggregator == Aggregator.VOTE
-    views = [[text] for text in texts] if alone else [texts]
-    return [worker_prompt(work.protocol, some, len(item.options), work.reading) for some in views]
+        shortened = item.reworded(without_words(item.text, routers / 100, seed))
+        texts = [question_text(work.protocol, shortened)]
+    voting = work.own.aggregator == Aggregator.VOTE
+    views = [[text] for text in texts] if voting else [texts]
+    return [worker_prompt(work.protocol, view, len(item.options), work.reading) for view in views]
 
 
 def without_words(text: str, share: float, seed: int) -> str:
-    """A text less a share of its words, drawn by the seed; what a smaller share deletes a larger one does too. Their
-    number is rounded up or down by chance, once for all shares."""
+    """Delete a share of the words of a text.
+
+    Parameters
+    ----------
+    text : str
+        The question.
+    share : float
+        Share of words to delete, 0-1.
+    seed : int
+        Decides which words are deleted. A larger share deletes the words of a smaller one too.
+
+    Returns
+    -------
+    str
+        The remaining words. The number of deleted words is rounded up or down at random, in the
+        same direction for all shares.
+    """
     words = re.findall(r"\S+\s*", text)
     rng = random.Random(seed)
     count = int(share * len(words) + rng.random())
-    gone = set(rng.sample(range(len(words)), len(words))[:count])
-    return "".join(word for k, word in enumerate(words) if k not in gone).rstrip()
+    deleted = set(rng.sample(range(len(words)), len(words))[:count])
+    return "".join(word for k, word in enumerate(words) if k not in deleted).rstrip()
 
 
 def router_prompt(protocol: Protocol, item: Item, arm: str, reading: Reading = Reading.LETTER) -> str:
-    """What every router of an arm is sent; routers of one question differ in their seeds only."""
+    """Return the prompt of every router of an arm; the routers of one question differ in their
+    seeds only.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Supplies the template.
+    item : Item
+        The question.
+    arm : str
+        `forward_full` or `noisy_rewrite`.
+    reading : Reading
+        Free-form readings have templates of their own.
+
+    Returns
+    -------
+    str
+        The filled template.
+    """
     name = f"router_{arm}_{reading}" if reading in OF_READING else f"router_{arm}"
     return fill(protocol.templates[name], {"question": question_text(protocol, item)})
 
 
 def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
-    """The messages in order, numbered from 1, as the worker sees them; without a router's thinking."""
-    return "\n\n".join(
-        fill(protocol.templates["message"], {"index": str(i), "text": strip_thinking(message).text})
-        for i, message in enumerate(messages, start=1)
-    )
+    """Join router messages as the worker reads them: in order, numbered from 1, without their
+    thinking.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Supplies the `message` template.
+    messages : sequence of str
+        The routers' texts.
+
+    Returns
+    -------
+    str
+        The messages, separated by blank lines.
+    """
+    template, numbered = protocol.templates["message"], []
+    for index, message in enumerate(messages, start=1):
+        numbered.append(fill(template, {"index": str(index), "text": strip_thinking(message).text}))
+    return "\n\n".join(numbered)
 
 
 def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading) -> str:
-    """What the worker is sent in a router arm. Prompts for more of the same messages begin alike, for prefix caches,
-    where the template puts its instructions before `{messages}`."""
+    """Return the worker's prompt in a router arm; the question is not among the arguments.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Supplies the template.
+    messages : sequence of str
+        The router messages that the worker reads.
+    n_options : int
+        Number of answer options.
+    reading : Reading
+        How the answer is read.
+
+    Returns
+    -------
+    str
+        Prompts for more of the same messages begin alike, for prefix caches, if the template puts
+        its instructions before `{messages}`.
+    """
     return answering_prompt(protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading)
 
 
@@ -140,7 +240,7 @@ SCHEMA = row_schema(
     "sweep",
     1,
     level="routers",
-    level_doc="number of router messages aggregated; 0 for direct; of deleted the percent of words that are gone",
+    level_doc="number of router messages aggregated; 0 for direct; for deleted the percentage of words deleted",
     own=(
         ("draws", pa.string(), "independent or nested"),
         (

@@ -11,7 +11,6 @@ made with --simulations 300 --worlds 300: an hour and a half on one core.
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ from audit.sweep.design import Arm, SweepThresholds, parse_routers
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.record import cell_shifts, run_shifts, sweep_of
 from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, Simulated, World, design_of, simulate
-from audit.sweep.vocabulary import Verdict
-from audit.verdict.simulated import Case, Entries, Entry, Procedure, Stream, rates, seed_of, shown, table_text
+from audit.sweep.vocabulary import Decision, Verdict
+from audit.verdict.simulated import Case, Entries, Procedure, by_name, by_world, shown, streams, table_text
 
-CHUNK = 25  # simulations that share one seed
 RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
 SIMULATIONS, FEWEST = 400, 20
 _VERDICTS = {
@@ -43,22 +41,20 @@ _VERDICTS = {
 }
 _COVERAGE = ("coverage_gain", "coverage_mean", "coverage_simultaneous")
 NAMES = (*_VERDICTS, "any_excess", "paper_setting", "paper_model", *_COVERAGE)
-_OF_TRUTH = ("excess", "any_excess", "cleared", "uncontrolled")
-_OF_CLEAN = {"paper_setting": "paper_setting_fpr", "paper_model": "paper_model_fpr"} | {n: n for n in _COVERAGE}
 
 
 def decided(
-    models: Sequence[Simulated], routers: int, rng: np.random.Generator
-) -> tuple[list[Evidence], list[Verdict]]:
-    """What is measured of each model of a panel, and its verdict; gates are passed by."""
+    models: Sequence[Simulated], routers: int, rng: np.random.Generator, n_resamples: int = RESAMPLES
+) -> tuple[list[Evidence], list[Decision]]:
+    """What is measured of each model of a panel, and its decision; gates are passed by."""
     thresholds = SweepThresholds()
     shifts = run_shifts([m.cell for m in models], thresholds.run_sd_plausible)
-    permutations = enough_permutations(routers * len(models), thresholds.alpha, RESAMPLES)
+    permutations = enough_permutations(routers * len(models), thresholds.alpha, n_resamples)
     found = [
         measure(
             m.cell,
             rng=rng,
-            n_resamples=RESAMPLES,
+            n_resamples=n_resamples,
             n_permutations=permutations,
             without_leak=m.without_leak,
             shifts=cell_shifts(m.cell, shifts),
@@ -67,7 +63,7 @@ def decided(
         for m in models
     ]
     panel = zip(found, over_panel(found), strict=True)
-    return found, [decide(e, (), thresholds, corrected).verdict for e, corrected in panel]
+    return found, [decide(e, (), thresholds, corrected) for e, corrected in panel]
 
 
 def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
@@ -78,7 +74,8 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     share of r, the mean over r, and all r at once.
     """
     models = [simulate(design, world, rng) for _ in range(design.panel)]
-    found, verdicts = decided(models, design.routers, rng)
+    found, decisions = decided(models, design.routers, rng)
+    verdicts = [one.verdict for one in decisions]
     first = [sweep_of(m.cell, first_only=True) for m in models]
     gains = np.stack([np.nanmean(s.noisy - s.clean, axis=1) for s in first])
     covered = np.full(3, np.nan)
@@ -117,38 +114,25 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
     paper_*: the paper's rule on clean models. clean, other: models of the clean truth, and of each other.
     """
 
-    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        truth, every = case.name, rates(NAMES, found)
-        names = {name: f"{truth}_{name}" for name in _OF_TRUTH} | (_OF_CLEAN if truth == "clean" else {})
-        own = {f"{mine}{end}": every[f"{name}{end}"] for name, mine in names.items() for end in ("", "_se")}
-        return [{"design": asdict(case.design), "rates": {f"{truth}_simulations": _drawn(found), **own}}]
-
     def case(design: Design, truth: str, world: World) -> Case:
-        return Case(design, truth, world, chunks(design, world, clean if truth == "clean" else other, seed))
+        return _case(design, truth, world, clean if truth == "clean" else other, seed)
 
     cases = [case(design, *truth) for design in designs for truth in TRUTHS.items()]
-    return Procedure(cases, judge, entries, markdown, head={"thresholds": SweepThresholds().to_dict()})
+    head = {"thresholds": SweepThresholds().to_dict()}
+    return Procedure(cases, judge, by_world([f"_{name}" for name in NAMES]), markdown, head=head)
 
 
 def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
     """The rates of NAMES in worlds in which something other than memory acts, each with a design of its own."""
 
-    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        own = {"simulations": _drawn(found), **rates(NAMES, found)}
-        return [{"name": case.name, "design": asdict(case.design), "world": asdict(case.world), "rates": own}]
-
-    cases = [Case(design, name, world, chunks(design, world, models, seed)) for name, design, world in worlds]
-    return Procedure(cases, judge, entries, worlds_markdown, section="worlds")
+    cases = [_case(design, name, world, models, seed) for name, design, world in worlds]
+    return Procedure(cases, judge, by_name(NAMES), worlds_markdown, section="worlds")
 
 
-def _drawn(found: Sequence[Sequence[Any]]) -> float:
-    return float(sum(map(len, found)))
-
-
-def chunks(design: Design, world: World, models: int, seed: int) -> list[Stream]:
-    """Every chunk of simulations has a seed of its own. models: so many make so many panels, and at least FEWEST."""
-    key, total = seed_of(seed, (design, world)), max(models // design.panel, FEWEST)
-    return [((*key, k), min(CHUNK, total - at)) for k, at in enumerate(range(0, total, CHUNK))]
+def _case(design: Design, name: str, world: World, models: int, seed: int) -> Case:
+    """Return a case of as many panels as the models fill, and at least FEWEST."""
+    panels = max(models // design.panel, FEWEST)
+    return Case(design, name, world, streams(seed, design, name, panels))
 
 
 def _designs(options: Namespace) -> list[Design]:
@@ -196,8 +180,8 @@ _OF_DESIGN = {
     "panel": "{panel}",
 }
 _OF_DESIGNS = {
-    "paper_setting_fpr": "paper: settings",
-    "paper_model_fpr": "paper: models",
+    "clean_paper_setting": "paper: settings",
+    "clean_paper_model": "paper: models",
     "clean_any_excess": "false positive",
     "gain_one_r_cleared": "false negative, +5 at one r",
     "gain_5_cleared": "+5 at every r",
@@ -206,24 +190,31 @@ _OF_DESIGNS = {
     "gain_5_uncontrolled": "uncontrolled",
     "gain_10_excess": "+10: excess",
     "gain_10_uncontrolled": "uncontrolled",
-    "coverage_gain": "coverage: gain",
-    "coverage_mean": "mean",
-    "coverage_simultaneous": "all r",
+    "clean_coverage_gain": "coverage: gain",
+    "clean_coverage_mean": "mean",
+    "clean_coverage_simultaneous": "all r",
 }
 _OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "withheld")
 
 
 def markdown(entries: Entries) -> str:
     """The table of designs: one row each, per cent."""
-    rows = [[*_shown_design(e, _OF_DESIGN), *(shown(e["rates"], c) for c in _OF_DESIGNS)] for e in entries]
-    return table_text([*_OF_DESIGN, *_OF_DESIGNS.values()], rows)
+    rows = []
+    for e in entries:
+        models = [f"{e['rates'][f'{truth}_simulations']:g}" for truth in ("clean", "gain_5")]
+        rates = (shown(e["rates"], c) for c in _OF_DESIGNS)
+        rows.append([*_shown_design(e, _OF_DESIGN), *models, *rates])
+    return table_text([*_OF_DESIGN, "clean models", "models with a gain", *_OF_DESIGNS.values()], rows)
 
 
 def worlds_markdown(entries: Entries) -> str:
     """The table of worlds: one row each, per cent of models (any excess: of panels)."""
     design = ("n", "r", "clean runs", "noisy runs", "panel")
-    rows = [[e["name"], *_shown_design(e, design), *(shown(e["rates"], c) for c in _OF_WORLDS)] for e in entries]
-    return table_text(["what acts", *design, *(name.replace("_", " ") for name in _OF_WORLDS)], rows)
+    rows = []
+    for e in entries:
+        rates = (shown(e["rates"], c) for c in _OF_WORLDS)
+        rows.append([e["name"], *_shown_design(e, design), f"{e['rates']['simulations']:g}", *rates])
+    return table_text(["what acts", *design, "models", *(name.replace("_", " ") for name in _OF_WORLDS)], rows)
 
 
 def _shown_design(entry: Mapping[str, Any], columns: Iterable[str]) -> list[str]:

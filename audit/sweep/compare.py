@@ -1,4 +1,6 @@
-"""One arm against another over the same questions: gains, simultaneous limits and p-values over all r."""
+"""Compare one arm with another over the same questions: gains, simultaneous limits and p-values
+over r.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,14 +23,16 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """One arm minus another, at R router counts over the same questions: arrays (R,), p-values one-sided.
+    """One arm minus another at R router counts over the same questions; arrays are (R,), p
+    one-sided.
 
-    low, high: simultaneous, they hold for all r together. pointwise: one BCa interval a router count, no shorter than
-    `unseen_share`. upper: one-sided 95 % limits of the gain, at least the share of questions that could all improve
-    unseen; 1 at an r of which nothing is known, NaN where none has a limit.
-    mean: the gain averaged over r. family_p: one p for "any r".
-    fall_p: for "the mean over r is below zero". improve, degrade: counts, fractions where replicates were averaged. n:
-    pairs with both answers; effective: as how many independent ones they count.
+    low, high: simultaneous limits, which hold for all r together. pointwise: one BCa interval for
+    each router count, no shorter than `unseen_share`. upper: one-sided 95 % limits of the gain.
+    Each is at least the share of questions that could all improve without a change in the sample.
+    It is 1 at an r without any answered pair, and NaN if no r has a limit. mean: the gain averaged
+    over r. family_p: one p for "a gain at any r". fall_p: p for "the mean over r is below zero".
+    improve, degrade: counts, or fractions if replicates were averaged. n: pairs with both answers.
+    effective: number of independent pairs that carry the same information.
     """
 
     routers: tuple[int, ...]
@@ -49,27 +53,29 @@ class Comparison:
 
     @property
     def best(self) -> int:
-        """Index of the router count with the largest gain."""
+        """Return the index of the router count with the largest gain."""
         return int(np.nanargmax(self.gain))
 
     def beats(self, alpha: float) -> frozenset[int]:
-        """Router counts whose step-down adjusted p is at most alpha."""
+        """Return the router counts whose step-down adjusted p is at most alpha."""
         return frozenset(r for r, p in zip(self.routers, self.adjusted, strict=True) if p <= alpha + 1e-12)
 
     @property
     def above_zero(self) -> frozenset[int]:
-        """Router counts whose simultaneous interval lies above zero."""
+        """Return the router counts whose simultaneous interval lies above zero."""
         return frozenset(r for r, low in zip(self.routers, self.low, strict=True) if low > 0)
 
     @property
     def largest_compatible(self) -> float:
-        """A one-sided 95 % upper limit of the largest gain over r: the largest of the limits per r, which needs no
-        correction for their number (an intersection-union argument; Berger & Hsu 1996, Statistical Science 11).
+        """Return a one-sided 95 % upper limit of the largest gain over r.
+
+        It is the largest of the limits per r. Their number needs no correction (an
+        intersection-union argument; Berger & Hsu 1996, Statistical Science 11).
         """
         return float(self.upper.max())
 
     def highest(self, routers: Iterable[int]) -> float:
-        """The largest upper limit at these router counts; 1 where one of them was not compared."""
+        """Return the largest upper limit at these router counts; 1 if one of them was not compared."""
         limits = dict(zip(self.routers, np.nan_to_num(self.upper, nan=1.0).tolist(), strict=True))
         return max(limits.get(r, 1.0) for r in routers)
 
@@ -86,15 +92,42 @@ def compare(
     shifts: RunShifts | None = None,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
-    """Runs (L, R, n) of one arm minus runs (K, R, n) or (K, 1, n) of another: 0, 1 or NaN, paired by question.
+    """Compare runs of one arm with runs of another, paired by question.
 
-    A run that repeats another answer for answer counts once. The bootstrap takes one shared baseline: a baseline of its
-    own for each r is the same problem in the differences (1/2 + d/2 against 1/2 has half the interval).
+    Parameters
+    ----------
+    runs : array (L, R, n)
+        Outcomes of one arm: 0, 1 or NaN.
+    other : array (K, R, n) or (K, 1, n)
+        Outcomes of the other arm; with (K, 1, n) all router counts share one baseline.
+    routers : tuple of int
+        The R router counts.
+    cluster : array (n,)
+        Index of the cluster of each question.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Resamples of the bootstrap.
+    n_permutations : int, optional
+        Permutations of the test; n_resamples if None.
+    shifts : RunShifts, optional
+        Variances of whole runs; zero if None.
+    confidence : float
+        Coverage of the intervals.
 
-    confidence: of the intervals. shifts: of whole runs (none where None). They make every interval longer, by the ratio
-    of the standard error with them to that of the items alone; the test reckons with the plausible ones where a side
-    was not repeated.
-    Fewer than five clusters get the limits -1 and 1: resampling them shows no spread to speak of.
+    Returns
+    -------
+    Comparison
+        With the limits -1 and 1 if there are fewer than five clusters: resampling so few
+        understates their spread.
+
+    Notes
+    -----
+    A run that repeats another answer for answer counts once. The bootstrap takes one shared
+    baseline. A separate baseline for each r is the same problem in the differences (1/2 + d/2
+    against 1/2 has half the interval). Shifts of whole runs lengthen every interval by the ratio of
+    the standard error with them to that of the items alone. The test assumes the plausible shift
+    for a side that was run once.
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
@@ -105,13 +138,13 @@ def compare(
     counted = _counted(noisy, base, d, cluster)
     gain = counted["gain"]
     over_all = resampling.unseen_change(average(d), cluster, confidence)  # `d` is overwritten below
-    there = cluster[np.any(~np.isnan(d), axis=0)]
-    clusters, alike = np.unique(there).size, 1 + cluster_df(there)
-    limits = _none(gain, confidence)
+    answered_clusters = cluster[np.any(~np.isnan(d), axis=0)]
+    clusters, units = np.unique(answered_clusters).size, 1 + cluster_df(answered_clusters)
+    limits = _unlimited(gain, confidence)
     if can_reject(clusters, 1 - confidence):
-        answered = np.maximum(np.sum(np.any(~np.isnan(runs), axis=2), axis=0), 1)  # runs that were made at each r
-        made = answered, len(other)
-        limits = _bootstrapped(d, gain, cluster, alike, shifts, made, n_resamples, rng, confidence)
+        has_answers = np.any(~np.isnan(runs), axis=2)
+        run_counts = np.maximum(np.sum(has_answers, axis=0), 1), len(other)
+        limits = _bootstrapped(d, gain, cluster, units, shifts, run_counts, n_resamples, rng, confidence)
         unseen = resampling.unseen_share(counted["effective"], confidence).tolist()
         limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
@@ -124,10 +157,10 @@ def compare(
 
 
 def _at_least_unseen(high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float) -> FloatArray:
-    """Return upper limits (R,) that are no lower than what could all improve unseen; see `Comparison.upper`.
+    """Raise upper limits (R,) to the share that could all improve unseen; see `Comparison.upper`.
 
-    None of m independent questions improves with probability 5 % where it is 1 - 0.05^(1/m) of them, and there a
-    bootstrap of few or no changes sees nothing.
+    If a share 1 - 0.05^(1/m) of questions improves, a sample of m independent ones shows no
+    improvement with probability 5 %. A bootstrap of few or no changes does not account for this.
     """
     if np.isnan(high).all():
         return high
@@ -136,23 +169,30 @@ def _at_least_unseen(high: FloatArray, gain: FloatArray, effective: FloatArray, 
 
 
 def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray) -> dict[str, Any]:
-    """What needs no draws, of d = noisy - base (R, n): pairs, gains, questions that became right and that became wrong
-    (sums), independent pairs. A row at a time, for the memory."""
+    """Return the statistics that need no resampling, from d = noisy - base (R, n).
+
+    They are pairs, gains, sums of questions that became right and wrong, and independent pairs. The
+    function works row by row to save memory.
+    """
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     with np.errstate(invalid="ignore"):
         gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
-    pairs = [(a, b, ~np.isnan(a - b)) for a, b in zip(noisy, np.broadcast_to(base, noisy.shape), strict=True)]
+    improve, degrade = [], []
+    for a, b in zip(noisy, np.broadcast_to(base, noisy.shape), strict=True):
+        both = ~np.isnan(a - b)
+        improve.append(np.sum(np.where(both, a * (1 - b), 0)))
+        degrade.append(np.sum(np.where(both, b * (1 - a), 0)))
     return {
         "n": n,
         "gain": gain,
-        "improve": np.array([np.sum(np.where(both, a * (1 - b), 0)) for a, b, both in pairs]),
-        "degrade": np.array([np.sum(np.where(both, b * (1 - a), 0)) for a, b, both in pairs]),
+        "improve": np.array(improve),
+        "degrade": np.array(degrade),
         "effective": effective_number(d, cluster),
     }
 
 
-def _none(gain: FloatArray, confidence: float) -> dict[str, Any]:
-    """The limits -1 and 1 of gains (R,), of which nothing more is known."""
+def _unlimited(gain: FloatArray, confidence: float) -> dict[str, Any]:
+    """Return the limits -1 and 1 for gains (R,) that cannot be bounded."""
     pointwise = tuple(Interval(g, -1.0, 1.0, confidence, "bca", float("nan")) for g in gain.tolist())
     mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
     ones = np.ones_like(gain)
@@ -163,33 +203,38 @@ def _bootstrapped(
     d: FloatArray,
     gain: FloatArray,
     cluster: IntArray,
-    clusters: float,
+    units: float,
     shifts: RunShifts,
-    runs: tuple[IntArray, int],
+    run_counts: tuple[IntArray, int],
     n_resamples: int,
     rng: Generator,
     confidence: float,
 ) -> dict[str, Any]:
-    """Limits of differences (R, n), which are overwritten, of means (R,). runs: of one arm (R,), and of the other."""
+    """Return limits of the means (R,) of differences (R, n), which are overwritten.
+
+    run_counts: runs of the one arm (R,), and of the other.
+    """
     half = np.full(d.shape[1], 0.5)
     d /= 2
     d += half
     draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
-    of_each = draws.gain.intervals(confidence, units=clusters)
-    one_sided = draws.gain.intervals(2 * confidence - 1, units=clusters)
-    (of_mean,) = draws.mean_gain.intervals(confidence, units=clusters)
-    (own, shared), (answered, others) = shifts.used, runs
-    longer = _longer(np.array([2 * i.se for i in of_each]), own / answered + shared / others)
-    whole = _longer(np.array([2 * of_mean.se]), np.array([own / answered.sum() + shared / others]))
-    mean, fall_p = _doubled(of_mean, float(whole[0])), float("nan")
+    two_sided = draws.gain.intervals(confidence, units=units)
+    one_sided = draws.gain.intervals(2 * confidence - 1, units=units)
+    (of_mean,) = draws.mean_gain.intervals(confidence, units=units)
+    (arm_variance, other_variance), (arm_runs, other_runs) = shifts.used, run_counts
+    variance = arm_variance / arm_runs + other_variance / other_runs
+    longer = _longer(np.array([2 * interval.se for interval in two_sided]), variance)
+    mean_variance = np.array([arm_variance / arm_runs.sum() + other_variance / other_runs])
+    mean_longer = _longer(np.array([2 * of_mean.se]), mean_variance)
+    mean, fall_p = _doubled(of_mean, float(mean_longer[0])), float("nan")
     se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + confidence) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-    elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and none that Holm would count
-        fall_p = 1.0 if mean.estimate >= 0 else 2.0**-clusters
-    low, high = simultaneous(draws.gain, clusters, confidence)
+    elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and Holm does not count it
+        fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
+    low, high = simultaneous(draws.gain, units, confidence)
     return {
-        "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(of_each, longer, strict=True)),
+        "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(two_sided, longer, strict=True)),
         "upper": np.array([_doubled(i, float(f)).high for i, f in zip(one_sided, longer, strict=True)]),
         "mean": mean,
         "fall_p": fall_p,
@@ -199,16 +244,20 @@ def _bootstrapped(
 
 
 def _longer(se: FloatArray, variance: FloatArray) -> FloatArray:
-    """Factor (R,) by which intervals of standard errors `se` are lengthened for the shifts' variance (R,)."""
+    """Return factors (R,) that lengthen intervals of standard errors `se` by the shifts' variance
+    (R,).
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(se > 0, np.sqrt(se**2 + variance) / se, 1.0)
 
 
 def distinct(runs: FloatArray) -> FloatArray:
-    """Without the runs (axis 0) that equal an earlier one everywhere, as those of a deterministic worker do."""
+    """Drop the runs (axis 0) that equal an earlier one everywhere, as those of a deterministic
+    worker do.
+    """
     kept: list[FloatArray] = []
     for run in runs:
-        if not any(np.array_equal(run, one, equal_nan=True) for one in kept):
+        if not any(np.array_equal(run, earlier, equal_nan=True) for earlier in kept):
             kept.append(run)
     return runs if len(kept) == len(runs) else np.stack(kept)
 
@@ -216,14 +265,30 @@ def distinct(runs: FloatArray) -> FloatArray:
 def simultaneous(
     gain: Resamples, units: float | None = None, confidence: float = CONFIDENCE
 ) -> tuple[FloatArray, FloatArray]:
-    """Limits (R,), (R,) that hold for all R gains together: estimate +- c * se, widened for few units (`expansion`).
+    """Return limits that hold for all R gains together: estimate +- c * se.
 
-    c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t interval; Romano &
-    Wolf 2005, Econometrica 73). A gain whose resamples never move has limits equal to its estimate.
+    Parameters
+    ----------
+    gain : Resamples
+        Estimates (R,) and resamples (B, R).
+    units : float, optional
+        Number of independent units; few widen the limits (`expansion`).
+    confidence : float
+        Simultaneous coverage.
+
+    Returns
+    -------
+    low, high : array (R,)
+        Equal to the estimate for a gain whose resamples never move.
+
+    Notes
+    -----
+    c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t
+    interval; Romano & Wolf 2005, Econometrica 73).
     """
-    there = np.sum(np.isfinite(gain.draws), axis=0) > 1  # not so for an r without one answered pair
+    has_pairs = np.sum(np.isfinite(gain.draws), axis=0) > 1
     se = np.full(gain.estimate.size, np.nan)
-    se[there] = np.nanstd(gain.draws[:, there], axis=0, ddof=1)
+    se[has_pairs] = np.nanstd(gain.draws[:, has_pairs], axis=0, ddof=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
@@ -234,6 +299,7 @@ def simultaneous(
 
 
 def _doubled(i: Interval, longer: float) -> Interval:
-    """Twice the interval, its arms longer by a factor and inside -1 to 1."""
-    low, high = (float(np.clip(2 * (i.estimate + longer * (end - i.estimate)), -1, 1)) for end in (i.low, i.high))
+    """Return twice the interval, with its arms lengthened by a factor and cut to -1 and 1."""
+    ends = 2 * (i.estimate + longer * (np.array([i.low, i.high]) - i.estimate))
+    low, high = np.clip(ends, -1, 1).tolist()
     return Interval(2 * i.estimate, low, high, i.confidence, i.method, 2 * i.se)

@@ -1,4 +1,6 @@
-"""What can be set of a sweep (the schema of conf/sweep.yaml), validated before an engine is loaded."""
+"""Define the options of a sweep (the schema of conf/sweep.yaml), validated before an engine is
+loaded.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,27 +24,27 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
-    # Of free-form answers, in place of those without the reading's name:
+    # Templates for free-form answers replace those without the reading's name.
     **{f"router_{arm}_{reading}": ("question",) for arm in ("forward_full", "noisy_rewrite") for reading in OF_READING},
     **{f"worker_{reading}": ("messages",) for reading in OF_READING},
 }
-"""The sweep's templates beside the shared ones, and the placeholders of each."""
+"""Placeholders of each template that the sweep adds to the shared ones."""
 
 
 @dataclass
 class SweepConfig(RunConfig):
-    worker: ModelConfig | None = None  # another model: it answers in place of the router's model
+    worker: ModelConfig | None = None  # another model, which answers in place of the router's model
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
-    n: Any = None  # as many questions as the plan needs, at most all
+    n: Any = None  # null takes as many questions as the plan needs, at most all
     draws: str = "nested"
     aggregator: str = "concatenate"
     replicates: int = 1
     clean_replicates: int = 3
     noisy_replicates: int = 2
-    messages_from: str | None = None  # a run whose stored router messages are answered: no router is called
-    messages_of: str | None = None  # the model of that run, where it has several
-    hint_reference: Any = None  # runs of other models with messages_from=this run
+    messages_from: str | None = None  # a run whose stored router messages are answered without any router call
+    messages_of: str | None = None  # the model of that run, needed if it has several
+    hint_reference: Any = None  # runs of other models that had messages_from=this run
     ensemble_control: bool = True
     dose: Any = None
 
@@ -51,22 +53,37 @@ ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
 def from_hydra(cfg: DictConfig) -> SweepConfig:
+    """Convert and validate a composed configuration. Raises ConfigError for the first invalid
+    option.
+    """
     config: SweepConfig = from_composed(cfg, SweepConfig)
     validate(config)
     return config
 
 
 def validate(config: SweepConfig) -> None:
-    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    """Check everything that needs neither a model nor a benchmark.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The options.
+
+    Raises
+    ------
+    ConfigError
+        For the first option that is invalid.
+    """
     check_known("aggregator", config.aggregator, list(Aggregator))
     plain = (config.aggregator, config.dose) == ("concatenate", None)
     if format_of(config.benchmark.format).reading is not None and not plain:
         raise ConfigError(
-            f"benchmark={config.benchmark.name}: its answers are free-form. Summary, vote and dose are for questions "
-            "with options, such as benchmark=arc_easy: leave out aggregator and dose."
+            f"The benchmark {config.benchmark.name} has free-form answers. Expected neither aggregator nor dose: "
+            "summary, vote and dose need questions with options. Example: benchmark=arc_easy."
         )
     design_of(config)
-    known = sorted({*Arm, DELETED, *load_model_config("scripted").scripted.accuracy})  # of every audit
+    # Scripted accuracies may name the arms of every audit.
+    known = sorted({*Arm, DELETED, *load_model_config("scripted").scripted.accuracy})
     for name, model in config.model.items():
         for arm in model.scripted.accuracy:
             check_known(f"arm in scripted.accuracy of model {name}", arm, known)
@@ -75,19 +92,51 @@ def validate(config: SweepConfig) -> None:
 
 
 def hint_references(config: SweepConfig) -> list[str]:
-    """Where the runs of `hint_reference` are, as absolute paths."""
-    given = config.hint_reference or []
-    return [str(Path(one).resolve()) for one in ([given] if isinstance(given, str) else given)]
+    """Return the run directories of `hint_reference` as absolute paths."""
+    run_dirs = config.hint_reference or []
+    if isinstance(run_dirs, str):
+        run_dirs = [run_dirs]
+    return [str(Path(run_dir).resolve()) for run_dir in run_dirs]
 
 
 def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
-    """The model that answers: the router's own unless `worker` names another."""
+    """Return the model that answers.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        Names the worker, if another model answers.
+    model : ModelConfig
+        The router's model.
+
+    Returns
+    -------
+    ModelConfig
+        The router's model unless `worker` names another.
+    """
     if config.worker is None or config.worker.name == model.name:
         return model
     return config.model.get(config.worker.name, config.worker)
 
 
 def design_of(config: SweepConfig) -> Design:
+    """Return the design of the options.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The options.
+
+    Returns
+    -------
+    Design
+        The settings and router sets.
+
+    Raises
+    ------
+    ConfigError
+        If an arm, the draws, r, a dose or a number of replicates is invalid.
+    """
     for arm in config.arms:
         check_known("arm", arm, list(Arm))
     check_known("draws", config.draws, list(Draws))

@@ -1,8 +1,10 @@
-"""Decide a cell from its evidence and gates: a grade, its code and its reasons. The ladder is in audit.judging."""
+"""Decide a cell from its evidence and gates: a grade, its code and its reasons.
+
+The ladder of grades is in `audit.judging`.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -30,9 +32,10 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class Corrected:
-    """A cell's p-values after Holm over the cells of the panel that can be tested, and how many these are.
+    """p-values of a cell after Holm over the testable cells of the panel, and the number of these
+    cells.
 
-    excess: of `Evidence.p_value`. fall: of "noisy falls below clean".
+    excess: from `Evidence.p_value`. fall: from the test of "noisy is below clean".
     """
 
     excess: float | None
@@ -41,7 +44,18 @@ class Corrected:
 
 
 def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
-    """Holm over the cells of a panel; None where a cell could not be compared."""
+    """Apply Holm's correction over the cells of a panel.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence or None
+        One for each cell; None if the cell could not be compared.
+
+    Returns
+    -------
+    list of Corrected
+        One for each cell; its p-values are None if the cell could not be compared.
+    """
     excess = holm_rows([[e.p_value if e else None] for e in evidence])
     fall = holm_rows([[e.clean.fall_p if e else None] for e in evidence])
     cells = max(sum(e is not None for e in evidence), 1)
@@ -50,8 +64,11 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A contrast, and what is said if the verdict rests on it. check: a failed check of the whole measurement that this
-    contrast showed. explained: a clearance by it says that repetition explains the gain."""
+    """A contrast, with the reasons and the advice to give if the verdict rests on it.
+
+    check: a check of the whole measurement that failed on this contrast. explained: a clearance by
+    this contrast means that repetition explains the gain.
+    """
 
     contrast: Contrast
     reasons: tuple[Reason, ...] = ()
@@ -64,15 +81,34 @@ class Claim:
 def decide(
     evidence: Evidence, gates: Sequence[Gate], thresholds: SweepThresholds, corrected: Corrected | None = None
 ) -> Decision:
-    """Return the grade of the ladder with the sweep's code and reasons.
+    """Decide one cell.
 
-    corrected: over the panel (`over_panel`); the cell alone where None. So the chance that any cell of a panel is
-    called an excess although noisy does not beat one of its controls is at most alpha. What is said of one control is
-    tested at alpha / cells. Noisy beats a control where the test says so; against clean the simultaneous interval must
-    lie above zero too.
+    Parameters
+    ----------
+    evidence : Evidence
+        The comparisons of the cell.
+    gates : sequence of Gate
+        The checks of its measurement.
+    thresholds : SweepThresholds
+        State the levels and the smallest effect that matters.
+    corrected : Corrected, optional
+        Corrected over the panel (`over_panel`); over the cell alone if None.
 
-    A cell is cleared by its data: the upper limit of the gain is at most the smallest effect that matters (Schuirmann
-    1987, J Pharmacokinet Biopharm 15). A fall under noise is expected and decides nothing.
+    Returns
+    -------
+    Decision
+        The grade of the ladder with the sweep's code and reasons.
+
+    Notes
+    -----
+    The chance that any cell of a panel is called an excess, although noisy does not beat one of its
+    controls, is at most alpha. Statements about one control are tested at alpha / cells. Noisy
+    beats a control if the test says so; against clean the simultaneous interval must lie above zero
+    too.
+
+    A cell is cleared by its data: the upper limit of the gain is at most the smallest effect that
+    matters (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall under noise is expected and
+    decides nothing.
     """
     if blocking := failed(gates):
         graded = grade((), [g.name for g in blocking])
@@ -80,27 +116,27 @@ def decide(
     claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
     checks = [claim.check for claim in claims if claim.check]
     graded = grade([claim.contrast for claim in claims], checks)
-    by = next((c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1])
+    basis = next((c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1])
     verdict = _VERDICTS[graded.grade]
-    if verdict == Verdict.NO_EXCESS and by.explained:
+    if verdict == Verdict.NO_EXCESS and basis.explained:
         verdict = Verdict.EXCESS_EXPLAINED
-    reasons, advice = by.reasons, by.advice
+    reasons, advice = basis.reasons, basis.advice
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=evidence.clean_accuracy, effect=thresholds.effect_of_interest)
         reasons, advice = (*reasons, room), (because("harder_questions"),)
     if fallen := _fallen(evidence, thresholds, corrected):
         reasons = (*reasons, fallen)
-    return Decision(verdict, graded.grade, reasons, advice, by.routers, by.check)
+    return Decision(verdict, graded.grade, reasons, advice, basis.routers, basis.check)
 
 
-def _claims(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Corrected) -> list[Claim]:
-    """Return what noisy is compared with: every control, every control but once, and what bounds the gain."""
-    alpha, apart = t.alpha, t.alpha / own.cells
-    overall = e.p_value if own.excess is None else own.excess
+def _claims(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected) -> list[Claim]:
+    """Return the claims: a gain over every control, a gain in one run, and the bound of the gain."""
+    alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
+    overall = e.p_value if corrected.excess is None else corrected.excess
     # The panel's correction scales this cell's p; the same factor is applied to each of its router counts.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
-    above, steady = _found(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
+    above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
     if n < least and (above or (steady and not e.repeated)):
         few = because("few_questions", n=n, least=least)
         undecided = Contrast("gain", bound=Bound(excluded=False))
@@ -110,37 +146,39 @@ def _claims(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, own: Correct
         why = because("above_zero", routers=sorted(steady)), because("run_once", sd=t.run_sd_plausible)
         once = Contrast("gain_in_one_run", speaks=True, guards=(Guard("run_once", excluded=False),))
         claims.append(Claim(once, why, (because("run_twice"),), tuple(sorted(steady))))
-    return [*claims, _bounded(e, gates, t, apart, overall)]
+    return [*claims, _bounded(e, gates, t, cell_alpha, overall)]
 
 
 def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
-    """Return the gain over every control at these r, with its guards: controls, and what the messages give away."""
+    """Return the gain over every control at these r, with its guards: controls, leaks, unparsed and
+    hints.
+    """
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
-        # Few leaks pass the gate, and at a high r a few in a hundred messages are many questions: so they are looked at
-        # whenever there are any.
-        routers &= _found(e.without_leak, e, level)
+        # A few leaks pass the gate, but at a high r a few in a hundred messages affect many questions. So the gain
+        # must stand without these questions whenever there are leaks.
+        routers &= _beaten(e.without_leak, e, level)
         if not routers:
             leaks = [g for g in gates if g.name == "answer_leak"]
             gone = (because("gone_without_leaks"), *gate_reasons(leaks, GATES))
             return Claim(silent, gone, advice_of(leaks), check="answer_leak")
         why.append(because("stands_without_leaks"))
     if e.adverse is not None:
-        routers &= _found(e.adverse, e, level)
+        routers &= _beaten(e.adverse, e, level)
         if not routers:
             gone = (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
             return Claim(silent, gone, (because("mend_unparsed"),), check="parseability")
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(r for r in routers if e.controlled(r))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    alone = e.hints is not None and not e.hints.reference_p <= level  # NaN is no gain that was seen
+    alone = e.hints is not None and not e.hints.reference_p <= level  # NaN: no gain of the reference was shown
     guards = Guard("controls", bool(controlled)), Guard("hints", bool(beyond)), Guard("reference_gains", alone)
     speaks = replace(silent, speaks=True, guards=guards)
     if speaks.open:
         doubt, advice = _doubt(e, routers, controlled, bool(beyond))
         return Claim(speaks, (*why, doubt), (advice,), tuple(sorted(controlled or routers)))
-    assert e.hints is not None  # noqa: S101 - a guard that is excluded needs it
+    assert e.hints is not None  # noqa: S101 - the guard "hints" can only be excluded with hints
     why.append(because("hints_excluded", reference=e.hints.reference, gain=e.hints.reference_gain))
     if 1 in beyond:
         why.append(because("one_router"))
@@ -150,7 +188,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
 
 
 def _doubt(e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool) -> tuple[Reason, Reason]:
-    """Return the first explanation that is not excluded, and what would exclude it."""
+    """Return the first explanation that is not excluded, and the advice that would exclude it."""
     if not controlled:
         return _not_compared(e, routers), because("run_controls")
     if e.hints is None:
@@ -161,16 +199,19 @@ def _doubt(e: Evidence, routers: frozenset[int], controlled: frozenset[int], bey
     return because("reference_gains_too", **gains), because("read_messages")
 
 
-def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, apart: float, overall: float) -> Claim:
-    """Return what bounds the gain: the ensemble control or the original question where noisy beats the others, else
-    the clean baseline."""
-    over_base = _found(e.plain, e, apart, ensemble=False) if e.plain.ensemble is not None else frozenset()
-    tested = e.clean.beats(apart)
+def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha: float, overall: float) -> Claim:
+    """Return the bound of the gain over the ensemble control, the original question or the clean
+    baseline.
+
+    The first two bound it if noisy beats the other controls.
+    """
+    over_base = _beaten(e.plain, e, cell_alpha, ensemble=False) if e.plain.ensemble is not None else frozenset()
+    tested = e.clean.beats(cell_alpha)
     over_clean = tested & e.clean.above_zero
     at = tuple(sorted(over_base or over_clean or tested))
     explained, room = False, 1 - e.clean_accuracy >= t.effect_of_interest
     if over_base:
-        limit, why = _over_ensemble(e, over_base, apart)
+        limit, why = _over_ensemble(e, over_base, cell_alpha)
         explained = limit <= t.effect_of_interest
         last = because("ensemble_bounds", limit=limit, effect=t.effect_of_interest)
         open_, ask, done = because("may_beat_ensemble", limit=limit), "ask_more_of_ensemble", "is_repetition"
@@ -186,16 +227,19 @@ def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, apart: floa
         last, open_ = because("blind"), None
     excluded = limit <= t.effect_of_interest  # NaN clears nobody
     contrast = Contrast("gain", bound=Bound(excluded, room))
-    said = last if excluded else open_
-    few = advice_of([g for g in gates if g.name == "enough_data"])
+    closing = last if excluded else open_
     code = done if excluded else ask
-    advice = (because(code),) if code else () if excluded else few
-    reasons = (*why, said) if said is not None else tuple(why)
+    advice: tuple[Reason, ...] = ()
+    if code:
+        advice = (because(code),)
+    elif not excluded:
+        advice = advice_of([g for g in gates if g.name == "enough_data"])
+    reasons = (*why, closing) if closing is not None else tuple(why)
     return Claim(contrast, reasons, advice, at, explained=explained)
 
 
 def _over_ensemble(e: Evidence, routers: frozenset[int], level: float) -> tuple[float, list[Reason]]:
-    """Return the upper limit of noisy over as many routers that delete nothing, and what was seen of both."""
+    """Return the upper limit of noisy over the ensemble control, and the reasons about both."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
     mean = control.mean
@@ -210,11 +254,11 @@ def _over_ensemble(e: Evidence, routers: frozenset[int], level: float) -> tuple[
     return max(c.highest(routers) if c else 1.0 for c in bounds), why
 
 
-def _fallen(e: Evidence, t: SweepThresholds, own: Corrected | None) -> Reason | None:
-    """Return the note that damage costs much on average over r, as is expected; None if it does not."""
+def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Reason | None:
+    """Return the note that noise costs much accuracy on average over r, as is expected; else None."""
     mean = e.clean.mean
-    fall_p = e.clean.fall_p if own is None or own.fall is None else own.fall
-    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):  # NaN neither
+    fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
+    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):  # true for NaN too
         return None
     return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
 
@@ -225,16 +269,21 @@ def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str])
 
 
 def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
-    """The controls that a gain at these r lacks. ensemble_routers: where the ensemble control was run at others."""
-    direct = e.plain.direct is None
-    never = e.plain.ensemble is None and any(r > 1 for r in routers)
-    at = sorted(routers) if not (direct or never) else []
-    missing = ["direct"] * direct + ["ensemble"] * (never or bool(at))
-    return because("not_compared", controls=missing, ensemble_routers=at)
+    """Name the controls that were not run at these r; the ensemble control may have been run at
+    others.
+    """
+    missing = ["direct"] if e.plain.direct is None else []
+    if e.plain.ensemble is None and any(r > 1 for r in routers):
+        missing.append("ensemble")
+    if missing:
+        return because("not_compared", controls=missing, ensemble_routers=[])
+    return because("not_compared", controls=["ensemble"] if routers else [], ensemble_routers=sorted(routers))
 
 
-def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:
-    """Router counts at which noisy beats every control, its interval against clean lying above zero too."""
+def _beaten(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:
+    """Return the r at which noisy beats every control and its interval against clean lies above
+    zero.
+    """
     if reading.clean is None:
         return frozenset()
     p = reading.adjusted(e.clean.routers, ensemble=ensemble)
@@ -243,31 +292,65 @@ def _found(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
 
 
 def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
-    """Of these router counts, those at which the lower limit of every comparison that was made lies above zero."""
+    """Return those of these r at which the lower limit of every comparison lies above zero."""
     for c in reading.comparisons():
         routers -= set(c.routers) - c.above_zero
     return routers
 
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
-    """The same gates; `enough_data` does not apply where an effect was found, however large it may still be."""
+    """Mark `enough_data` as not applicable if an effect was found, however large it may still be.
+
+    Parameters
+    ----------
+    gates : sequence of Gate
+        All gates of a cell.
+    verdict : Verdict
+        Its verdict.
+
+    Returns
+    -------
+    tuple of Gate
+        The gates in their order.
+    """
     if verdict not in (Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED):
         return tuple(gates)
-    said = "An effect was found, and shows that the questions were enough."
-    moot = partial(replace, status=Status.NOT_APPLICABLE, detail=said, advice="")
-    return tuple(moot(g) if g.name == "enough_data" and g.status == Status.FAIL else g for g in gates)
+    detail = "An effect was found, so the questions were enough."
+    changed = []
+    for gate in gates:
+        if gate.name == "enough_data" and gate.status == Status.FAIL:
+            gate = replace(gate, status=Status.NOT_APPLICABLE, detail=detail, advice="")
+        changed.append(gate)
+    return tuple(changed)
 
 
 def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]) -> Reason:
-    """Who, on what, and what was found. failing: names of the gates that withhold the verdict."""
+    """Return the headline of a cell.
+
+    Parameters
+    ----------
+    model, benchmark : str
+        The cell.
+    decision : Decision
+        Its verdict and reasons.
+    e : Evidence or None
+        Its evidence; None if it could not be compared.
+    failing : sequence of str
+        Names of the gates that withhold the verdict.
+
+    Returns
+    -------
+    Reason
+        A code with the numbers of the sentence.
+    """
     if decision.verdict == Verdict.WITHHELD or e is None:
         why = [GATES[name].because if name in GATES else name for name in failing]
         code = "headline_withheld" if why else "headline_not_comparable"
         return because(code, model=model, benchmark=benchmark, why=why)
-    c, told = e.clean, [one for one in decision.reasons if one.code != "falls"]
-    about = told[0 if decision.verdict == Verdict.NO_EXCESS else -1]
-    shown = [k for k, r in enumerate(c.routers) if r in decision.routers] or [c.best]
-    best = max(shown, key=lambda k: c.gain[k])  # of those that passed every comparison
+    c, reasons = e.clean, [reason for reason in decision.reasons if reason.code != "falls"]
+    about = reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
+    passed = [k for k, r in enumerate(c.routers) if r in decision.routers]  # at these r every comparison passed
+    best = max(passed or [c.best], key=lambda k: c.gain[k])
     return because(
         f"headline_{decision.verdict}",
         model=model,
@@ -282,32 +365,72 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
 
 
 def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
-    """What the control benchmark says of a gain, where one was run."""
+    """Return what the control benchmark says about a gain; empty without a control benchmark.
+
+    Parameters
+    ----------
+    contrasts : sequence of Contrast
+        The rows of a cell.
+
+    Returns
+    -------
+    tuple of Reason
+        Whether the gain is larger than on held-out items on every scale, on one, or on no scale.
+    """
     scales = [c for c in contrasts if c.name.startswith("difference_in_differences") and c.ci_low is not None]
     points = next((c for c in scales if c.name == "difference_in_differences"), None)
     if points is None:
         return ()
     above = [c.name for c in scales if c.ci_low is not None and c.ci_low > 0]
-    on = "every_scale" if len(above) == len(scales) else "one_scale" if points.name in above else "no_scale"
-    return (because(f"larger_on_{on}", gain=points.estimate, low=points.ci_low, high=points.ci_high),)
+    if len(above) == len(scales):
+        code = "larger_on_every_scale"
+    else:
+        code = "larger_on_one_scale" if points.name in above else "larger_on_no_scale"
+    return (because(code, gain=points.estimate, low=points.ci_low, high=points.ci_high),)
 
 
-def shifts_said(found: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
-    """What was reckoned with for the difference between whole runs. repeated: whether the noisy arm was."""
-    measured = dict(zip(("noisy", "clean"), (found.noisy, found.controls), strict=True))
-    used = dict(zip(measured, found.used, strict=True))
-    tested = dict(zip(measured, found.tested(repeated=repeated), strict=True))
-    out = [
-        because("shift", side=side, sd=used[side] ** 0.5, estimate=v.estimate**0.5, df=v.df, capped=v.capped)
-        for side, v in measured.items()
-    ]
+def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
+    """State the shifts of whole runs that the intervals and tests allow for.
+
+    Parameters
+    ----------
+    shifts : RunShifts
+        Variances of whole runs.
+    repeated : bool
+        Whether the noisy arm was run more than once.
+
+    Returns
+    -------
+    tuple of Reason
+        One for each side, and one if the test assumes a larger shift.
+    """
+    measured = dict(zip(("noisy", "clean"), (shifts.noisy, shifts.controls), strict=True))
+    used = dict(zip(measured, shifts.used, strict=True))
+    tested = dict(zip(measured, shifts.tested(repeated=repeated), strict=True))
+    reasons = []
+    for side, variance in measured.items():
+        numbers = {"estimate": variance.estimate**0.5, "df": variance.df, "capped": variance.capped}
+        reasons.append(because("shift", side=side, sd=used[side] ** 0.5, **numbers))
     if sides := [side for side in measured if tested[side] != used[side]]:
-        out.append(because("shift_tested", sides=sides, sd=found.plausible_sd))
-    return tuple(out)
+        reasons.append(because("shift_tested", sides=sides, sd=shifts.plausible_sd))
+    return tuple(reasons)
 
 
 def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
-    """How far the verdict stands whatever the unparsed answers would have been."""
+    """State how far the verdict stands whatever the unparsed answers would have been.
+
+    Parameters
+    ----------
+    e : Evidence or None
+        Evidence of the cell.
+    gamma : float or None
+        Largest odds ratio under which the verdict stands; None if there is none to state.
+
+    Returns
+    -------
+    tuple of Reason
+        Empty if all answers were parsed.
+    """
     if e is None or e.worst_case is None:
         return ()
     worst = because("worst_case", gain=e.worst_case)

@@ -1,8 +1,9 @@
-"""The arms of the sweep, its design and its thresholds (pure): which settings run, which of them share router messages.
+"""Define the arms of the sweep, its design and its thresholds (pure).
 
-The level of a setting is its number of routers. A *router set*, a part of the design, is one set of router messages for
-a question: with independent draws of each setting (song2026, section 3.2); with nested draws r uses the first r
-messages of one set. All rows of a router set are computed and stored together.
+The level of a setting is its number of routers. A *router set*, a part of the design, is one set of
+router messages for a question. With independent draws each setting has a router set of its own
+(song2026, section 3.2); with nested draws r uses the first r messages of one set. All rows of a
+router set are computed and stored together.
 """
 
 import re
@@ -13,36 +14,36 @@ from enum import StrEnum
 
 from audit.errors import ConfigError, check_counts
 from audit.records import Design, Part, Setting
-from audit.sweep.texts import FORETOLD
+from audit.sweep.texts import PRE_RUN_NOTES
 from audit.verdict.result import Reason, because, sentences
 from audit.verdict.thresholds import Thresholds
 
 
 class Arm(StrEnum):
-    """How a question reaches the worker (song2026, section 4.2; `direct` is ours)."""
+    """Name how a question reaches the worker (song2026, section 4.2; `direct` is ours)."""
 
     DIRECT = "direct"  # the original question, no router
     FORWARD_FULL = "forward_full"  # routers transmit it whole; r=1 is the clean baseline, r>1 the ensemble control
     NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
 
 
-DELETED = "deleted"  # no router: code deletes a share of the question's words (the level, in percent); never judged
+DELETED = "deleted"  # without routers, code deletes a share of the words (the level, in percent); never judged
 WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
 
 
 class Draws(StrEnum):
-    """Whether each r has router messages of its own (as in the paper) or uses the first r of one set."""
+    """Name how the router messages of each r are drawn."""
 
-    INDEPENDENT = "independent"
-    NESTED = "nested"
+    INDEPENDENT = "independent"  # each r has messages of its own, as in the paper
+    NESTED = "nested"  # each r uses the first r messages of one set
 
 
 class Aggregator(StrEnum):
-    """How the worker sees r messages (A_m of song2026, eq. 7, which the paper leaves open)."""
+    """Name how the worker reads r messages (A_m of song2026, eq. 7, which the paper leaves open)."""
 
-    CONCATENATE = "concatenate"  # all of them, in order
-    SUMMARY = "summary"  # one message, into which the router's model summed them up; at r=1 too
-    VOTE = "vote"  # each by itself; the option that most of the r answers name, of as many the first named
+    CONCATENATE = "concatenate"  # the worker reads all messages, in order
+    SUMMARY = "summary"  # the worker reads one summary by the router's model; at r=1 too
+    VOTE = "vote"  # the worker answers each message alone; the plurality counts, ties go to the first named
 
 
 MAX_ROUTERS = 64
@@ -53,9 +54,30 @@ _EXAMPLE = (
 
 
 def parse_routers(value: object) -> tuple[int, ...]:
-    """`1..9`, `3`, `[1,3,9]` or `1,3,9` -> sorted router counts without repeats. ConfigError for anything else."""
+    """Parse router counts.
+
+    Parameters
+    ----------
+    value : object
+        `1..9`, `3`, `[1,3,9]` or `1,3,9`.
+
+    Returns
+    -------
+    tuple of int
+        Sorted, without repeats.
+
+    Raises
+    ------
+    ConfigError
+        For any other value, and above MAX_ROUTERS.
+
+    Examples
+    --------
+    >>> parse_routers("1..3,9")
+    (1, 2, 3, 9)
+    """
     parts = [value] if isinstance(value, str) or not isinstance(value, Sequence) else value
-    found: set[int] = set()
+    counts: set[int] = set()
     for part in ",".join(map(str, parts)).strip(" []").split(","):
         match = _RANGE.match(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
@@ -63,17 +85,39 @@ def parse_routers(value: object) -> tuple[int, ...]:
             raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
         if last > MAX_ROUTERS:  # before a range of that length is built
             raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
-        found.update(range(first, last + 1))
-    return tuple(sorted(found))
+        counts.update(range(first, last + 1))
+    return tuple(sorted(counts))
 
 
 def parse_doses(value: object) -> tuple[int, ...]:
-    """`[0,.1,.2,.4,.6]` -> (0, 10, 20, 40, 60), percents of words; null -> (). ConfigError for anything else."""
+    """Parse the shares of words to delete.
+
+    Parameters
+    ----------
+    value : object
+        A list of shares (0-1) with 0 among them, or None.
+
+    Returns
+    -------
+    tuple of int
+        Sorted percentages; empty for None.
+
+    Raises
+    ------
+    ConfigError
+        For any other value.
+
+    Examples
+    --------
+    >>> parse_doses([0, 0.1, 0.4])
+    (0, 10, 40)
+    """
     if value is None:
         return ()
     shares = value if isinstance(value, Sequence) else ()
-    numbers = all(type(one) in (int, float) and 0 <= one < 1 for one in shares)
-    doses = tuple(sorted({round(100 * one) for one in shares})) if numbers else ()
+    are_shares = all(type(share) in (int, float) and 0 <= share < 1 for share in shares)
+    percentages = {round(100 * share) for share in shares} if are_shares else set()
+    doses = tuple(sorted(percentages))
     if len(doses) < 2 or doses[0] != 0:
         raise ConfigError(
             f"Invalid dose: {value!r}. Expected shares of words to delete, 0 (the whole question) among them and all "
@@ -83,34 +127,59 @@ def parse_doses(value: object) -> tuple[int, ...]:
 
 
 def n_messages(part: Part) -> int:
-    """Router messages of a part: a router set. Each of its levels reads so many of the first; `direct` reads none."""
+    """Return the number of router messages of a router set; each of its levels reads the first of
+    them.
+    """
     return max(part.levels)
 
 
 def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
-    """The controls that were not run. referred: whether another model answered from the same messages."""
+    """List the controls that were not run.
+
+    Parameters
+    ----------
+    settings : sequence of Setting
+        The settings that were run.
+    referred : bool
+        Whether another model answered from the same messages.
+
+    Returns
+    -------
+    list of Reason
+        One for each missing control.
+    """
     runs = Counter((s.arm, s.level) for s in settings)
     noisy = sorted(r for arm, r in runs if arm == Arm.NOISY_REWRITE)
     ensemble = {r for arm, r in runs if arm == Arm.FORWARD_FULL} - {1}
     absent = [r for r in noisy if r > 1 and r not in ensemble]
     clean = runs[Arm.FORWARD_FULL, 1]
     repeated = any(runs[Arm.NOISY_REWRITE, r] > 1 for r in noisy)
-    found = (
+    controls = (
         ((Arm.DIRECT, 0) not in runs, because("direct")),
         (absent, because("ensemble_at" if ensemble else "ensemble", routers=absent)),
         (clean < 2, because("clean_replicates", runs=clean)),
         (noisy and not repeated, because("noisy_replicates")),
         (noisy and not referred, because("hint_reference")),
     )
-    return [one for lacks, one in found if lacks]
+    return [reason for missing, reason in controls if missing]
 
 
 def missing_controls(design: Design) -> tuple[str, ...]:
-    """One sentence for each control that this design does not run and without which a gain stays `gain_uncontrolled`;
-    none where there is no noisy arm."""
+    """Return a sentence for each missing control without which a gain stays `gain_uncontrolled`.
+
+    Parameters
+    ----------
+    design : Design
+        The design of a run before it starts.
+
+    Returns
+    -------
+    tuple of str
+        Empty if there is no noisy arm.
+    """
     noisy = any(s.arm == Arm.NOISY_REWRITE for s in design.settings)
-    lacking = not_run(design.settings, referred=True) if noisy else ()
-    return sentences((one for one in lacking if one.code in FORETOLD), FORETOLD)
+    missing = not_run(design.settings, referred=True) if noisy else ()
+    return sentences((reason for reason in missing if reason.code in PRE_RUN_NOTES), PRE_RUN_NOTES)
 
 
 def make_design(
@@ -125,17 +194,45 @@ def make_design(
     noisy_replicates: int = 1,
     doses: Sequence[int] = (),
 ) -> Design:
-    """The settings of one audit (song2026, sections 4.1-4.3).
+    """Make the design of one audit (song2026, sections 4.1-4.3).
 
-    `forward_full` at r=1 is the clean baseline, repeated max(replicates, clean_replicates) times, as the noisy arm is
-    max(replicates, noisy_replicates) times. With `ensemble_control` it is also run at every other r of `routers`.
-    doses: percents of words that are deleted.
+    Parameters
+    ----------
+    routers : sequence of int
+        Router counts.
+    arms : sequence of Arm
+        Arms to run.
+    draws : Draws
+        How the messages of each r are drawn.
+    replicates : int
+        Runs of every arm, at least.
+    clean_replicates : int
+        Runs of the clean baseline (`forward_full` at r=1), at least.
+    ensemble_control : bool
+        Also run `forward_full` at every other r.
+    direct_replicates : int
+        Runs of `direct`.
+    noisy_replicates : int
+        Runs of the noisy arm, at least.
+    doses : sequence of int
+        Percentages of words that are deleted.
+
+    Returns
+    -------
+    Design
+        The router sets.
+
+    Raises
+    ------
+    ConfigError
+        If there is no arm to run, or a number of replicates is invalid.
     """
     check_counts(replicates=replicates, clean_replicates=clean_replicates, noisy_replicates=noisy_replicates)
 
-    def of(arm: Arm, levels: Sequence[int], replicate: int) -> list[Part]:
-        sets = [levels] if draws == Draws.NESTED else [[r] for r in levels]
-        return [Part(arm, tuple(some), replicate) for some in sets]
+    def router_sets(arm: Arm, levels: Sequence[int], replicate: int) -> list[Part]:
+        if draws == Draws.NESTED:
+            return [Part(arm, tuple(levels), replicate)]
+        return [Part(arm, (r,), replicate) for r in levels]
 
     sets: list[Part] = []
     if Arm.DIRECT in arms:
@@ -143,20 +240,24 @@ def make_design(
     if Arm.FORWARD_FULL in arms:
         ensemble = tuple(r for r in routers if r > 1) if ensemble_control else ()
         for k in range(max(replicates, clean_replicates)):
-            sets += of(Arm.FORWARD_FULL, (1, *(ensemble if k < replicates else ())), k)
+            sets += router_sets(Arm.FORWARD_FULL, (1, *(ensemble if k < replicates else ())), k)
     if Arm.NOISY_REWRITE in arms:
         for k in range(max(replicates, noisy_replicates)):
-            sets += of(Arm.NOISY_REWRITE, routers, k)
+            sets += router_sets(Arm.NOISY_REWRITE, routers, k)
     if doses:
         sets.append(Part(DELETED, tuple(doses)))
     if not sets:
-        raise ConfigError(f"No arm to run. Expected some of: {', '.join(Arm)}.")
+        raise ConfigError(f"arms is empty. Expected some of: {', '.join(Arm)}. Example: arms=[direct,forward_full].")
     return Design(tuple(sets), kind=draws.value)
 
 
 @dataclass(frozen=True)
 class SweepThresholds(Thresholds):
-    """`conf/verdict/default.yaml` sets them and names the source of each; its values are the defaults here (a test)."""
+    """Thresholds of the sweep.
+
+    `conf/verdict/default.yaml` sets them and names the source of each. A test holds its values
+    equal to the defaults here.
+    """
 
     above_chance_standard_errors: float = 2.0
     answered_share_min: float = 0.95

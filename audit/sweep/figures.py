@@ -1,4 +1,6 @@
-"""Figures 2-5 of song2026 and each model's gain under noise: plain numbers in (accuracies 0-1), `Figure` out."""
+"""Draw figures 2-5 of song2026 and each model's gain under noise from plain numbers (accuracies
+0-1).
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from audit.sweep.vocabulary import VERDICTS, Effect, Verdict, severity
 
 @dataclass(frozen=True)
 class Score:
-    """An accuracy with its interval under one number of routers."""
+    """An accuracy with its interval at one number of routers."""
 
     routers: int
     value: float
@@ -27,7 +29,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """One cell's accuracies: noisy against the clean line, with the two controls where they were run."""
+    """Accuracies of one cell: noisy, the clean line, and the two controls if they were run."""
 
     label: str
     clean: Score | None
@@ -39,7 +41,18 @@ class ModelScores:
 
 @canvas.styled()
 def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
-    """Figure 2: how many models beat their clean baseline at each r, and by how much on average when they do."""
+    """Draw figure 2: how many models beat their clean baseline at each r, and their mean excess.
+
+    Parameters
+    ----------
+    points : sequence of RouterSummary
+        One for each router count.
+
+    Returns
+    -------
+    Figure
+        Two panels.
+    """
     figure, left, right, r = _two_panels(points)
     bars = left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
     left.bar_label(bars, [f"{p.violating_models}/{p.models}" for p in points], padding=2, fontsize=8)
@@ -55,9 +68,20 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def small_multiples(models: Sequence[ModelScores]) -> Figure:
-    """Figure 3: each model's noisy accuracies, with intervals, against its clean line and the two controls."""
+    """Draw figure 3: each model's noisy accuracies against its clean line and the two controls.
+
+    Parameters
+    ----------
+    models : sequence of ModelScores
+        One panel for each.
+
+    Returns
+    -------
+    Figure
+        Panels that share both axes.
+    """
     n = len(models)
-    columns = 1 if n <= 2 else min(n, 4)  # one or two stand in a telephone's width
+    columns = 1 if n <= 2 else min(n, 4)  # one or two models fit the width of a telephone
     rows = math.ceil(n / columns)
     width = {1: canvas.PHONE, 3: 9.4}.get(columns, 10.4)
     height = 3.4 if n == 1 else 2.05 * rows + 0.55
@@ -70,7 +94,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         _router_axis(axes, every_r, label=False)
     for axes in grid.flat[n:]:
         axes.set_visible(False)
-    for axes in grid.flat[max(n - columns, 0) : n]:  # the lowest of each column
+    for axes in grid.flat[max(n - columns, 0) : n]:  # only the lowest panel of a column has tick labels
         axes.tick_params(labelbottom=True)
     low, high = grid[0, 0].get_ylim()
     grid[0, 0].set_ylim(max(low, -0.02), min(high, 1.02))
@@ -86,7 +110,19 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 
 @canvas.styled()
 def transitions(points: Sequence[RouterSummary]) -> Figure:
-    """Figure 4: questions that turned right (improve) and wrong (degrade) under noise, over r, and their balance."""
+    """Draw figure 4: questions that became right (improve) and wrong (degrade) over r, and their
+    balance.
+
+    Parameters
+    ----------
+    points : sequence of RouterSummary
+        One for each router count.
+
+    Returns
+    -------
+    Figure
+        Two panels.
+    """
     figure, left, right, r = _two_panels(points)
     up, down = [p.improve for p in points], [p.degrade for p in points]
     left.plot(r, up, color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
@@ -110,9 +146,18 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
-    """Figure 5: the share of each model's noisy settings above its clean baseline (the paper's violation breadth).
+    """Draw figure 5: each model's share of noisy settings above its clean baseline (violation
+    breadth).
 
-    bars: (label, settings above it, settings).
+    Parameters
+    ----------
+    bars : sequence of (str, int, int)
+        Label, settings above the baseline, and settings.
+
+    Returns
+    -------
+    Figure
+        Bars, the largest share first.
     """
     ranked = sorted(bars, key=lambda b: (-b[1] / b[2], b[0]))
     figure = Figure(figsize=(8.6, 0.9 + 0.27 * len(ranked)), layout="constrained")
@@ -131,7 +176,7 @@ def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
 
 
 def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, list[int]]:
-    """A figure of two charts over r, and every r."""
+    """Return a figure of two charts over r, and every r."""
     figure = Figure(figsize=(8.6, 3.1), layout="constrained")
     left, right = figure.subplots(1, 2)
     r = [p.routers for p in points]
@@ -141,7 +186,7 @@ def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, li
 
 
 def _signed(value: float) -> str:
-    """A balance of questions: whole numbers whole, averaged replicates with one decimal, so that +0.3 is not "+0"."""
+    """Return a balance of questions: whole numbers as such, averaged replicates with one decimal."""
     text = f"{value:+,.0f}" if float(value).is_integer() else f"{value:+,.1f}"
     return "0" if not text.strip("+-0.") else text
 
@@ -183,11 +228,13 @@ def _points(axes: Axes, scores: Sequence[Score], colour: str, marker: str, label
     )
 
 
-_ROW = 0.62  # inches a model
+_ROW = 0.62  # inches for each model
 
 
 class GainRow(NamedTuple):
-    """One model. noise: the mean gain between two runs of the clean arm (0-1); None where it was run once."""
+    """One model; noise is the mean gain between two runs of the clean arm (0-1), None if it was run
+    once.
+    """
 
     label: str
     verdict: Verdict
@@ -197,8 +244,21 @@ class GainRow(NamedTuple):
 
 @canvas.styled()
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
-    """Points of accuracy: zero, the smallest effect that matters on both sides, and each model's own noise between
-    clean runs."""
+    """Draw each model's gain in points, with zero, the smallest effect that matters and run-to-run
+    noise.
+
+    Parameters
+    ----------
+    rows : sequence of GainRow
+        One for each model.
+    effect_of_interest : float
+        The smallest effect that matters, 0-1; drawn on both sides of zero.
+
+    Returns
+    -------
+    Figure
+        The worst verdict first.
+    """
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.effect.gain, r.label))
     present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
     legend = 0.12 + 0.21 * len(present)
@@ -213,10 +273,9 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
         if row.noise is not None:
             axes.barh(k + 0.06, 2 * row.noise, left=-row.noise, height=0.5, color=canvas.MUTED, alpha=0.16, linewidth=0)
-        for y, value, low, high, filled in (
-            (k - 0.05, e.gain, e.ci_low, e.ci_high, True),
-            (k + 0.19, e.mean_gain, e.mean_ci_low, e.mean_ci_high, False),
-        ):
+        largest = (k - 0.05, e.gain, e.ci_low, e.ci_high, True)
+        mean = (k + 0.19, e.mean_gain, e.mean_ci_low, e.mean_ci_high, False)
+        for y, value, low, high, filled in (largest, mean):
             axes.errorbar(
                 [value],
                 [y],

@@ -1,7 +1,8 @@
-"""The gates: can this measurement carry a verdict at all? Each is a function of one cell's outcomes or texts.
+"""Check the measurement: each gate is a function of one cell's outcomes or texts.
 
-A gate that fails says so with its number, its threshold, the questions behind it and what to do. `withholds` tells
-whether a failure alone withholds the verdict; `enough_data` and `answer_leak` do not: see `decide`.
+A failed gate states its number, its threshold, the questions behind it and what to do. `withholds`
+says whether a failure alone withholds the verdict; `enough_data` and `answer_leak` do not, see
+`decide`.
 """
 
 from __future__ import annotations
@@ -33,16 +34,34 @@ _ARM_WORDS: dict[str, str] = {
 
 
 def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """The same question must be the same question in every arm.
+    """Check that a question id means the same question in every arm.
 
-    Its stored text, options and gold must be one in all rows. And where right and wrong answers agree well within an
-    arm, they must agree between arms too. Each arm's accuracy per question is correlated with that of all other arms;
-    with ten times `pairing_questions_min` questions and three or more settings in the other arms, each single setting
-    is too, so that one shuffled r is found. What is not itself above chance carries no signal and is left out.
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    texts : TextMeasures or None
+        Name the ids whose text, options or gold differ between rows.
+    limits : SweepThresholds
+        State the standard errors and questions needed.
 
-    A correlation is judged only where the agreement within the two sides lets enough be expected to tell it from none
-    (the root of the product of their reliabilities; Spearman 1904, American Journal of Psychology 15).
-    number: z = correlation * sqrt(n - 1) of the comparison that is furthest below what was expected.
+    Returns
+    -------
+    Gate
+        number: z = correlation * sqrt(n - 1) of the comparison that is furthest below its
+        expectation.
+
+    Notes
+    -----
+    The stored text, options and gold must be equal in all rows. If right and wrong answers agree
+    well within an arm, they must also agree between arms. Each arm's accuracy per question is
+    correlated with that of all other arms. With ten times `pairing_questions_min` questions and
+    three or more settings in the other arms, each single setting is too, so that one shuffled r is
+    noticed. Settings that are not above chance carry no signal and are left out.
+
+    A correlation is judged only if the agreement within the two sides predicts enough of it to tell
+    it from none (the root of the product of their reliabilities; Spearman 1904, American Journal of
+    Psychology 15).
     """
     rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
@@ -51,50 +70,54 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
         advice = "These ids do not mean one question: run the audit again from one benchmark file."
         failed = rule.checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
         return replace(failed, number=None)
-    found = _agreements(cell, limits)
-    if not found:
+    agreements = _agreements(cell, limits)
+    if not agreements:
         return rule.absent(
             "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
             f"above chance, with right and wrong answers to {limits.pairing_questions_min} questions or more)."
         )
-    what, _, at = min(found, key=lambda one: one[2].z - one[2].limit)
-    return replace(rule, threshold=at.limit).checked(
-        passed=at.z >= at.limit,
-        number=at.z,
-        detail=f"Right and wrong answers under {what} agree with the other arms {at.z:.1f} standard errors "
-        f"better than shuffled questions would; {at.expected:.0f} are expected from the agreement within the arms "
-        f"(the lowest of {len(found)} comparisons).",
+    name, _, worst = min(agreements, key=lambda compared: compared[2].z - compared[2].limit)
+    noisy_compared = any(noisy for _, noisy, _ in agreements)
+    return replace(rule, threshold=worst.limit).checked(
+        passed=worst.z >= worst.limit,
+        number=worst.z,
+        detail=f"Right and wrong answers under {name} agree with the other arms {worst.z:.1f} standard errors "
+        f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
+        f"(the lowest of {len(agreements)} comparisons).",
         advice="Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
-        numbers={"comparisons": float(len(found)), "noisy_compared": float(any(noisy for _, noisy, _ in found))},
+        numbers={"comparisons": float(len(agreements)), "noisy_compared": float(noisy_compared)},
     )
 
 
 def _agreements(cell: CellOutcomes, limits: SweepThresholds) -> list[tuple[str, bool, shared.Agreement]]:
-    """Every comparison of a side with the other arms that can speak: its name, whether it is noisy, the agreement."""
+    """Return every informative comparison: name of its side, whether that is noisy, and the
+    agreement.
+    """
     within = _Within(cell, limits)
-    found = []
+    agreements = []
     for arm, settings in within.arms().items():
         others = [s for s in within.usable if s not in settings]
         sides = {arm: settings}
         if len(others) >= 3 and cell.n >= 10 * limits.pairing_questions_min and len(settings) > 1:
             sides |= {label(s): [s] for s in settings}
-        for what, side in sides.items():
-            one = within.compared(side, others)
-            if one is not None:
-                found.append((what, settings[0].arm == Arm.NOISY_REWRITE, one))
-    return found
+        for name, side in sides.items():
+            compared = within.compared(side, others)
+            if compared is not None:
+                agreements.append((name, settings[0].arm == Arm.NOISY_REWRITE, compared))
+    return agreements
 
 
 class _Within:
-    """The settings of a cell that can speak, and how well they agree among themselves.
+    """The informative settings of a cell, and how well they agree with each other.
 
-    Nested draws of one arm and replicate share messages and agree for that reason alone: together they count as one.
+    Nested draws of one arm and replicate share messages and agree for that reason alone, so
+    together they count as one setting.
     """
 
     def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
         self.cell, self.limits = cell, limits
         values = {s: to_values(cell.row(s)) for s in cell.settings}
-        self.usable = {s: v for s, v in values.items() if _speaks(v, cell, limits)}
+        self.usable = {s: v for s, v in values.items() if _is_informative(v, cell, limits)}
         self.nested = cell.draws == Draws.NESTED
         self.pairs = {
             (s, t): _correlation(self.usable[s], self.usable[t])
@@ -103,6 +126,7 @@ class _Within:
         }
 
     def arms(self) -> dict[str, list[Setting]]:
+        """Return the informative settings by arm, in words."""
         arms: dict[str, list[Setting]] = {}
         for setting in self.usable:
             ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
@@ -110,7 +134,7 @@ class _Within:
         return arms
 
     def compared(self, side: Sequence[Setting], others: Sequence[Setting]) -> shared.Agreement | None:
-        """None where the two cannot tell a pairing."""
+        """Compare a side with the other arms; None if the two cannot show a pairing."""
         if not others:
             return None
         reliable, rest = self.reliability(side), self.reliability(others)
@@ -121,61 +145,77 @@ class _Within:
         x, y = x[both], y[both]
         least, fall = self.limits.pairing_questions_min, self.limits.fall_noted
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
-            return None  # what costs so much accuracy may cost the agreement too
-        # a side that cannot tell is taken to be as the other
-        own = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
-        theirs = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
-        return shared.agreement(x, y, float(np.sqrt(own * theirs)), self.limits.pairing_z_min)
+            return None  # a manipulation that costs so much accuracy may cost the agreement too
+        # A side of unknown reliability is assumed to be as reliable as the other side.
+        of_side = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
+        of_others = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
+        return shared.agreement(x, y, float(np.sqrt(of_side * of_others)), self.limits.pairing_z_min)
 
     def reliability(self, settings: Sequence[Setting]) -> float:
-        """Mean correlation of two of these settings; NaN where no two can be correlated."""
-        known = [r for (s, t), r in self.pairs.items() if s in settings and t in settings and not np.isnan(r)]
+        """Return the mean correlation of two of these settings; NaN if no two can be correlated."""
+        between = [r for (s, t), r in self.pairs.items() if s in settings and t in settings]
+        known = [r for r in between if not np.isnan(r)]
         return max(float(np.mean(known)), 0.0) if known else float("nan")
 
     def count(self, settings: Sequence[Setting]) -> int:
+        """Return the number of independent settings."""
         return len({(s.arm, s.replicate) for s in settings}) if self.nested else len(settings)
 
 
-def _speaks(values: FloatArray, cell: CellOutcomes, limits: SweepThresholds) -> bool:
-    """Whether a setting has enough answers, right and wrong ones, and is above chance."""
-    there = ~np.isnan(values)
-    answered = values[there]
-    if answered.size < limits.pairing_questions_min or answered.std() == 0:
+def _is_informative(values: FloatArray, cell: CellOutcomes, limits: SweepThresholds) -> bool:
+    """Return whether a setting has enough answers, right and wrong ones, and is above chance."""
+    known = ~np.isnan(values)
+    answers = values[known]
+    if answers.size < limits.pairing_questions_min or answers.std() == 0:
         return False
     errors = limits.above_chance_standard_errors
-    return bool(chance_check(float(answered.mean()), cell.n_options[there], errors).above)
+    return bool(chance_check(float(answers.mean()), cell.n_options[known], errors).above)
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> float:
-    """Over the questions answered in both; NaN where one side does not vary."""
+    """Return the correlation over questions answered in both; NaN if one side does not vary."""
     both = ~np.isnan(x - y)
     x, y = x[both], y[both]
     return float(np.corrcoef(x, y)[0, 1]) if x.size > 1 and x.std() > 0 and y.std() > 0 else float("nan")
 
 
 def _stepped_up(correlation: float, k: int) -> float:
-    """Reliability of the mean of k settings of which two correlate so (Spearman-Brown)."""
+    """Return the reliability of a mean of k settings from the correlation of two (Spearman-Brown)."""
     return k * correlation / (1 + (k - 1) * correlation)
 
 
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """A clean router that loses the question lowers the baseline and manufactures gains.
+    """Check that the clean router transmits the question.
 
-    Fails when the clean arm loses more than `clean_loss_max` against direct and more than chance explains (at alpha),
-    or when more than `lossy_share_max` of the clean messages drop an option or the stem.
-    number: the first of the two that fails, else the first that is there.
+    A clean router that loses the question lowers the baseline and manufactures gains.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    texts : TextMeasures or None
+        Count the clean messages that drop an option or the stem.
+    limits : SweepThresholds
+        State the largest loss and the largest share of such messages.
+
+    Returns
+    -------
+    Gate
+        Fails if the clean arm loses more than `clean_loss_max` against direct and more than chance
+        explains (at alpha), or if more than `lossy_share_max` of the clean messages are lossy.
+        number: the first check that fails, else the first check.
     """
     name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
-    checks: list[tuple[float, float, bool]] = []  # a number, its limit, whether it fails
+    checks: list[tuple[float, float, bool]] = []  # (number, limit, whether it fails)
     numbers: dict[str, float] = {}
     parts: list[str] = []
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
-        # All clean replicates: the baseline of the effect is their average, so its loss is too.
+        # The baseline of the effect averages all clean replicates, so the loss does too.
         direct, clean = runs_of(cell, Arm.DIRECT, (0,))[:, 0], runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
         difference = average(direct) - average(clean)
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
-            # A fixed seed: a gate is a function of the data alone (the exchange of runs draws, McNemar does not).
+            # The seed is fixed, as a gate is a function of the data alone (exchanging runs draws, McNemar does not).
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
             checks.append((loss, limits.clean_loss_max, loss > limits.clean_loss_max and p <= limits.alpha))
@@ -194,8 +234,8 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         parts.append(f"{percent(share)} of {texts.clean_messages} clean messages drop an option or the stem")
     if not checks:
         rule = Rule(name, limits.clean_loss_max, source)
-        return rule.absent("Neither a direct arm nor clean messages are at hand.")
-    number, limit, fails = next((one for one in checks if one[-1]), checks[0])
+        return rule.absent("This run has neither a direct arm nor clean messages.")
+    number, limit, fails = next((check for check in checks if check[-1]), checks[0])
     return Rule(name, limit, source, always_items=True).checked(
         passed=not fails,
         number=number,
@@ -208,11 +248,24 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
 
 
 def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """Share of noisy presentations that are the clean one: the very request, or the same text after normalisation."""
+    """Check that noisy presentations differ from the clean one.
+
+    Parameters
+    ----------
+    texts : TextMeasures or None
+        Count noisy presentations that are the clean request, or its text after normalisation.
+    limits : SweepThresholds
+        State the largest share of them.
+
+    Returns
+    -------
+    Gate
+        number: that share.
+    """
     source = "li2026, gate G1 (silent no-op rate below 20 %), on request_sha256 and text; conf/verdict: noop_share_max"
     rule = Rule("manipulation_reached_worker", limits.noop_share_max, source, always_items=True)
     if texts is None or not texts.noisy_presentations:
-        return rule.absent("No worker prompt of a noisy presentation is at hand.")
+        return rule.absent("This run has no worker prompt of a noisy presentation.")
     share = texts.noops / texts.noisy_presentations
     return rule.checked(
         passed=share < rule.threshold,
@@ -236,22 +289,37 @@ def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresho
 
 
 def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bool = True) -> Gate:
-    """Share of noisy router messages that state the gold option as the answer. Does not withhold: see `decide`."""
+    """Check how many noisy router messages state the gold option as the answer.
+
+    Parameters
+    ----------
+    texts : TextMeasures or None
+        Count these messages.
+    limits : SweepThresholds
+        State the largest share of them.
+    options : bool
+        Whether the questions have options.
+
+    Returns
+    -------
+    Gate
+        number: that share. A failure does not withhold the verdict, see `decide`.
+    """
     source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
     rule = Rule("answer_leak", limits.leak_share_max, source, always_items=True)
     if texts is None or not texts.messages_noisy:
-        return rule.absent("No noisy router message is at hand.", withholds=False)
+        return rule.absent("This run has no noisy router message.", withholds=False)
     if not options:
-        told = "The questions have no options: whether a message states the answer is not looked for."
-        return rule.absent(told, withholds=False)
+        detail = "The questions have no options, so stated answers are not searched for in the messages."
+        return rule.absent(detail, withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
-    alone = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
+    gold_only = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
+    kept = "" if gold_only is None else f"; {percent(gold_only)} kept the right option and dropped every other"
     return rule.checked(
         passed=share <= rule.threshold,
         number=share,
         detail=f"{percent(share)} of {texts.messages_noisy} noisy router messages state the right option as the "
-        f"answer; {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong one"
-        + ("." if alone is None else f"; {percent(alone)} kept the right option and dropped every other."),
+        f"answer; {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong one{kept}.",
         advice="The routers answer instead of rewriting: trust only the figures without the questions "
         "concerned, and forbid answering more firmly in the router prompt.",
         withholds=False,
@@ -259,21 +327,31 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
         numbers={
             "all_messages": texts.leaking / texts.messages,
             "stated_wrong": texts.stated_wrong / texts.messages,
-            "gold_only_kept": alone,
+            "gold_only_kept": gold_only,
         },
     )
 
 
-_PARSE_ALPHA = 0.05  # of all arms and settings of a cell together
+_PARSE_ALPHA = 0.05  # error rate over all arms and settings of a cell together
 
 
 def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Clean and direct accuracy beat the mean of 1/k by the given number of standard errors.
+    """Check that clean and direct accuracy beat the mean of 1/k.
 
-    number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    limits : SweepThresholds
+        State the standard errors needed.
+
+    Returns
+    -------
+    Gate
+        number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
     """
     limit = limits.above_chance_standard_errors
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for arm, settings in (
         ("clean", replicates_of(cell, Arm.FORWARD_FULL, 1)),
         ("direct", replicates_of(cell, Arm.DIRECT, 0)),
@@ -282,32 +360,48 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                there = slice(None) if answered.all() else answered  # the self-test asks 500 times: no copies
-                check = chance_check(float(values[there].mean()), cell.n_options[there], limit)
-                found |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
-    scores = [v for k, v in found.items() if k.endswith("_z")]
+                kept = slice(None) if answered.all() else answered  # no copy, as the self-test calls this 500 times
+                check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
+                measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
+    scores = [v for k, v in measured.items() if k.endswith("_z")]
     chance = chance_level(cell.n_options)
     if not scores:
         return Rule("above_chance", limit, shared.CHANCE_SOURCE).absent(
             "Neither the clean nor the direct arm has an answer."
         )
-    shown = " and ".join(f"{a} {found[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in found)
-    return shared.above_chance(shown, min(scores), chance, limit, {"chance": chance, **found})
+    shown = " and ".join(f"{a} {measured[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in measured)
+    return shared.above_chance(shown, min(scores), chance, limit, {"chance": chance, **measured})
 
 
 def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Share of rows with a readable answer, by arm, and by setting: below the limit beyond doubt withholds.
+    """Check the share of rows with a readable answer, by arm and by setting.
 
-    number: the upper 95 % limit (exact binomial, one-sided, corrected for their number) of the arm or setting that is
-    lowest. An arm's rows of one question are not independent, so its limit is that of as many questions. By setting
-    too, because one unreadable r of nine hides in its arm's average. Truncated and failed rows are counted apart.
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    limits : SweepThresholds
+        State the least share.
+
+    Returns
+    -------
+    Gate
+        Fails only if a share is below the limit beyond doubt. number: the upper 95 % limit of the
+        lowest arm or setting (exact binomial, one-sided, corrected for their number).
+
+    Notes
+    -----
+    An arm's rows of one question are not independent, so the limit of an arm is that of as many
+    questions. Settings are checked too, because one unreadable r of nine is hidden in its arm's
+    average. Truncated and failed rows are counted separately.
     """
     limit = limits.answered_share_min
     numbers: dict[str, float | None] = {}
     shares: dict[str, float] = {}
     masks: dict[str, BoolArray] = {}
     for arm in Arm:
-        if not (settings := cell.settings_of(arm)):
+        settings = cell.settings_of(arm)
+        if not settings:
             continue
         state, name = np.stack([cell.row(s) for s in settings]), f"the {arm} arm"
         present = max(int(np.sum(state != State.ABSENT)), 1)
@@ -327,7 +421,7 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
         f"settings (upper limit {percent(highest[worst])})."
     )
     if cell.reading in (Reading.LETTER_LOGPROB, Reading.OPTION_TEXT):
-        detail += f" Answers were read by {cell.reading}, which finds one but for exact ties and failed rows."
+        detail += f" Answers were read by {cell.reading}, which fails only for exact ties and failed rows."
     source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
     return Rule("parseability", limit, source, always_items=True).checked(
         passed=highest[worst] >= limit,
@@ -341,7 +435,9 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
 
 
 def noise_floor_p(cell: CellOutcomes) -> float:
-    """p of Cochran's Q that the replicates of the clean arm are equally accurate; NaN where that cannot be asked."""
+    """Return p of Cochran's Q that the clean replicates are equally accurate; NaN if it cannot be
+    tested.
+    """
     if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
         return float("nan")
     complete, cluster = _complete_clean(cell)
@@ -349,17 +445,33 @@ def noise_floor_p(cell: CellOutcomes) -> float:
 
 
 def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None) -> Gate:
-    """Replicates of the clean arm differ only in their seeds, so they are equally accurate: Cochran's Q over them,
-    clustered by group.
+    """Check that the replicates of the clean arm, which differ only in their seeds, are equally
+    accurate.
 
-    p_adjusted: `noise_floor_p` after Holm over the panel; that of this cell alone where None. What differs by less than
-    this gate sees enters the standard errors (`audit.statistics.run_variance`).
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    limits : SweepThresholds
+        State the level of the test.
+    p_adjusted : float, optional
+        `noise_floor_p` after Holm over the panel; that of this cell alone if None.
+
+    Returns
+    -------
+    Gate
+        number: p of Cochran's Q over the replicates, clustered by group.
+
+    Notes
+    -----
+    Differences too small for this gate enter the standard errors (`audit.statistics.run_variance`).
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
-    rule = Rule("noise_floor", limit := limits.noise_floor_alpha, source)
+    limit = limits.noise_floor_alpha
+    rule = Rule("noise_floor", limit, source)
     replicates = replicates_of(cell, Arm.FORWARD_FULL, 1)
     if len(replicates) < 2:
-        return rule.absent("There is one replicate of the clean arm: nothing to compare it with.")
+        return rule.absent("The clean arm was run once, so there are no replicates to compare.")
     complete, cluster = _complete_clean(cell)
     if not complete.size:
         return rule.absent("No question is answered in every replicate of the clean arm.")
@@ -378,17 +490,32 @@ def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float |
 
 
 def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
-    """(K, m) outcomes of the clean replicates on the m questions that all of them answered, and (m,) their clusters."""
+    """Return outcomes (K, m) of the clean replicates on the m questions answered in all, and
+    clusters (m,).
+    """
     runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
     complete = ~np.isnan(runs).any(axis=0)
     return runs[:, complete], cell.cluster[complete]
 
 
 def exact_values(cell: CellOutcomes) -> Gate:
-    """Values that real data rarely give: an accuracy of exactly 0 or 1, no changed answer in any noisy setting.
+    """Check for values that real data rarely give: accuracy of exactly 0 or 1, or no changed
+    answer.
 
-    number: how many such alarms. A gain of exactly 0 with some answers changed is common in a small sample (for 20
-    changed answers, 18 % of the time): `zero_gains` counts those, and they withhold nothing.
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+
+    Returns
+    -------
+    Gate
+        number: how many such values there are.
+
+    Notes
+    -----
+    A gain of exactly 0 with some changed answers is common in a small sample (for 20 changed
+    answers, 18 % of the time). `zero_gains` counts those, and they withhold nothing.
     """
     noisy = cell.settings_of(Arm.NOISY_REWRITE) if CLEAN in cell.settings else ()
     gaps = [to_values(cell.row(s)) - to_values(cell.row(CLEAN)) for s in noisy]
@@ -411,18 +538,33 @@ def exact_values(cell: CellOutcomes) -> Gate:
 def enough_data(
     largest_compatible: float | None, limits: SweepThresholds, asked: int, needed: int, repeated: str = ""
 ) -> Gate:
-    """The largest gain still compatible with the data, against the smallest effect that matters. A failure alone
-    withholds nothing: without a finding it means `underpowered`.
+    """Check whether the data still allow a gain of the smallest effect that matters.
 
-    asked, needed: questions; needed is what a plan of this design says, with the arms `repeated` that were run once.
+    Parameters
+    ----------
+    largest_compatible : float or None
+        Largest gain that is compatible with the data; None if clean and noisy cannot be compared.
+    limits : SweepThresholds
+        State the smallest effect that matters.
+    asked : int
+        Questions asked.
+    needed : int
+        Questions that a plan of this design names.
+    repeated : str
+        Options that repeat the arms that were run once.
+
+    Returns
+    -------
+    Gate
+        A failure alone withholds nothing: without a finding it means `underpowered`.
     """
     limit = limits.effect_of_interest
     source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
-        return rule.absent("There is no clean and noisy pair.", withholds=False)
+        return rule.absent("Clean and noisy share no answered question.", withholds=False)
     return rule.checked(
-        passed=largest_compatible <= limit,  # false for NaN
+        passed=largest_compatible <= limit,  # NaN does not pass
         number=largest_compatible,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",
@@ -442,8 +584,28 @@ def all_gates(
     noise_floor_adjusted: float | None = None,
     tests: int = 1,
 ) -> tuple[Gate, ...]:
-    """Every gate, in the order in which the report lists them. texts is None when only outcomes are at hand;
-    noise_floor_adjusted: `noise_floor_p` corrected over the panel. tests: of the panel, one a cell and router count."""
+    """Return every gate, in the order in which the report lists them.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    texts : TextMeasures or None
+        Measures of the texts; None if only outcomes were read.
+    limits : SweepThresholds
+        The thresholds.
+    largest_compatible : float or None
+        Largest gain that is compatible with the data.
+    noise_floor_adjusted : float, optional
+        `noise_floor_p` corrected over the panel.
+    tests : int
+        Tests of the panel, one for each cell and router count.
+
+    Returns
+    -------
+    tuple of Gate
+        Nine gates.
+    """
     return (
         parseability(cell, limits),
         above_chance(cell, limits),

@@ -1,8 +1,9 @@
-"""What the routers did to the question and what reached the worker: one pass of O(rows) over the texts.
+"""Measure what the routers did to the question and what reached the worker, in one pass over the
+texts.
 
-Runs have millions of long rows: once all rows of a question have been seen, only counts are kept of it, and each
-distinct message is read once. Comparison is on normalised text: Unicode NFKC, case folded, punctuation and white space
-to one space.
+Runs have millions of long rows. Once all rows of a question have been read, only its counts are
+kept, and each distinct message is read once. Texts are compared after normalisation: Unicode NFKC,
+case folded, punctuation and white space replaced by one space.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from audit.sweep.design import Aggregator, Arm
 _WORD = re.compile(r"[^\W_]+")
 _ASCII = "".join(chr(i).lower() if chr(i).isalnum() else " " for i in range(128))
 _LISTED = re.compile(r"(?m)^[^\S\n]*[*(\[]*([A-J])[.):\]]\**\s*(\S.*)$")
-# "the correct answer is B", "Answer: (B)", "best option would be B"; what follows is judged by _names_gold
-# After "is" the option may stand on the next line; after a bare colon it may not ("Choose the best answer:", a list).
+# This matches "the correct answer is B", "Answer: (B)" and "best option would be B"; _stated_option reads the rest.
+# After "is" the option may stand on the next line. After a bare colon it may not ("Choose the best answer:", a list).
 _VERB = r"(?:\s*(?:is|was|would\s+be|should\s+be|must\s+be)\b[\s*\"'“(:]*|\s*[:=→-][ \t*\"'“(]*)"
 _STATED = re.compile(
     r"\b(?:(?:(?:correct|right|best|true|final)\s+)?(?:answer|solution)|(?:correct|right|best)\s+(?:option|choice|response))"
     + r"(?:\s+(?:to|for)\s+(?:the|this|that)(?:\s+question)?)?[*\"'”]*"
     + _VERB
-    + r"(?P<said>[^\n]{0,200})",
+    + r"(?P<statement>[^\n]{0,200})",
     re.IGNORECASE,
 )
-# "B is the correct answer", "Paris is correct". No part can give back what another takes: a model that repeats a blank
-# or an asterisk for ever would hold the report up as long. For the same reason it begins with neither.
+# This matches "B is the correct answer" and "Paris is correct". No part can backtrack into another: a message of
+# endless blanks or asterisks would take quadratic time. For the same reason the match begins with neither.
 _STATED_AFTER = re.compile(
-    r"(?P<said>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
+    r"(?P<statement>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# A and I are words too ("the answer is A number"): as letters they stand alone, or a mark or a reason follows.
+# A and I are words too ("the answer is A number"). As letters they stand alone, or a mark or a reason follows.
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
     r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
@@ -52,37 +53,71 @@ _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
 
 def fold(text: str) -> str:
-    """Case-folded words joined by one space. Text without a single word is kept as its own stripped characters.
+    """Return case-folded words joined by one space; text without a word keeps its stripped
+    characters.
 
     >>> fold("  The answer --- is: B!")
     'the answer is b'
     """
-    if text.isascii():  # the same, four times as fast: a report reads every text of a run
+    if text.isascii():  # this gives the same result four times as fast; a report reads every text of a run
         words = text.translate(_ASCII).split()
     else:
         words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return " ".join(words) or unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-normalise = lru_cache(maxsize=4096)(fold)  # the options and messages of the questions at hand; prompts are not kept
+normalise = lru_cache(maxsize=4096)(fold)  # caches options and messages of the current questions; prompts use `fold`
 
 
 def holds(message: str, part: str) -> bool:
-    """Whether a message transmits a part: word for word, or KEPT_SHARE of its words (multiset overlap)."""
+    """Return whether a message transmits a part of the question.
+
+    Parameters
+    ----------
+    message, part : str
+        The router message; the stem or an option.
+
+    Returns
+    -------
+    bool
+        True if the message has the part word for word, or KEPT_SHARE of its words (multiset
+        overlap).
+    """
     text, wanted = normalise(message), normalise(part)
     if not wanted:
         return True
     if f" {wanted} " in f" {text} " or (not _WORD.search(wanted) and wanted in message):
         return True
-    need, have = Counter(wanted.split()), Counter(text.split())
-    return sum((need & have).values()) >= KEPT_SHARE * sum(need.values()) and sum(need.values()) > 1
+    words = Counter(wanted.split())
+    kept = words & Counter(text.split())
+    return kept.total() >= KEPT_SHARE * words.total() and words.total() > 1
 
 
 def states_answer(message: str, options: Sequence[str], gold: int) -> bool | None:
-    """True: it states the gold option as the answer; False: it states another one; None: it states none.
+    """Return whether a message states the gold option as the answer.
 
-    A letter is read against the list in the message itself where it has one (a router may have reordered it).
+    Parameters
+    ----------
+    message : str
+        The router message.
+    options : sequence of str
+        The options as shown.
+    gold : int
+        Index of the right option.
 
+    Returns
+    -------
+    bool or None
+        True: the message states the gold option; False: it states another one; None: it states
+        none.
+
+    Notes
+    -----
+    A letter is read from the list in the message itself if it has one, as a router may have
+    reordered it.
+
+    Examples
+    --------
     >>> states_answer("The correct answer is B.", ["3", "4"], gold=1)
     True
     >>> states_answer("Options: A. 3 B. 4", ["3", "4"], gold=1) is None
@@ -90,53 +125,83 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     """
     lowered = message.casefold()
     if not any(word in lowered for word in ("answer", "correct", "right", "best", "solution")):
-        return None  # the cheap way out for almost every message
-    named = {
-        _option_said(found["said"], message, options, first=pattern is _STATED)
-        for pattern in (_STATED, _STATED_AFTER)
-        for found in pattern.finditer(message)
-    } - {None}
+        return None  # almost every message ends here, without the slow patterns
+    named: set[int | None] = set()
+    for pattern in (_STATED, _STATED_AFTER):
+        for match in pattern.finditer(message):
+            named.add(_stated_option(match["statement"], message, options, first=pattern is _STATED))
+    named.discard(None)
     return gold in named if named else None
 
 
 def gives_answer(message: str, question: str, options: Sequence[str], gold: int) -> bool | None:
-    """`states_answer` where no option was shown (a cloze): a router can name an option only by answering.
+    """Return whether a message adds an option to a question that was sent without options (a
+    cloze).
 
-    True: the message holds the gold option's text and the question does not; False: it holds other options' only.
+    Parameters
+    ----------
+    message : str
+        The router message; it can name an option only by answering.
+    question : str
+        The question.
+    options : sequence of str
+        The options, which the router did not see.
+    gold : int
+        Index of the right option.
 
+    Returns
+    -------
+    bool or None
+        True: the message holds the gold option's text and the question does not; False: it holds
+        other options only; None: it holds none.
+
+    Examples
+    --------
     >>> gives_answer("Question: What barks? The dog.", "What barks?", ["dog", "cat"], 0)
     True
     """
-    text, asked = f" {normalise(message)} ", f" {normalise(question)} "
-    named = [k for k, option in enumerate(options) if f" {normalise(option)} " in text.replace(asked, " ")]
-    named = [k for k in named if f" {normalise(options[k])} " not in asked]
+    original = f" {normalise(question)} "
+    added = f" {normalise(message)} ".replace(original, " ")
+    named = []
+    for k, option in enumerate(options):
+        text = f" {normalise(option)} "
+        if text in added and text not in original:
+            named.append(k)
     return gold in named if named else None
 
 
-def _option_said(said: str, message: str, options: Sequence[str], *, first: bool) -> int | None:
-    """Index of the option that `said` begins (or ends) with; None for none, as in "not B" or "one of these"."""
-    if re.search(r"\b(?:not|n't|whether|if|which|unknown|one of)\b", said[:24] if first else said[-40:], re.IGNORECASE):
+def _stated_option(statement: str, message: str, options: Sequence[str], *, first: bool) -> int | None:
+    """Return the index of the option that a statement begins (or ends) with; None for "not B" or
+    "one of these".
+    """
+    near = statement[:24] if first else statement[-40:]
+    if re.search(r"\b(?:not|n't|whether|if|which|unknown|one of)\b", near, re.IGNORECASE):
         return None
-    words = normalise(said).split()
+    words = normalise(statement).split()
     best, best_length = None, 0
-    for k, option in enumerate(options):  # the longest option that fits, so that "red" is not read out of "red wine"
+    skips = (0, 1, 2) if first else (0,)  # "the answer is the (option) Paris"
+    for k, option in enumerate(options):  # the longest matching option counts: "red wine" does not state "red"
         wanted = normalise(option).split()
-        for skip in range(1 + 2 * first):  # "the answer is the (option) Paris"
+        for skip in skips:
             end = skip + len(wanted)
-            found = words[skip:end] if first else words[-len(wanted) :]
-            if found != wanted or len(wanted) <= best_length or (skip and words[0] not in _FILLERS):
+            matched = words[skip:end] if first else words[-len(wanted) :]
+            if matched != wanted or len(wanted) <= best_length or (skip and words[0] not in _FILLERS):
                 continue
             if not first or not _of_several(words[end:], options):
                 best, best_length = k, len(wanted)
-    letter = _LETTER_FIRST.match(said.strip()) if first else _LETTER_LAST.search(said.strip())
+    letter = _LETTER_FIRST.match(statement.strip()) if first else _LETTER_LAST.search(statement.strip())
     if letter is None or best_length > 1:
         return best
     return _option_of_letter(letter.group(1), message, options)
 
 
 def _of_several(rest: Sequence[str], options: Sequence[str]) -> bool:
-    """Whether another option follows at once, as in "Rome, Paris or Oslo": then none of them is said to be right."""
-    listed = " ".join([*rest[rest[:1] in (["or"], ["and"]) :], ""])
+    """Return whether another option follows, as in "Rome, Paris or Oslo", which states none of them
+    as right.
+    """
+    if rest[:1] in (["or"], ["and"]):
+        rest = rest[1:]
+    listed = " ".join([*rest, ""])
     return any(listed.startswith(f"{normalise(option)} ") for option in options)
 
 
@@ -155,11 +220,11 @@ def _option_of_letter(letter: str, message: str, options: Sequence[str]) -> int 
     return index if index < len(options) else None
 
 
-KEPT_SHARE = 0.8  # of the words of the stem, or of an option, that a message must hold to have transmitted it
+KEPT_SHARE = 0.8  # share of the words of the stem or an option that a message must hold to transmit it
 
 
 class TextRow(NamedTuple):
-    """The part of a row of the sweep that holds texts."""
+    """The texts of one row of the sweep."""
 
     model: str
     benchmark: str
@@ -179,23 +244,24 @@ class TextRow(NamedTuple):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """What the worker saw of the messages: the summary alone where there is one."""
+        """Return the messages that the worker read: the summary alone if there is one."""
         return self.router_messages[-1:] if self.aggregator == Aggregator.SUMMARY else self.router_messages
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The routers' own messages."""
+        """Return the routers' own messages, without a summary."""
         return self.router_messages[:-1] if self.aggregator == Aggregator.SUMMARY else self.router_messages
 
 
 @dataclass(frozen=True)
 class ByRouters:
-    """What so many routers did to a question together, averaged over noisy presentations: shares of words.
+    """Effect of so many routers together on a question: shares of words, averaged over noisy
+    presentations.
 
-    one_kept: of the question's words, in one message; kept: in what the worker saw (of a vote: in one message);
-    restored: kept less one_kept. added: of the messages' words, those that the question does not have. cues: of the
-    question's neighbouring pairs of words, those that some message has too (kappa of song2026, eq. 14). accuracy: of
-    answered ones.
+    one_kept: share of the question's words in one message. kept: share in what the worker read (in
+    a vote: in one message). restored: kept minus one_kept. added: share of the messages' words that
+    the question does not have. cues: share of the question's neighbouring pairs of words that some
+    message has too (kappa of song2026, eq. 14). accuracy: over answered presentations.
     """
 
     routers: int
@@ -210,18 +276,25 @@ class ByRouters:
 
 @dataclass(frozen=True)
 class TextMeasures:
-    """What was measured on the texts of one cell. Counts are of messages or presentations, ids are of questions.
+    """Measures of the texts of one cell. Counts are of messages or presentations; ids are of
+    questions.
 
-    clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted: share of the
-    question's distinct words that no message kept (deleted_per_message: that one message did not keep); added: share of
-    the messages' distinct words that the question does not have; averaged over noisy presentations.
-    leaks: (routers, question_id) of noisy presentations in which a message states the gold option as the answer.
-    aided: the same of forward_full, in which one names any option: to leave out the right ones alone would lower the
-    controls. messages, leaking: of the whole cell. gold_only_kept: noisy messages that kept the gold option alone, of
-    options_to_keep. noops: noisy presentations that reached the worker as the clean text; same_requests: of these, by
-    the very request of the clean baseline (`request_sha256`). lost: noisy presentations whose messages are not in the
-    prompt that was sent. mixed_ids: questions whose text, options or right answer differ between rows.
-    slope: accuracy by the share of a question's words that arrived; None where none can be told.
+    clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted:
+    share of the question's distinct words that no message kept; deleted_per_message: that one
+    message did not keep. added: share of the messages' distinct words that the question does not
+    have. The three are averages over noisy presentations.
+
+    leaks: (routers, question_id) of noisy presentations in which a message states the gold option
+    as the answer. aided: (routers, question_id) of forward_full in which a message names any
+    option; leaving out only right ones would lower the controls.
+
+    messages, leaking: over the whole cell. gold_only_kept: noisy messages that kept the gold option
+    alone, of options_to_keep. noops: noisy presentations that reached the worker as the clean text.
+    same_requests: noops with the very request of the clean baseline (`request_sha256`). lost: noisy
+    presentations whose messages are not in the prompt that was sent. mixed_ids: questions whose
+    text, options or right answer differ between rows.
+
+    slope: accuracy by the share of a question's words that arrived; None if the run cannot show it.
     """
 
     clean_messages: int = 0
@@ -261,9 +334,9 @@ class _Tally:
     leaks: set[tuple[int, str]] = field(default_factory=set)
     aided: set[tuple[int, str]] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
-    # Sums of shares in billionths: whole numbers, so that the order of the rows cannot show.
+    # Shares are summed as whole billionths, so that the order of the rows does not change the result.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    # By the numbers of routers: of each question what arrived, then its score, at each number. Eight bytes each.
+    # For each set of router counts: each question's share of arrived words, then its score, at each count.
     information: defaultdict[tuple[int, ...], array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
     )
@@ -271,15 +344,18 @@ class _Tally:
 
 @dataclass(frozen=True)
 class MeasuredTexts:
-    """Measures by (model, benchmark). clean_sent: those of the probed questions, had the worker been sent the clean
-    prompt in place of every noisy one."""
+    """Measures by (model, benchmark).
+
+    clean_sent: measures of the probed questions as if the worker had received the clean prompt in
+    place of every noisy one.
+    """
 
     measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
     clean_sent: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
 
 
 class _Message(NamedTuple):
-    """A router message of a question. pairs: those of the question's neighbouring words that it has too."""
+    """A router message of a question; pairs are the question's neighbouring words that it has too."""
 
     text: str  # normalised
     words: frozenset[str]
@@ -289,7 +365,7 @@ class _Message(NamedTuple):
 
 
 class _Clean(NamedTuple):
-    """What noisy texts are compared with: the first clean run's prompt and messages (normalised), and its request."""
+    """The first clean run's prompt and messages (normalised), and its request."""
 
     prompt: str = ""
     messages: frozenset[str] = frozenset()
@@ -297,7 +373,7 @@ class _Clean(NamedTuple):
 
 
 class _Question:
-    """What is known of a question until its last row: noisy rows that came before the clean one wait for it."""
+    """The state of a question until its last row; noisy rows that come before the clean one wait."""
 
     def __init__(self, row: TextRow) -> None:
         self.first = row
@@ -311,9 +387,10 @@ class _Question:
         self.words, self.pairs = frozenset(words), frozenset(pairwise(words))
 
     def read(self, raw: Sequence[str]) -> list[_Message]:
-        """What there is to know of router messages; each is read once."""
-        self.messages |= {one: self._read(one) for one in set(raw) - self.messages.keys()}
-        return [self.messages[one] for one in raw]
+        """Return the properties of router messages; each distinct message is read once."""
+        for message in set(raw) - self.messages.keys():
+            self.messages[message] = self._read(message)
+        return [self.messages[message] for message in raw]
 
     def _read(self, raw: str) -> _Message:
         q, text = self.first, fold(raw)
@@ -321,8 +398,8 @@ class _Question:
         stated, gold_only = None, False
         if q.options and q.options_shown:
             stated = states_answer(raw, q.options, q.gold)
-            there = [f" {normalise(option)} " in padded for option in q.options]
-            gold_only = there[q.gold] and sum(there) == 1
+            kept = [f" {normalise(option)} " in padded for option in q.options]
+            gold_only = kept[q.gold] and sum(kept) == 1
         elif q.options:
             stated = gives_answer(raw, q.question, q.options, q.gold)
         return _Message(text, frozenset(words), self.pairs.intersection(pairwise(words)), stated, gold_only)
@@ -333,10 +410,22 @@ def measure_texts(
     settings: Mapping[tuple[str, str], int] | None = None,
     probed: Mapping[tuple[str, str], Collection[str]] | None = None,
 ) -> MeasuredTexts:
-    """One pass over the rows, in any order.
+    """Measure all texts in one pass over the rows, in any order.
 
-    settings: rows a question of each (model, benchmark); after the last of them it is let go (at the end where None).
-    probed: ids of questions by (model, benchmark), for the self-test.
+    Parameters
+    ----------
+    rows : iterable of TextRow
+        The texts.
+    settings : mapping, optional
+        Rows per question by (model, benchmark); a question is released after its last row. At the
+        end of the pass if None.
+    probed : mapping, optional
+        Question ids by (model, benchmark), for the self-test.
+
+    Returns
+    -------
+    MeasuredTexts
+        Independent of the order of the rows.
     """
     reading = _Pass(settings, probed or {})
     for row in rows:
@@ -345,7 +434,7 @@ def measure_texts(
 
 
 class _Pass:
-    """What one pass over the rows holds: tallies by (model, benchmark), and the questions whose last row is to come."""
+    """The state of one pass: tallies by (model, benchmark), and the questions with rows to come."""
 
     def __init__(
         self, settings: Mapping[tuple[str, str], int] | None, probed: Mapping[tuple[str, str], Collection[str]]
@@ -356,6 +445,7 @@ class _Pass:
         self.open: dict[tuple[str, str, str], _Question] = {}
 
     def take(self, row: TextRow) -> None:
+        """Count one row."""
         cell, key = (row.model, row.benchmark), (row.model, row.benchmark, row.question_id)
         tally = self.tallies[cell]
         if key not in self.open:
@@ -380,6 +470,7 @@ class _Pass:
             self.finish(cell, self.open.pop(key))
 
     def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
+        """Count a noisy row against the clean one."""
         cell, sent = (row.model, row.benchmark), fold(row.prompt)
         kept = _count_noisy(row, sent, question, self.tallies[cell], clean or _Clean())
         _count_information(row, question, kept, self.tallies[cell])
@@ -393,17 +484,21 @@ class _Pass:
         question.waiting = []
 
     def finish(self, cell: tuple[str, str], question: _Question) -> None:
-        """After a question's last row."""
+        """Count a question after its last row."""
         self.close(question)
         known = sorted(question.information.items())
-        means = [one[k] / one[0] if one[0] else np.nan for k in (1, 2) for _, one in known]
-        self.tallies[cell].information[tuple(routers for routers, _ in known)].extend(means)
+        counts = tuple(routers for routers, _ in known)
+        for k in (1, 2):  # the share that arrived at each router count, then the score
+            means = [sums[k] / sums[0] if sums[0] else np.nan for _, sums in known]
+            self.tallies[cell].information[counts].extend(means)
 
     def texts(self) -> MeasuredTexts:
+        """Return the measures after the last row."""
         for (*cell, _), question in self.open.items():
             self.finish((cell[0], cell[1]), question)
-        made = ({cell: _freeze(tally) for cell, tally in sorted(one.items())} for one in (self.tallies, self.sent))
-        return MeasuredTexts(*made)
+        measures = {cell: _freeze(tally) for cell, tally in sorted(self.tallies.items())}
+        clean_sent = {cell: _freeze(tally) for cell, tally in sorted(self.sent.items())}
+        return MeasuredTexts(measures, clean_sent)
 
 
 def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
@@ -414,7 +509,8 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
     leaking = stated.count(True)
     counts = tally.counts
     counts["messages"] += len(stated)
-    counts["messages_noisy"] += noisy * len(stated)
+    if noisy:
+        counts["messages_noisy"] += len(stated)
     counts["stated_wrong"] += stated.count(False)
     if leaking:
         counts["leaking"] += leaking
@@ -439,7 +535,7 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 
 
 def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean) -> float:
-    """The share of the question's words that arrived. sent: what the worker was sent, normalised."""
+    """Return the share of the question's words that arrived. sent: the prompt, normalised."""
     messages = question.read(row.seen)
     arrived = [m for m in messages if m.text and m.text in sent]
     same_request = row.request_sha256 is not None and row.request_sha256 == clean.request
@@ -450,41 +546,51 @@ def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, cl
     if same_request or _is_clean(arrived, sent, question, clean):
         counts["noops"] += 1
         tally.noop.add(row.question_id)
-    if row.options_shown and row.options:  # else no option to keep or to drop
+    if row.options_shown and row.options:  # without options, none can be kept or dropped
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
-    views = [frozenset[str]().union(*(m.words for m in some)) for some in _views(row, arrived)]
+    views: list[frozenset[str]] = []
+    for messages_read in _views(row, arrived):
+        views.append(frozenset[str]().union(*(m.words for m in messages_read)))
     return _count_words(
         tally.by_routers[row.routers], views or [frozenset(sent.split())], question.words, question.read(row.written)
     )
 
 
 def _count_words(
-    sums: Counter[str], views: Sequence[frozenset[str]], asked: frozenset[str], written: Sequence[_Message]
+    sums: Counter[str], views: Sequence[frozenset[str]], question: frozenset[str], written: Sequence[_Message]
 ) -> float:
-    """Shares of words of one presentation, from what the worker saw at once; the share of those asked that arrived."""
-    size = max(len(asked), 1)
+    """Count shares of words of one presentation; return the share of the question's words that
+    arrived.
+    """
+    size = max(len(question), 1)
     sums["presentations"] += 1
-    sums["deleted"] += _billionths(sum(len(asked - told) / size for told in views) / len(views))
-    sums["added"] += _billionths(sum(len(told - asked) / max(len(told), 1) for told in views) / len(views))
+    sums["deleted"] += _billionths(sum(len(question - view) / size for view in views) / len(views))
+    sums["added"] += _billionths(sum(len(view - question) / max(len(view), 1) for view in views) / len(views))
     if written:
-        sums["told"] += 1
-        missing = sum(len(asked - m.words) for m in written)
+        sums["with_messages"] += 1
+        missing = sum(len(question - m.words) for m in written)
         sums["deleted_per_message"] += _billionths(missing / len(written) / size)
-    return sum(len(asked & told) / size for told in views) / len(views)
+    return sum(len(question & view) / size for view in views) / len(views)
 
 
 def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message]]:
-    """What the worker saw at once: all messages, or in a vote each by itself."""
-    alone = row.aggregator == Aggregator.VOTE
-    return [(m,) for m in messages] if alone else [messages] if messages else []
+    """Return the messages that the worker read at once: all of them, or in a vote each alone."""
+    if row.aggregator == Aggregator.VOTE:
+        return [(m,) for m in messages]
+    return [messages] if messages else []
 
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
-    """kept: share of the question's words that arrived."""
-    sums, of_all = tally.by_routers[row.routers], max(len(question.pairs), 1)
-    views = [len(frozenset().union(*(m.pairs for m in some))) for some in _views(row, question.read(row.seen))]
-    sums["cues"] += _billionths(sum(views) / len(views) / of_all) if views else 0
+    """Count the pairs of words and the score by what arrived. kept: share of the question's words
+    that arrived.
+    """
+    sums, n_pairs = tally.by_routers[row.routers], max(len(question.pairs), 1)
+    pair_counts = []
+    for messages in _views(row, question.read(row.seen)):
+        pair_counts.append(len(frozenset().union(*(m.pairs for m in messages))))
+    if pair_counts:
+        sums["cues"] += _billionths(sum(pair_counts) / len(pair_counts) / n_pairs)
     known = question.information.setdefault(row.routers, [0.0, 0.0, 0.0])
     if row.correct is not None:
         sums["answered"] += 1
@@ -494,8 +600,11 @@ def _count_information(row: TextRow, question: _Question, kept: float, tally: _T
 
 
 def _is_clean(arrived: Sequence[_Message], sent: str, question: _Question, clean: _Clean) -> bool:
-    """Whether the worker got the clean text: its prompt is the clean prompt, every message in it is a clean one, or
-    none of the noisy messages arrived and a clean one did."""
+    """Return whether the worker read the clean text.
+
+    So it is if its prompt is the clean prompt, if every message in it is a clean one, or if no
+    noisy message arrived and a clean one did.
+    """
     unchanged = {*clean.messages, question.original}
     if arrived:
         return sent == clean.prompt or all(m.text in unchanged for m in arrived)
@@ -511,7 +620,7 @@ def _freeze(tally: _Tally) -> TextMeasures:
     counts: dict[str, int] = dict(tally.counts)
 
     def mean(name: str) -> float | None:
-        return sum(one[name] for one in tally.by_routers.values()) / 1e9 / noisy if noisy else None
+        return sum(sums[name] for sums in tally.by_routers.values()) / 1e9 / noisy if noisy else None
 
     return TextMeasures(
         **counts,
@@ -532,23 +641,23 @@ def _freeze(tally: _Tally) -> TextMeasures:
 def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     rows = []
     for routers, sums in sorted(tally.by_routers.items()):
-        if not sums["told"]:  # no message at all: a fault, which gates name
+        if not sums["with_messages"]:  # a setting without any message is a fault, which gates name
             continue
-        n, right = sums["presentations"], sums["right"] / sums["answered"] if sums["answered"] else None
-        one, kept = 1 - sums["deleted_per_message"] / 1e9 / sums["told"], 1 - sums["deleted"] / 1e9 / n
-        rows.append(
-            ByRouters(routers, n, one, kept, kept - one, sums["added"] / 1e9 / n, sums["cues"] / 1e9 / n, right)
-        )
+        n, accuracy = sums["presentations"], sums["right"] / sums["answered"] if sums["answered"] else None
+        one_kept = 1 - sums["deleted_per_message"] / 1e9 / sums["with_messages"]
+        kept, added, cues = 1 - sums["deleted"] / 1e9 / n, sums["added"] / 1e9 / n, sums["cues"] / 1e9 / n
+        rows.append(ByRouters(routers, n, one_kept, kept, kept - one_kept, added, cues, accuracy))
     return tuple(rows)
 
 
 def _slope(tally: _Tally) -> InformationSlope | None:
-    """None where the run cannot show one (one number of routers, few questions)."""
-    columns, values = max(tally.information.items(), key=lambda one: (len(one[1]), one[0]), default=((), array("d")))
+    """Return the slope of accuracy on what arrived; None if the run cannot show it."""
+    by_size = sorted(tally.information.items(), key=lambda item: (len(item[1]), item[0]))
+    columns, values = by_size[-1] if by_size else ((), array("d"))
     if len(columns) < 2:
         return None
     table = np.array(values).reshape(-1, 2 * len(columns))
-    table = table[np.lexsort(table.T)]  # so that the order of the rows cannot show
+    table = table[np.lexsort(table.T)]  # so that the order of the rows does not change the result
     try:
         return information_slope(table[:, : len(columns)], table[:, len(columns) :])
     except DataError:

@@ -1,4 +1,4 @@
-"""The sweep's page from its verdict, with figures, tables and packed outcomes.
+"""Build the sweep's page from its verdict, with figures, tables and packed outcomes.
 
 The tables are csv: the paper's three under the column names of its published data, and ours.
 """
@@ -38,11 +38,11 @@ BY_CHANCE = (
     "13 % where it costs 5 points, and in 2 % where it costs 10 (100 questions, nine router counts)."
 )
 
-# Figures of the page that stand in one place or another: (name, caption).
+# Name and caption of figures that the template places itself.
 EVIDENCE = (
     "evidence",
     "Gain under noise of each model: filled, where it is largest over r, with its simultaneous 95 % interval; open, "
-    "the mean over r. Grey: how far two runs of the clean questions lie apart by themselves. Right of the dashed line "
+    "the mean over r. Grey: the usual difference between two runs of the clean questions. Right of the dashed line "
     "a gain would matter.",
 )
 AGAINST_CLEAN = (
@@ -65,19 +65,36 @@ POOLED = " Runs of one condition are averaged, as in the verdict."
 _WORDS: dict[str, Any] = {
     "gates": GATES, "labels": LABELS, "words": VERDICTS, "arms": ARMS, "evidence": EVIDENCE, "by_chance": BY_CHANCE,
 }  # fmt: skip
-Names = dict[tuple[str, str], str]  # what each (model, benchmark) is called
+Names = dict[tuple[str, str], str]  # display name by (model, benchmark)
 
 
 def page(run: RunVerdict, behind: Behind) -> Page:
-    """Figures, tables and the page of a verdict that was reached over these cells."""
+    """Build the page of a verdict.
+
+    Parameters
+    ----------
+    run : RunVerdict
+        The judged panel.
+    behind : Behind
+        The cells, rows and run directories of that verdict.
+
+    Returns
+    -------
+    Page
+        Its tables, its figures, and a function that renders it.
+    """
     cells, names = behind.cells, _names(run, behind.cells)
     models, by_router, rows = run.paper["model_summary"], run.paper["router_summary"], run.paper["cells"]
-    accuracies = [a for cell in cells for a in setting_accuracies(cell.without(DELETED))]
-    doses = [dose for cell in cells if (dose := dose_of(cell)) is not None]
-    ranked = sorted(
-        run.marked,
-        key=lambda c: severity(c.verdict, c.effect.gain if c.effect else -math.inf, names[c.model, c.benchmark]),
-    )
+    accuracies: list[SettingAccuracy] = []
+    for cell in cells:
+        accuracies += setting_accuracies(cell.without(DELETED))
+    doses = [dose for dose in map(dose_of, cells) if dose is not None]
+
+    def rank(result: SweepResult) -> tuple[int, float, str]:
+        gain = result.effect.gain if result.effect else -math.inf
+        return severity(result.verdict, gain, names[result.model, result.benchmark])
+
+    ranked = sorted(run.marked, key=rank)
     shown = partial(
         render_page, "sweep/page.html.j2", rows=run.rows, **_WORDS, **_of_questions(behind, ranked, names),
         scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
@@ -92,23 +109,28 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 
 
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
-    """The model, with its benchmark where the panel holds several; what lacks rows is marked."""
+    """Return display names: the model, with its benchmark in a panel of several, marked if rows are
+    missing.
+    """
     several = len({c.benchmark for c in cells}) > 1
     names = {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
-    short = {(r.model, r.benchmark) for r in run.rows if not r.complete}
-    return {key: f"{name} (incomplete)" if key in short else name for key, name in names.items()}
+    for rows in run.rows:
+        key = (rows.model, rows.benchmark)
+        if not rows.complete and key in names:
+            names[key] += " (incomplete)"
+    return names
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
-    """What the page prints of the answers themselves: how many, how they were read, and each of them."""
+    """Return what the page prints about the answers: their number, their reading and each of them."""
     total_rows = sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(ranked)}
     pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
-    place = {model: {"model": k} for k, model in enumerate(drill.head["models"])}  # in the list of answers
+    filters = {model: {"model": k} for k, model in enumerate(drill.head["models"])}  # select it in the list of answers
     return {
-        "gated": [Gated(names[c.model, c.benchmark], c.gates, place.get(c.model, {})) for c in ranked],
+        "gated": [Gated(names[c.model, c.benchmark], c.gates, filters.get(c.model, {})) for c in ranked],
         "subtitle": _subtitle(ranked, total_rows, aggregators),
         "pooled": pooled,
         "against_clean": (AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled),
@@ -121,33 +143,40 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
 
 
 def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": g.name,
-            "title": GATES[g.name].title if g.name in GATES else words(g.name),
-            "model": c.model,
-            "benchmark": c.benchmark,
-            "status": g.status.value,
-            "items": list(g.items),
-        }
-        for c in cells
-        for g in c.gates
-        if g.items or g.status is Status.FAIL
-    ]
+    rows = []
+    for cell in cells:
+        for gate in cell.gates:
+            if not gate.items and gate.status is not Status.FAIL:
+                continue
+            rows.append(
+                {
+                    "name": gate.name,
+                    "title": GATES[gate.name].title if gate.name in GATES else words(gate.name),
+                    "model": cell.model,
+                    "benchmark": cell.benchmark,
+                    "status": gate.status.value,
+                    "items": list(gate.items),
+                }
+            )
+    return rows
 
 
 def _subtitle(cells: Sequence[SweepResult], total_rows: int, aggregators: Sequence[Aggregator]) -> str:
     sizes = sorted({c.n_questions for c in cells})
-    asked = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
+    questions = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
     routers = sorted({r for c in cells for r in c.routers})
-    spread = "" if not routers else f", r = {routers[0]}" + (f" to {routers[-1]}" if len(routers) > 1 else "")
-    read = "; in another run ".join(AGGREGATED[one] for one in aggregators)
-    asked += " question" if asked == "1" else " questions"
-    return f"Router-worker audit: {asked} a model{spread}, {count(total_rows)} answers. The worker {read}."
+    spread = f", r = {routers[0]}" if routers else ""
+    if len(routers) > 1:
+        spread += f" to {routers[-1]}"
+    aggregation = "; in another run ".join(AGGREGATED[aggregator] for aggregator in aggregators)
+    questions += " question" if questions == "1" else " questions"
+    return f"Router-worker audit: {questions} a model{spread}, {count(total_rows)} answers. The worker {aggregation}."
 
 
 def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Every figure that these cells can carry, by name: over every replicate, as the verdict is."""
+    """Return every figure that these cells can carry, by name, over every replicate as in the
+    verdict.
+    """
     out = _reach(cells, run, names)
     gains = [
         charts.GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
@@ -167,20 +196,20 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
 
 
 def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """What the run can rule out, and how many questions its design needs."""
+    """Draw what the run can rule out, and how many questions its design needs."""
     thresholds = SweepThresholds.from_mapping(run.thresholds)
-    known = [
-        (names[c.model, c.benchmark], c.effect.ci_low if c.effect else 0.0, c.largest_compatible_gain)
-        for c in run.results
-        if c.largest_compatible_gain is not None and np.isfinite(c.largest_compatible_gain)
-    ]
+    known = []
+    for c in run.results:
+        if c.largest_compatible_gain is not None and np.isfinite(c.largest_compatible_gain):
+            low = c.effect.ci_low if c.effect else 0.0
+            known.append((names[c.model, c.benchmark], low, c.largest_compatible_gain))
     if not known:
         return {}
     tests = len(cells) * max(len(r.routers) for r in run.results)
-    asked, runs = min(c.n_questions for c in run.results), min(runs_of(c.settings) for c in cells)
+    questions, runs = min(c.n_questions for c in run.results), min(runs_of(c.settings) for c in cells)
     enough = None if min(runs) < REPEATED else needed(thresholds, tests)
     curve = power_curve(
-        lambda n: detectable(thresholds, n, tests, runs), asked, enough, thresholds.effect_of_interest, "gain",
+        lambda n: detectable(thresholds, n, tests, runs), questions, enough, thresholds.effect_of_interest, "gain",
         instead="repeat what is run once",
     )  # fmt: skip
     return {"ruled_out": ruled_out(known, thresholds.effect_of_interest, "gain"), "power_curve": curve}
@@ -188,8 +217,11 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
 
 @dataclass(frozen=True)
 class SettingAccuracy:
-    """One setting of one cell. n: questions, by the name of a `State` in states. accuracy (0-1, over those answered),
-    low, high: None where nothing was answered."""
+    """One setting of one cell.
+
+    n: questions; states counts them by the name of a `State`. accuracy (0-1, over answered
+    questions), low, high: None if no question was answered.
+    """
 
     model: str
     benchmark: str
@@ -202,28 +234,32 @@ class SettingAccuracy:
 
     @property
     def answered(self) -> int:
+        """Return the number of questions with an answer."""
         return self.states["correct"] + self.states["wrong"]
 
 
 def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
+    """Return the accuracy of every setting of a cell, with its interval."""
     rows = []
     for setting, state in zip(cell.settings, cell.state, strict=True):
         states = {s.name.lower(): int(np.count_nonzero(state == s)) for s in State}
-        found = interval(to_values(state), cell.cluster) or (None, None, None)
-        rows.append(SettingAccuracy(cell.model, cell.benchmark, setting, cell.n, states, *found))
+        accuracy, low, high = interval(to_values(state), cell.cluster) or (None, None, None)
+        rows.append(SettingAccuracy(cell.model, cell.benchmark, setting, cell.n, states, accuracy, low, high))
     return rows
 
 
 @dataclass(frozen=True)
 class Dose:
-    """Accuracy by the share of words deleted, and its slope at 0; None where too few questions carry one."""
+    """Accuracy by the share of words deleted, and its slope at 0 (None if too few questions carry
+    one).
+    """
 
     rows: tuple[SettingAccuracy, ...]
     slope: InformationSlope | None
 
 
 def dose_of(cell: CellOutcomes) -> Dose | None:
-    """What deleting words costs a cell; None where nothing was deleted."""
+    """Return the accuracy of a cell by the share of deleted words; None if no words were deleted."""
     rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
     if not rows:
         return None
@@ -236,15 +272,29 @@ def dose_of(cell: CellOutcomes) -> Dose | None:
 
 
 def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
-    """Accuracies with intervals, replicates averaged."""
+    """Return the accuracies of a cell with their intervals, averaged over replicates.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    label : str
+        Display name of the model.
+
+    Returns
+    -------
+    ModelScores
+        Values of figure 3.
+    """
 
     scores: dict[tuple[str, int], charts.Score] = {}
     for arm, r in sorted({(s.arm, s.level) for s in cell.settings}):
-        if found := interval(settings_values(cell, replicates_of(cell, arm, r)), cell.cluster):
-            scores[arm, r] = charts.Score(r, *found)
+        with_limits = interval(settings_values(cell, replicates_of(cell, arm, r)), cell.cluster)
+        if with_limits:
+            scores[arm, r] = charts.Score(r, *with_limits)
 
     def of(arm: Arm, least: int) -> tuple[charts.Score, ...]:
-        return tuple(one for (a, r), one in scores.items() if a == arm and r >= least)
+        return tuple(score for (a, r), score in scores.items() if a == arm and r >= least)
 
     return charts.ModelScores(
         label=label,
@@ -257,11 +307,11 @@ def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
 
 
 def _plain(value: Any) -> Any:
-    """Floats with up to ten digits."""
+    """Return a value as a csv field; floats have up to ten digits."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        value = value + 0.0  # no negative zero
+        value = value + 0.0  # removes the sign of a negative zero
         return int(value) if value.is_integer() and abs(value) >= 1 else f"{value:.10g}"
     return value
 
@@ -270,15 +320,25 @@ write = partial(columns, plain=_plain)
 
 
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
-    """One row for each of a cell's own (the cell itself where part is empty), behind its model and benchmark."""
-    pairs = ({"cell": c, "one": one} for c in run.marked for one in (getattr(c, part) if part else [c]))
-    named = (name if "=" in name else f"{name}={name}" for name in names)
-    return write(pairs, "model=cell.model", "benchmark=cell.benchmark", *(n.replace("=", "=one.") for n in named))
+    """Return a table with a row for each element of a part of the cells, or for each cell if part
+    is empty.
+
+    Every row begins with the cell's model and benchmark.
+    """
+    pairs = []
+    for cell in run.marked:
+        for row in getattr(cell, part) if part else [cell]:
+            pairs.append({"cell": cell, "row": row})
+    columns_of_row = []
+    for name in names:
+        column, _, path = name.partition("=")
+        columns_of_row.append(f"{column}=row.{path or column}")
+    return write(pairs, "model=cell.model", "benchmark=cell.benchmark", *columns_of_row)
 
 
 def _tables(run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]) -> dict[str, str]:
-    """Every table of a report, by the name of its file."""
-    found = {
+    """Return every table of a report, by the name of its file."""
+    tables = {
         "table1_models.csv": write(
             run.paper["model_summary"], "model", "violation_count", "violation_rate", "max_positive_excess",
             "mean_positive_excess", "mean_gain", "benchmark",
@@ -316,10 +376,13 @@ def _tables(run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Seque
         "mechanism.csv": _of_cells(run, "by_routers", *(field.name for field in fields(ByRouters))),
     }  # fmt: skip
     if doses:
-        found["dose.csv"] = write(
-            ({"a": a, "deleted": a.setting.level / 100, "s": one.slope} for one in doses for a in one.rows),
+        rows = []
+        for dose in doses:
+            rows += [{"a": a, "deleted": a.setting.level / 100, "s": dose.slope} for a in dose.rows]
+        tables["dose.csv"] = write(
+            rows,
             "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
             "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",
             "slope_high=s.high", "slope_p (two-sided)=s.pvalue",
         )  # fmt: skip
-    return found
+    return tables

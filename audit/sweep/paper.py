@@ -1,11 +1,15 @@
-"""The paper's numbers, exactly (song2026: eq. 9, section 4.4, appendix Tables 1-3), its sensitivity (eq. 5), and its
-hypotheses H1-H3 (section 3.4), which it reads off its figures: here each has a null hypothesis, p and an effect.
+"""Compute the paper's numbers exactly (song2026: eq. 9, section 4.4, appendix Tables 1-3).
 
-    gain = noisy accuracy - clean accuracy        positive excess = max(gain, 0)        violation = gain > 0
-    improve = wrong -> correct                    degrade = correct -> wrong            gain = (improve - degrade) / n
+The module also has its sensitivity (eq. 5) and its hypotheses H1-H3 (section 3.4). The paper reads
+these off its figures; here each has a null hypothesis, p and an effect.
 
-Gains are formed from counts, never from printed accuracies, so that "gain > 0" is exact. `mean_positive_excess` is the
-mean over the *violating* settings (models) only, as published; `mean_gain` is over all.
+    gain = noisy accuracy - clean accuracy        positive excess = max(gain, 0)
+    improve = wrong -> correct                    degrade = correct -> wrong
+    violation = gain > 0                          gain = (improve - degrade) / n
+
+Gains are formed from counts, never from printed accuracies, so that "gain > 0" is exact.
+`mean_positive_excess` is the mean over the *violating* settings (models) only, as published;
+`mean_gain` is over all.
 """
 
 from collections import Counter
@@ -27,14 +31,15 @@ from audit.statistics.values import average
 from audit.sweep.record import Sweep
 from audit.verdict.result import Reason, because
 
-_TINY_COUNT = 1e-9  # averaged replicates are fractions; a net of this many items is rounding
+_TINY_COUNT = 1e-9  # averaged replicates are fractions; a net change of this many items is rounding
 
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One row of Table 2. n: pairs with both answers; left_out: items without. Accuracies and gain (0-1) are over n.
+    """One row of Table 2.
 
-    improve and degrade are whole numbers, or expected numbers where replicates were averaged.
+    n: pairs with both answers; left_out: items without. Accuracies and gain (0-1) are over n.
+    improve and degrade are whole numbers, or expected numbers if replicates were averaged.
     """
 
     model: str
@@ -53,7 +58,10 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """One row of Table 1. Excesses and gains in accuracy (0-1); mean_positive_excess is 0 where nothing violates."""
+    """One row of Table 1; excesses and gains are in accuracy (0-1).
+
+    mean_positive_excess is 0 if no setting violates.
+    """
 
     model: str
     benchmark: str
@@ -82,7 +90,28 @@ def setting_row(
     model: str, routers: int, clean_correct: float, improve: float, degrade: float, n: int,
     *, benchmark: str = "", left_out: int = 0,
 ) -> SettingRow:  # fmt: skip
-    """A row from counts over n >= 1 pairs: clean_correct items right under clean, `improve` gained, `degrade` lost."""
+    """Return a row of Table 2 from counts.
+
+    Parameters
+    ----------
+    model : str
+        The model.
+    routers : int
+        The router count.
+    clean_correct, improve, degrade : float
+        Items right under clean, items gained, and items lost.
+    n : int
+        Pairs, at least 1.
+    benchmark : str
+        The benchmark.
+    left_out : int
+        Items without both answers.
+
+    Returns
+    -------
+    SettingRow
+        With exact gain and violation.
+    """
     net = improve - degrade
     if abs(net) < _TINY_COUNT:
         net = 0.0
@@ -104,23 +133,39 @@ def setting_row(
 
 
 def setting_rows(sweep: Sweep) -> list[SettingRow]:
-    """Table 2 for one cell: one row per router count, of which each needs an answered pair (`Sweep.answered`).
+    """Return Table 2 for one cell: one row for each router count.
 
-    With averaged replicates c, q in [0, 1], improve = sum((1 - c) q) and degrade = sum(c (1 - q)): the expected counts
-    for one replicate of each, whose difference is still exactly n times the gain.
+    Parameters
+    ----------
+    sweep : Sweep
+        Every router count needs an answered pair (`Sweep.answered`).
+
+    Returns
+    -------
+    list of SettingRow
+        In the order of the router counts.
+
+    Notes
+    -----
+    With averaged replicates c, q in [0, 1], improve = sum((1 - c) q) and degrade = sum(c (1 - q)).
+    These are the expected counts for one replicate of each; their difference is exactly n times the
+    gain.
     """
     rows = []
     for r, noisy in zip(sweep.routers, sweep.noisy, strict=True):
         both = ~np.isnan(sweep.clean - noisy)
         c, q = sweep.clean[both], noisy[both]
-        clean, improve, degrade = (float(one.sum()) for one in (c, (1 - c) * q, c * (1 - q)))
-        lost, of = int((~both).sum()), sweep.benchmark
-        rows.append(setting_row(sweep.model, r, clean, improve, degrade, c.size, benchmark=of, left_out=lost))
+        clean, improve, degrade = float(c.sum()), float(((1 - c) * q).sum()), float((c * (1 - q)).sum())
+        left_out = int((~both).sum())
+        row = setting_row(sweep.model, r, clean, improve, degrade, c.size, benchmark=sweep.benchmark, left_out=left_out)
+        rows.append(row)
     return rows
 
 
 def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
-    """Table 1: one row per cell, by falling violation count as printed (ties: first seen)."""
+    """Return Table 1: one row for each cell, by falling violation count as printed (ties: first
+    seen).
+    """
     cells = dict.fromkeys((row.model, row.benchmark) for row in rows)
     out = []
     for model, benchmark in cells:
@@ -141,7 +186,7 @@ def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
 
 
 def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
-    """Table 3: one row per router count."""
+    """Return Table 3: one row for each router count."""
     out = []
     for r in sorted({row.routers for row in rows}):
         mine = [row for row in rows if row.routers == r]
@@ -153,7 +198,20 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
 
 
 def breadths(rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]) -> list[tuple[str, int, int]]:
-    """Table 1's violation counts as Figure 5 reads them: (name, settings above clean, settings)."""
+    """Return Table 1's violation counts as Figure 5 shows them.
+
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Table 2.
+    names : mapping
+        Display name by (model, benchmark).
+
+    Returns
+    -------
+    list of (str, int, int)
+        Name, settings above clean, and settings.
+    """
     settings = Counter((row.model, row.benchmark) for row in rows)
     summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
     return [(names[model, benchmark], count, settings[model, benchmark]) for model, benchmark, count in summaries]
@@ -169,7 +227,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """A hypothesis tested; each test says what its effect is. reason: what was found, for `audit.sweep.texts`."""
+    """The result of a test; each test documents its effect. reason: a code of `audit.sweep.texts`."""
 
     pvalue: float
     effect: float
@@ -177,24 +235,62 @@ class HypothesisResult:
 
 
 def slope_weights(routers: Sequence[int]) -> FloatArray:
-    """w (R,) with OLS slope = sum(w * accuracy): (r - mean r) / sum((r - mean r)^2)."""
+    """Return the weights w with OLS slope = sum(w * accuracy).
+
+    Parameters
+    ----------
+    routers : sequence of int
+        The R router counts.
+
+    Returns
+    -------
+    array (R,)
+        (r - mean r) / sum((r - mean r)^2).
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two different counts.
+
+    Examples
+    --------
+    >>> slope_weights([1, 2, 3]).tolist()
+    [-0.5, 0.0, 0.5]
+    """
     r = np.asarray(routers, dtype=float)
     if np.unique(r).size < 2:
-        raise DataError(f"A slope over r needs two or more router counts, such as r=1..9; found {list(routers)}.")
+        raise DataError(f"The router counts are {list(routers)}. Expected two or more for a slope. Example: r=1..9.")
     centred = r - r.mean()
     return centred / np.sum(centred**2)
 
 
 def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESAMPLES) -> Interval:
-    """Eq. 5 made discrete: the cue intensity is r, and dm/d(lambda) is the OLS slope of noisy accuracy on r.
+    """Estimate eq. 5 in discrete form: the OLS slope of noisy accuracy on r, the cue intensity.
 
-    The interval comes from resampling items (clusters) with all r of an item together.
+    Parameters
+    ----------
+    sweep : Sweep
+        One cell.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Resamples of items (clusters), with all r of an item together.
+
+    Returns
+    -------
+    Interval
+        Accuracy per added router.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two router counts.
     """
     weights = slope_weights(sweep.routers)
     noisy = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng).noisy
 
     def of(accuracy: FloatArray) -> FloatArray:
-        """From the first r on: equal accuracies then have a slope of exactly 0."""
+        """Return slopes of differences from the first r; equal accuracies then give exactly 0."""
         return (accuracy - accuracy[..., :1]) @ weights
 
     slope = Resamples(
@@ -207,31 +303,68 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
 
 
 def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA) -> HypothesisResult:
-    """H1: does any model exceed its clean baseline at any r, and every control that was run, after correction?
+    """Test H1: does any model exceed its clean baseline and every control at any r, after
+    correction?
 
-    pvalues: of each model, the verdict's own (smallest over r of `Reading.adjusted`). excess: the models whose verdict
-    is an excess, which asks for more. The p-value is the smallest after Holm over the models; the effect is the number
-    of models in excess.
+    Parameters
+    ----------
+    pvalues : mapping
+        The verdict's p of each model (smallest over r of `Reading.adjusted`).
+    excess : sequence of str
+        The models whose verdict is an excess, which requires more.
+    alpha : float
+        Level.
+
+    Returns
+    -------
+    HypothesisResult
+        p: the smallest after Holm over the models. effect: the number of models in excess.
+
+    Raises
+    ------
+    DataError
+        If there is no p-value.
     """
     if not pvalues:
         raise DataError("H1 needs the p-value of at least one model.")
     adjusted = holm(list(pvalues.values()))
     p = float(adjusted.min())
-    found = "excess" if excess else "not_counted" if p <= alpha else "none"
-    said = because(f"h1_{found}", models=len(pvalues), count=len(excess), excess=list(excess), p=p)
-    return HypothesisResult(p, float(len(excess)), said)
+    code = "h1_excess"
+    if not excess:
+        code = "h1_not_counted" if p <= alpha else "h1_none"
+    reason = because(code, models=len(pvalues), count=len(excess), excess=list(excess), p=p)
+    return HypothesisResult(p, float(len(excess)), reason)
 
 
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
-    """H2: do the models' mean gains differ by more than sampling explains?
+    """Test H2: do the models' mean gains differ by more than sampling explains?
 
-    The gains are correlated over the same items: Hotelling's T^2 on the K - 1 differences of the per-item mean gains,
-    with F(K - 1, G - K + 1) over G items (clusters) that all models answered. The effect is the between-model standard
-    deviation of the mean gain beyond sampling error (method of moments, accuracy 0-1).
-    Raises DataError for fewer than two models, or fewer clusters than models.
+    Parameters
+    ----------
+    sweeps : sequence of Sweep
+        One for each of K models.
+    alpha : float
+        Level that decides the wording.
+
+    Returns
+    -------
+    HypothesisResult
+        effect: between-model standard deviation of the mean gain beyond sampling error (method of
+        moments, accuracy 0-1).
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two models, or no more clusters than models.
+
+    Notes
+    -----
+    The gains are correlated over the same items. The test is Hotelling's T^2 on the K - 1
+    differences of the per-item mean gains, with F(K - 1, G - K + 1) over G items (clusters) that
+    all models answered.
     """
     if len(sweeps) < 2:
-        raise DataError(f"H2 compares models: at least two are needed, found {len(sweeps)}.")
+        raise DataError(f"The number of models is {len(sweeps)}. Expected at least two, as H2 compares models.")
     gains, cluster = _by_item([average(s.noisy - s.clean) for s in sweeps], sweeps)
     complete = ~np.isnan(gains).any(axis=0)
     gains, cluster = gains[:, complete], cluster[complete]
@@ -242,35 +375,58 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     mean = gains.mean(axis=1)
     _, index = np.unique(cluster, return_inverse=True)
     residual = np.stack([np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]])
-    covariance = residual @ residual.T / n**2 * groups / (groups - 1)  # of the K means, clusters kept whole
+    covariance = residual @ residual.T / n**2 * groups / (groups - 1)  # covariance of the K means, over clusters
     contrast = np.eye(k)[1:] - np.eye(k)[:1]
     d, v = contrast @ mean, contrast @ covariance @ contrast.T
     rank = int(np.linalg.matrix_rank(v, tol=1e-14))
-    p = 1.0  # the same outcomes from every model
+    p = 1.0  # rank 0: every model has the same outcomes
     if rank:
         t2 = float(d @ np.linalg.pinv(v, rcond=1e-10, hermitian=True) @ d)
         p = float(scipy.stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank))
     noise = float(np.trace(covariance) / k - covariance.sum() / k**2) * k / (k - 1)
     spread = float(np.sqrt(max(0.0, mean.var(ddof=1) - noise)))
     low, high = int(np.argmin(mean)), int(np.argmax(mean))
-    said = because(
+    reason = because(
         "h2_differ" if p <= alpha else "h2_alike", models=k, items=n, p=p, lowest=float(mean[low]),
         highest=float(mean[high]), lowest_model=sweeps[low].model, highest_model=sweeps[high].model,
     )  # fmt: skip
-    return HypothesisResult(p, spread, said)
+    return HypothesisResult(p, spread, reason)
 
 
 def h3_direction(
     sweeps: Sequence[Sweep], *, rng: Generator, n_permutations: int = N_RESAMPLES, alpha: float = ALPHA
 ) -> HypothesisResult:
-    """H3: as r grows, do improvements rise AND degradations fall?
+    """Test H3: as r grows, do improvements rise AND degradations fall?
 
-    An item's trend is s = sum((r - mean r) * y) over its noisy outcomes; it speaks for improve where the clean answer
-    was wrong, and for (less) degrade where it was right. Under the null of no trend, reading an item's settings from
-    the last r to the first is as likely, which flips the sign of s (for equally spaced r without gaps; else s is taken
-    to be symmetric) and keeps the correlation of nested draws. All models of an item flip together. H3 claims both
-    directions, so its p-value is the larger of the two (an intersection-union test). The effect is the rise of net
-    improve per added router, in items over all models.
+    Parameters
+    ----------
+    sweeps : sequence of Sweep
+        One for each model.
+    rng : Generator
+        Source of randomness.
+    n_permutations : int
+        Sign flips.
+    alpha : float
+        Level that decides the wording.
+
+    Returns
+    -------
+    HypothesisResult
+        p: the larger of the two directions (an intersection-union test). effect: rise of net
+        improve per added router, in items over all models.
+
+    Raises
+    ------
+    DataError
+        If there is no sweep.
+
+    Notes
+    -----
+    An item's trend is s = sum((r - mean r) * y) over its noisy outcomes. It counts for improve if
+    the clean answer was wrong, and for (less) degrade if it was right. Without a trend, the reverse
+    order of an item's settings is as likely, and it flips the sign of s. This holds for equally
+    spaced r without gaps; else s is assumed to be symmetric. The flip keeps the correlation of
+    nested draws. All models of an item flip together.
     """
     if not sweeps:
         raise DataError("H3 needs at least one sweep.")
@@ -290,27 +446,32 @@ def h3_direction(
     p_improve, p_degrade = (
         sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng) for scores in (rise, fall)
     )
-    said = because("h3", alpha=alpha, p_improve=p_improve, p_degrade=p_degrade, up=improve, down=degrade)
-    return HypothesisResult(max(p_improve, p_degrade), improve - degrade, said)
+    reason = because("h3", alpha=alpha, p_improve=p_improve, p_degrade=p_degrade, up=improve, down=degrade)
+    return HypothesisResult(max(p_improve, p_degrade), improve - degrade, reason)
 
 
 def _item_trends(sweep: Sweep) -> FloatArray:
-    """s (n,) = sum over answered r of (r - mean of the answered r) * value; 0 where fewer than two were answered."""
+    """Return s (n,), the sum over answered r of (r - their mean) * value; 0 with fewer than two
+    answers.
+    """
     slope_weights(sweep.routers)  # raises for a single router count
     r = np.asarray(sweep.routers, dtype=float)[:, None]
     trend: FloatArray = np.zeros(sweep.n)
-    for start in range(0, sweep.n, ITEMS):  # some items at a time: each step makes an array of all their outcomes
+    for start in range(0, sweep.n, ITEMS):  # in blocks of items, as each step makes an array of all their outcomes
         noisy = sweep.noisy[:, start : start + ITEMS]
-        seen = ~np.isnan(noisy)
-        centre = np.sum(r * seen, axis=0) / np.maximum(seen.sum(axis=0), 1)
-        trend[start : start + ITEMS] = np.sum(np.where(seen, (r - centre) * np.nan_to_num(noisy), 0.0), axis=0)
+        answered = ~np.isnan(noisy)
+        centre = np.sum(r * answered, axis=0) / np.maximum(answered.sum(axis=0), 1)
+        terms = np.where(answered, (r - centre) * np.nan_to_num(noisy), 0.0)
+        trend[start : start + ITEMS] = np.sum(terms, axis=0)
     return trend
 
 
 def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[FloatArray, IntArray]:
-    """Line up per-item values of several cells: (K, N) over the union of their items, NaN where absent, and clusters.
+    """Line up per-item values of several cells: (K, N) over the union of their items, and clusters
+    (N,).
 
-    Items are the same when benchmark and id are. Two items share a cluster when any cell says so.
+    Items are the same if benchmark and id are equal; absent items are NaN. Two items share a
+    cluster if any cell says so.
     """
     keys = sorted({(s.benchmark, q) for s in sweeps for q in s.question_ids})
     position = {key: i for i, key in enumerate(keys)}

@@ -8,10 +8,13 @@ from typing import Any
 from audit.dry_run import Asked, Planned, reach
 from audit.records import Design
 from audit.statistics.permutation import can_reject
+from audit.sweep.analyse import JUDGE, nearest
 from audit.sweep.config import SweepConfig
 from audit.sweep.design import Draws, SweepThresholds, missing_controls
 from audit.sweep.replay import reachable, resolve_sweep
+from audit.sweep.simulation import Design as SimulatedDesign
 from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
+from audit.verdict.shipped import shipped_table
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,19 @@ def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThreshol
         *(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}" for name, size in sizes),
         *asked.planned.lines(),
         *(f"  NOTE: {text}" for text in missing_controls(design)),
+        *_simulated(plan, asked.questions, design, thresholds),
         *_detectable(plan, asked.questions, thresholds, repeated(design.settings), there),
     ]
+
+
+def _simulated(plan: Plan, questions: int, design: Design, thresholds: SweepThresholds) -> list[str]:
+    """Return the error rates that a verdict of this design quotes, at the accuracy that was simulated."""
+    clean, noisy = runs_of(design.settings)
+    run = SimulatedDesign(
+        questions, plan.router_counts, design.kind, clean_replicates=clean, noisy_replicates=noisy, panel=plan.panel
+    )
+    rates = nearest(shipped_table(JUDGE.shipped), run, plan.groups, thresholds.to_dict())
+    return [] if rates is None else [f"  {rates.sentence}"]
 
 
 def _detectable(plan: Plan, questions: int, thresholds: SweepThresholds, once: str, there: int) -> list[str]:

@@ -1,5 +1,6 @@
-"""The sweep of one cell, item by item: the clean baseline and the noisy settings. And what its repeated runs tell of
-noise: run variance, and clean against clean."""
+"""Line up the clean baseline and the noisy settings of one cell by item, and measure its run
+variance.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from audit.verdict.result import because, sentence
 class Sweep:
     """The clean baseline (n,) and the noisy settings (R, n) of one cell, item by item.
 
-    routers: R router counts, rising. cluster: (n,) index of the cluster that resampling keeps whole.
+    routers: R router counts, rising. cluster: (n,) index of the cluster that resampling keeps
+    whole.
     """
 
     model: str
@@ -46,35 +48,55 @@ class Sweep:
 
     @property
     def n(self) -> int:
+        """Return the number of questions."""
         return len(self.question_ids)
 
     def answered(self) -> Sweep:
-        """Without the router counts that have not one answered pair: no gain, and no row in the tables."""
-        there = np.any(~np.isnan(self.noisy - self.clean), axis=1)
-        routers = tuple(r for r, keep in zip(self.routers, there, strict=True) if keep)
-        return replace(self, routers=routers, noisy=self.noisy[there])
+        """Drop the router counts without any answered pair, which have no gain and no row in the
+        tables.
+        """
+        has_pairs = np.any(~np.isnan(self.noisy - self.clean), axis=1)
+        routers = tuple(r for r, keep in zip(self.routers, has_pairs, strict=True) if keep)
+        return replace(self, routers=routers, noisy=self.noisy[has_pairs])
 
 
 def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
-    """The paper's sweep: `noisy_rewrite` at every r against `forward_full` at r=1 (song2026, section 4.2).
+    """Return the paper's sweep: `noisy_rewrite` at every r against `forward_full` at r=1.
 
-    Replicates are averaged; first_only: the first of each, as the paper has. DataError when either arm was not run.
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    first_only : bool
+        Take the first replicate of each, as in song2026 (section 4.2), in place of the average.
+
+    Returns
+    -------
+    Sweep
+        Lined up by item.
+
+    Raises
+    ------
+    DataError
+        If either arm was not run.
     """
     last = 1 if first_only else None
     base = replicates_of(cell, Arm.FORWARD_FULL, 1)[:last]
     counts = levels_of(cell, Arm.NOISY_REWRITE)
     if not base or not counts:
+        ran = sorted({(s.arm, s.level) for s in cell.settings})
         raise DataError(
-            f"{cell.model} on {cell.benchmark} cannot be compared: needs {Arm.FORWARD_FULL} and {Arm.NOISY_REWRITE}, "
-            f"was run under {sorted({(s.arm, s.level) for s in cell.settings})}."
+            f"The settings of {cell.model} on {cell.benchmark} are {ran}. Expected {Arm.FORWARD_FULL} at r=1 and "
+            f"{Arm.NOISY_REWRITE}."
         )
+    noisy = [settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts]
     return Sweep(
         model=cell.model,
         benchmark=cell.benchmark,
         routers=counts,
         question_ids=cell.question_ids,
         clean=settings_values(cell, base),
-        noisy=np.stack([settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts]),
+        noisy=np.stack(noisy),
         cluster=cell.cluster,
     )
 
@@ -83,16 +105,31 @@ CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
 
 
 def label(setting: Setting) -> str:
-    """A setting in words: "noisy_rewrite r=3", "direct", "forward_full r=1 #2" for its third replicate."""
+    """Return a setting in words: "noisy_rewrite r=3", "direct", or "forward_full r=1 #2" (third
+    replicate).
+    """
     text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.level}"
     return f"{text} #{setting.replicate}" if setting.replicate else text
 
 
-TREND_MIN = 4  # router counts of the ensemble control from which a straight line over r is taken out, not only the mean
+TREND_MIN = 4  # router counts of the ensemble control from which a line over r is removed, not only the mean
 
 
 def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
-    """What whole runs shift by, over the cells of a panel: of the noisy arm, and of all others."""
+    """Estimate how much whole runs shift, over the cells of a panel.
+
+    Parameters
+    ----------
+    cells : sequence of CellOutcomes
+        The panel.
+    plausible_sd : float
+        Largest plausible standard deviation, used if a side was not repeated.
+
+    Returns
+    -------
+    RunShifts
+        Variances of the noisy arm and of all others.
+    """
     return RunShifts(
         noisy=pooled_run_variance(map(noisy_contrasts, cells), plausible_sd),
         controls=pooled_run_variance(map(run_contrasts, cells), plausible_sd),
@@ -101,7 +138,20 @@ def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
 
 
 def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
-    """What this cell's runs shift by: as the panel's, or more where its own differ by more."""
+    """Estimate how much the runs of one cell shift.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The cell.
+    panel : RunShifts
+        Estimates over the panel.
+
+    Returns
+    -------
+    RunShifts
+        The panel's variances, or larger ones if the cell's own runs differ by more.
+    """
     sd = panel.plausible_sd
     return RunShifts(
         noisy=own_variance(noisy_contrasts(cell), panel.noisy, sd),
@@ -111,14 +161,26 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
 
 
 def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """The contrasts of the noisy arm: its replicates against each other.
+    """Return the contrasts of the noisy arm: its replicates against each other.
 
-    Where it was run once, what is left of its accuracies over r when a line and a level of its own at the smallest r
-    are taken out. An effect at a single other r makes the estimate larger. A shift that all r of the one replicate
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The cell.
+
+    Returns
+    -------
+    RunContrasts
+        If noisy was run once: residuals of its accuracies over r around a line and a separate level
+        at the smallest r.
+
+    Notes
+    -----
+    An effect at a single other r makes the estimate larger. A shift that all r of the one replicate
     share is not in it: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
-    groups = [one for one in _alike(settings) if len(one[0]) > 1]
+    groups = [(runs, trend) for runs, trend in _alike(settings) if len(runs) > 1]
     if not groups and len(settings) > 2:
         r = np.array([s.level for s in settings], dtype=float)
         line = [r] if len(settings) > TREND_MIN else []
@@ -127,11 +189,25 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def run_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """The contrasts of the controls: runs of one setting against each other, and the ensemble control around its trend.
+    """Return the contrasts of the controls.
 
-    The ensemble control changes with r smoothly if at all, so what is left of a straight line over r (of the mean,
-    below TREND_MIN router counts) is run variance too; a bent trend makes the estimate larger. Runs that repeat another
-    answer for answer are counted once.
+    They are runs of one setting against each other, and the ensemble control around its trend.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The cell.
+
+    Returns
+    -------
+    RunContrasts
+        Runs that repeat another answer for answer are counted once.
+
+    Notes
+    -----
+    The ensemble control changes smoothly with r, if at all. So the residuals around a straight line
+    over r (around the mean, below TREND_MIN router counts) are run variance too. A bent trend makes
+    the estimate larger.
     """
     ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
     groups = _alike([s for s in cell.settings if s.arm != Arm.NOISY_REWRITE and s not in ensemble])
@@ -143,25 +219,41 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def _alike(settings: Iterable[Setting]) -> list[tuple[list[Setting], FloatArray]]:
-    """Settings that differ in their replicate alone, with the mean as their trend."""
-    groups = (list(some) for _, some in groupby(sorted(settings), key=lambda s: (s.arm, s.level)))
-    return [(some, np.ones((len(some), 1))) for some in groups]
+    """Group settings that differ in their replicate alone, with the mean as their trend."""
+    groups = (list(group) for _, group in groupby(sorted(settings), key=lambda s: (s.arm, s.level)))
+    return [(group, np.ones((len(group), 1))) for group in groups]
 
 
 def _contrasts(cell: CellOutcomes, groups: Sequence[tuple[list[Setting], FloatArray]]) -> RunContrasts:
-    return together(
-        contrasts_of(to_values(np.stack([cell.row(s) for s in settings])), trend, cell.cluster)
-        for settings, trend in groups
-    )
+    contrasts = []
+    for settings, trend in groups:
+        states = np.stack([cell.row(setting) for setting in settings])
+        contrasts.append(contrasts_of(to_values(states), trend, cell.cluster))
+    return together(contrasts)
 
 
 def noise_floor(
     cell: CellOutcomes, *, rng: np.random.Generator, alpha: float, n_permutations: int = N_RESAMPLES
 ) -> NoiseFloor:
-    """Clean against clean: the replicates of `forward_full` at r=1 through the test of two settings.
+    """Compare clean with clean: test the replicates of `forward_full` at r=1 against each other.
 
-    They differ only in their seeds: what is rejected there at alpha is a false positive. Pairs share replicates: the
-    rate has fewer degrees of freedom than their number suggests.
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The cell.
+    rng : Generator
+        Source of randomness.
+    alpha : float
+        Level of each test.
+    n_permutations : int
+        Permutations of each test.
+
+    Returns
+    -------
+    NoiseFloor
+        Every rejection is a false positive, as the replicates differ only in their seeds. Pairs
+        share replicates, so the rate has fewer degrees of freedom than the number of pairs
+        suggests.
     """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)
@@ -171,10 +263,11 @@ def noise_floor(
     if not gain.size:
         why = because("no_clean_pair" if pairs else "one_clean_run", runs=c)
         return NoiseFloor(False, c, 0, None, None, sentence(why, TEXTS))
-    rejected = sum(
-        paired_test(a[None], b[None], cell.cluster, rng=rng, n_permutations=n_permutations) <= alpha for a, b in pairs
-    )
-    sd = float(np.sqrt(np.mean(gain**2)))  # around 0, which is its expectation
-    said = because("clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd)
+    rejected = 0
+    for a, b in pairs:
+        p = paired_test(a[None], b[None], cell.cluster, rng=rng, n_permutations=n_permutations)
+        rejected += p <= alpha
+    sd = float(np.sqrt(np.mean(gain**2)))  # around the expected gain of 0
+    reason = because("clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd)
     size = float(np.mean(np.abs(gain)))
-    return NoiseFloor(True, c, len(pairs), rejected / len(pairs), size, sentence(said, TEXTS))
+    return NoiseFloor(True, c, len(pairs), rejected / len(pairs), size, sentence(reason, TEXTS))

@@ -1,7 +1,8 @@
-"""Another model answers from the router messages of an earlier run (`messages_from=RUN_DIR`): no router is called.
+"""Answer the router messages of an earlier run with another model (`messages_from=RUN_DIR`).
 
-The messages are copied beside the shards of the new run (`messages.arrow`), so that it can be rebuilt by itself. Such a
-run is the hint reference of the run it took them from (`same_messages`).
+No router is called. The messages are copied beside the shards of the new run (`messages.arrow`), so
+that it can be rebuilt by itself. Such a run is the hint reference of the earlier run
+(`same_messages`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
 from audit.shards.working_copy import local_file, where
 from audit.statistics.paired import CellOutcomes
-from audit.sweep.audit import SCHEMA, SWEEP, Own
+from audit.sweep.audit import SCHEMA, SWEEP, SweepState
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import WITHOUT_ROUTER, Aggregator, SweepThresholds
 from audit.sweep.size import needed, needed_of, repeated, router_counts, runs_of
@@ -37,51 +38,104 @@ Key = tuple[str, str, str, int, int]
 
 
 def resolve_sweep(config: SweepConfig, only: Mapping[str, frozenset[str]] | None = None) -> ResolvedRun:
-    """As `resolve_run`; with `messages_from`, the stored messages too, checked against the questions that are asked."""
+    """Resolve a sweep as `resolve_run` does, with the stored messages if `messages_from` is set.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The options.
+    only : mapping, optional
+        Question ids to keep, by benchmark.
+
+    Returns
+    -------
+    ResolvedRun
+        Its stored messages are checked against the sampled questions.
+
+    Raises
+    ------
+    ConfigError
+        If the earlier run has another aggregator or a summary, or lacks messages of these
+        questions.
+    """
     resolved, aggregator = resolve_run(SWEEP, _sized(config), only=only), Aggregator(config.aggregator)
     if config.messages_from is None:
-        return replace(resolved, own=lambda place: Own(aggregator))
+        return replace(resolved, own=lambda run_dir: SweepState(aggregator))
     earlier = Path(config.messages_from)
-    if Aggregator.SUMMARY in (aggregator, other := aggregator_of(earlier)) or other != aggregator:
+    stored_aggregator = aggregator_of(earlier)
+    if aggregator == Aggregator.SUMMARY or stored_aggregator != aggregator:
         raise ConfigError(
-            f"aggregator={aggregator}, and {earlier} has {other}: answers to its messages compare where both have the "
-            "same, concatenate or vote. A summary is not answered again: each run would write its own."
+            f"aggregator is {aggregator}, and that of {earlier} is {stored_aggregator}. Expected the same in both, "
+            "concatenate or vote. A summary cannot be answered again, as each run would write its own."
         )
     table = _messages(earlier, config.messages_of, resolved)
-    return replace(resolved, own=lambda place: Own(aggregator, where(place / MESSAGES)), on_open=partial(_save, table))
+
+    def state(run_dir: Path) -> SweepState:
+        return SweepState(aggregator, where(run_dir / MESSAGES))
+
+    return replace(resolved, own=state, on_open=partial(_save, table))
 
 
 def aggregator_of(run_dir: Path) -> Aggregator:
-    """How the worker of a run saw its messages, as its manifest has it; concatenated where nothing says otherwise."""
+    """Return the aggregator of a run, as its manifest has it; the default without an entry."""
     config = Manifest.load(run_dir).config if (run_dir / MANIFEST).is_file() else {}
     return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
 
 
 def reachable(config: SweepConfig) -> tuple[int | None, str]:
-    """Questions that this design needs to find the smallest effect that matters, None where no number would do; and
-    how fewer would do where an arm is run once, in brackets, else empty."""
+    """Return how many questions this design needs to detect the smallest effect that matters.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The options.
+
+    Returns
+    -------
+    tuple of (int or None, str)
+        None if no number of questions is enough. The text states in brackets how fewer questions
+        would be enough; it is empty if every arm is repeated.
+    """
     settings, sizes = design_of(config).settings, _sizes(config)
-    words = repeated(settings)
-    return needed_of(*sizes, runs_of(settings)), words and f" (about {needed(*sizes):,}{words})"
+    options = repeated(settings)
+    hint = f" (about {needed(*sizes):,}{options})" if options else ""
+    return needed_of(*sizes, runs_of(settings)), hint
 
 
 def _sizes(config: SweepConfig) -> tuple[SweepThresholds, int]:
-    """The thresholds, and the tests of the panel."""
+    """Return the thresholds, and the number of tests of the panel."""
     cells = len(config.model) * (1 if config.control_benchmark is None else 2)
     return SweepThresholds.from_mapping(config.verdict), cells * router_counts(design_of(config))
 
 
 def _sized(config: SweepConfig) -> SweepConfig:
-    """n=null as a number: that of the earlier run whose messages are answered, else as many as are needed."""
+    """Return the options with n=null replaced by that of the earlier run, or by the number that is
+    needed.
+    """
     if config.n is None and config.messages_from is not None:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
-    there = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
-    # By the items' own error: where an arm is run once, no number of questions may be enough, and all would be asked.
-    return sized(config, needed(*_sizes(config)), there)
+    available = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
+    # The sampling error of the items decides. If an arm is run once, no number may be enough, and all would be asked.
+    return sized(config, needed(*_sizes(config)), available)
 
 
 def stored(place: str, item: Item, part: Part) -> list[Generation]:
-    """The messages of one router set, as the earlier run has them; fewer where a router failed."""
+    """Return the stored messages of one router set.
+
+    Parameters
+    ----------
+    place : str
+        The file of messages.
+    item : Item
+        The question.
+    part : Part
+        The router set.
+
+    Returns
+    -------
+    list of Generation
+        Fewer than the set has routers if some of them failed.
+    """
     index, messages = _opened(place)
     row = index[item.benchmark, item.id, str(part.arm), max(part.levels), part.replicate]
     return [Generation(text=text) for text in messages[row].as_py()]
@@ -101,78 +155,104 @@ def _save(table: pa.Table, run_dir: Path) -> None:
 
 
 def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
-    """Arm, r and replicate of the parts of the design that have messages, sorted. ConfigError where none has."""
+    """Return (arm, r, replicate) of the router sets with messages, sorted. Raises ConfigError if
+    none has.
+    """
     parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
     if not parts:
-        raise ConfigError("messages_from: no arm asked here has messages. Expected such as 'arms=[noisy_rewrite]'.")
+        raise ConfigError("messages_from is set, and no arm here has messages. Example: arms=[noisy_rewrite].")
     return sorted(parts)
 
 
-def _messages(run_dir: Path, of: str | None, resolved: ResolvedRun) -> pa.Table:
-    """Key and messages of every router set that the design needs. ConfigError where the earlier run is of several
-    models and none is named, or asked otherwise."""
-    asked = {(q.benchmark, q.id): (list(q.options), q.gold) for one in resolved.samples for q in one.questions()}
-    needed = dict.fromkeys(q + part for q, part in product(asked, _router_sets(resolved)))  # in order
+def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> pa.Table:
+    """Return key and messages of every router set that the design needs.
+
+    Raises ConfigError if the earlier run has several models and none is named, or if its questions
+    or draws differ.
+    """
+    questions: dict[tuple[str, str], tuple[list[str], int | None]] = {}
+    for sample in resolved.samples:
+        questions |= {(q.benchmark, q.id): (list(q.options), q.gold) for q in sample.questions()}
+    needed = dict.fromkeys(q + part for q, part in product(questions, _router_sets(resolved)))  # keeps the order
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}
     for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
         models.add(model)
-        if of not in (None, model) or tuple(key) not in needed:
+        if model_name not in (None, model) or tuple(key) not in needed:
             continue
-        if (list(options), gold) != asked[key[0], key[1]] or draws != resolved.design.kind:
+        if (list(options), gold) != questions[key[0], key[1]] or draws != resolved.design.kind:
             raise ConfigError(
-                f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Type its own command, with "
-                "another model and messages_from."
+                f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Type the command of that run, "
+                "with another model and messages_from."
             )
         kept[tuple(key)] = messages or []
-    if of not in (models if len(models) > 1 else {None, *models}):
+    if model_name not in (models if len(models) > 1 else {None, *models}):
         raise ConfigError(
-            f"{run_dir} holds messages of {', '.join(sorted(models))}: expected messages_of=<one of them>."
+            f"{run_dir} holds messages of {', '.join(sorted(models))}. Expected messages_of=<one of them>."
         )
     if missing := [key for key in needed if key not in kept]:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
-            f"{run_dir} has no messages of {len(missing):,} of the router sets asked here, such as {arm} r={r} "
-            f"#{replicate} of {question} in {benchmark}. Type its own command (n, r, arms, replicates, seed), with "
-            "another model and messages_from."
+            f"{run_dir} has no messages of {len(missing):,} router sets of this design, such as {arm} r={r} "
+            f"#{replicate} of {question} in {benchmark}. Type the command of that run (n, r, arms, replicates, seed), "
+            "with another model and messages_from."
         )
     return _as_table(kept)
 
 
 def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
-    """key of a router set -> its messages, as columns."""
-    words, count = pa.string(), pa.int32()
-    types = (words, words, words, count, count)
-    schema = pa.schema([*zip(_KEY, types, strict=True), ("router_messages", pa.list_(words))])
+    """Return the messages by key of their router set as columns."""
+    text, count = pa.string(), pa.int32()
+    types = (text, text, text, count, count)
+    schema = pa.schema([*zip(_KEY, types, strict=True), ("router_messages", pa.list_(text))])
     return pa.table([*map(list, zip(*kept, strict=True)), list(kept.values())], schema=schema)
 
 
 def same_messages(
     cells: Sequence[CellOutcomes], run_dirs: Sequence[Path], references: Sequence[Path]
 ) -> dict[tuple[str, str], CellOutcomes]:
-    """The hint reference of each (model, benchmark): the cell of a reference run that was sent its very messages.
+    """Return the hint reference of each cell: the cell of another run that was sent its very
+    messages.
 
-    DataError where a reference run has the messages of none of the cells, or is of the model that it is to judge.
+    Parameters
+    ----------
+    cells : sequence of CellOutcomes
+        The tested cells.
+    run_dirs : sequence of Path
+        Their runs.
+    references : sequence of Path
+        Runs with messages_from.
+
+    Returns
+    -------
+    dict
+        By (model, benchmark).
+
+    Raises
+    ------
+    DataError
+        If a reference run has the messages of none of the cells, or is a run of the model that it
+        judges.
     """
-    found: dict[tuple[str, str], CellOutcomes] = {}
+    matched: dict[tuple[str, str], CellOutcomes] = {}
     tested = _digests(run_dirs) if references else {}
-    for place in references:
-        outcomes = {(c.model, c.benchmark): c for c in read_outcomes(place, SCHEMA).cells}
-        same = [
-            (key, other)
-            for (other, theirs), (key, sent) in product(_digests([place]).items(), tested.items())
-            if other[1] == key[1] and theirs and theirs.items() <= sent.items()
-        ]
+    for run_dir in references:
+        outcomes = {(c.model, c.benchmark): c for c in read_outcomes(run_dir, SCHEMA).cells}
+        same = []
+        for (other, theirs), (key, sent) in product(_digests([run_dir]).items(), tested.items()):
+            if other[1] == key[1] and theirs and theirs.items() <= sent.items():
+                same.append((key, other))
         if not same:
             raise DataError(
-                f"The messages of {place} are not those of {', '.join(map(str, run_dirs))}. A hint reference is a run "
-                "with messages_from=RUN_DIR."
+                f"The messages of {run_dir} are not those of {', '.join(map(str, run_dirs))}. Expected a run with "
+                "messages_from=RUN_DIR as hint reference."
             )
         for key, other in same:
             if other == key:
-                raise DataError(f"{place} is of {key[0]} itself: a hint reference is another model.")
-            found[key] = outcomes[other]
-    return {key: found[key] for c in cells if (key := (c.model, c.benchmark)) in found}
+                raise DataError(f"The model of {run_dir} is {key[0]} itself. Expected another model as hint reference.")
+            matched[key] = outcomes[other]
+    keys = [(cell.model, cell.benchmark) for cell in cells]
+    return {key: matched[key] for key in keys if key in matched}
 
 
 def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
@@ -186,7 +266,7 @@ def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, 
 
 
 def _rows(run_dirs: Sequence[Path], *more: str) -> Iterator[tuple[Any, ...]]:
-    """model, key, router messages and further columns of every row."""
+    """Yield model, key, router messages and further columns of every row."""
     columns = ("model", *_KEY, "router_messages", *more)
     for batch in iter_columns(list(run_dirs), SCHEMA, columns):
         yield from zip(*(plain_values(batch.column(name)) for name in columns), strict=True)

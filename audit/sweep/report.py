@@ -1,5 +1,7 @@
-"""Shards of one run, or of several merged into one panel -> their report. The shards are read in two passes: outcomes,
-then every text with the rows of the drill-down."""
+"""Build the report of one run, or of several runs merged into one panel, from their shards.
+
+The shards are read in two passes: outcomes first, then every text with the rows of the drill-down.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,27 +34,41 @@ from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.vocabulary import RunVerdict
 from audit.verdict.shipped import shipped_table
 
-_TEXTS = TextRow._fields[:-1]  # the columns of a shard; how they were put together is of the run
-_ALL_DIFFERENT = ("prompt", "request_sha256")  # nothing to share
+_TEXTS = TextRow._fields[:-1]  # columns of a shard; the aggregator is a property of the run
+_ALL_DIFFERENT = ("prompt", "request_sha256")  # columns whose values are distinct, so sharing saves nothing
 
 
 @dataclass(frozen=True)
-class Read:
-    """What the first pass over a run gave: outcomes with answers."""
+class LoadedRun:
+    """The first pass over a run: outcomes with answers."""
 
     run_dir: Path
     outcomes: Outcomes
 
 
-def read_run(run_dir: Path) -> Read:
-    """The first pass over the shards of a run. ShardError and DataError as `read_outcomes` raises them."""
-    return Read(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
+def read_run(run_dir: Path) -> LoadedRun:
+    """Make the first pass over the shards of a run. Raises ShardError and DataError as
+    `read_outcomes` does.
+    """
+    return LoadedRun(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
 
 
-def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | None) -> tuple[MeasuredTexts, DrillRows]:
-    """The second pass: measures of all texts, and the rows of the drill-down.
+def read_texts(
+    reads: Sequence[LoadedRun], questions: Collection[tuple[str, str]] | None
+) -> tuple[MeasuredTexts, DrillRows]:
+    """Make the second pass over the shards.
 
-    questions: (benchmark, question id) of those in the drill-down; None for all.
+    Parameters
+    ----------
+    reads : sequence of LoadedRun
+        The first pass over each run.
+    questions : collection of (benchmark, question id) or None
+        The questions of the drill-down; None for all.
+
+    Returns
+    -------
+    tuple of MeasuredTexts and DrillRows
+        Measures of all texts, and the rows of the drill-down.
     """
     cells = [c for read in reads for c in read.outcomes.cells]
     probed = {(c.model, c.benchmark): frozenset(c.question_ids[:MAX_TEXT_QUESTIONS]) for c in cells}
@@ -64,33 +80,38 @@ def read_texts(reads: Sequence[Read], questions: Collection[tuple[str, str]] | N
         for read in reads:
             aggregator = aggregator_of(read.run_dir)
             for batch in iter_columns([read.run_dir], SCHEMA, columns):
-                found = _rows(batch, aggregator)
+                text_rows = _rows(batch, aggregator)
                 if questions is None:
                     kept.add(batch)
-                elif (wanted := [(r.benchmark, r.question_id) in questions for r in found]) and any(wanted):
-                    kept.add(batch.filter(pa.array(wanted)))
-                yield from found
+                else:
+                    wanted = [(row.benchmark, row.question_id) in questions for row in text_rows]
+                    if any(wanted):
+                        kept.add(batch.filter(pa.array(wanted)))
+                yield from text_rows
 
     return measure_texts(rows(), settings, probed), kept
 
 
 def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
-    shared: dict[str, str] = {}  # of this batch alone: neighbouring rows are of the same questions
-    column = {
-        name: plain_values(batch.column(name)) if name in _ALL_DIFFERENT else shared_values(batch.column(name), shared)
-        for name in _TEXTS
-    }
-    return list(map(TextRow, *column.values(), repeat(aggregator)))
+    shared: dict[str, str] = {}  # values are shared within a batch, whose neighbouring rows have the same questions
+    columns = []
+    for name in _TEXTS:
+        values = batch.column(name)
+        columns.append(plain_values(values) if name in _ALL_DIFFERENT else shared_values(values, shared))
+    return list(map(TextRow, *columns, repeat(aggregator)))
 
 
-# In the drill-down; beyond them whole questions are left out, drawn by seed.
+# Limits of the drill-down; beyond them whole questions are left out at random.
 MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
-MAX_QUESTIONS_ON_PAGE = 20_000  # some 100 bytes each, its texts apart
+MAX_QUESTIONS_ON_PAGE = 20_000  # about 100 bytes each, without the texts
 
 
 @dataclass(frozen=True)
 class Behind:
-    """What stands behind a verdict. listed: of the drill-down; seed: of the draw where not all texts fit."""
+    """The data behind a verdict.
+
+    listed: rows of the drill-down. seed: selects the texts if not all fit.
+    """
 
     dirs: Sequence[Path]
     cells: list[CellOutcomes]
@@ -107,17 +128,48 @@ def judge(
     thresholds: SweepThresholds | None = None,
     control_benchmark: str | None = None,
     references: Sequence[Path] = (),
-    reads: Sequence[Read] | None = None,
+    reads: Sequence[LoadedRun] | None = None,
 ) -> tuple[RunVerdict, Behind]:
-    """The verdict of one run, or of several as one panel.
+    """Judge one run, or several as one panel.
 
-    seed: of the resamples and of the draw where not all texts fit. references: runs of other models that answered from
-    the same messages. reads: the first pass over each run, where it was made.
-    Raises ShardError when a run has no shards, DataError when two runs cannot be one panel.
+    Parameters
+    ----------
+    dirs : sequence of Path
+        The run directories.
+    seed : int
+        Seed of the resamples and of the selection of texts.
+    n_resamples : int
+        Resamples of every statistic.
+    thresholds : SweepThresholds, optional
+        The defaults if None.
+    control_benchmark : str, optional
+        Name of the benchmark of held-out items.
+    references : sequence of Path
+        Runs of other models that answered from the same messages.
+    reads : sequence of LoadedRun, optional
+        The first pass over each run, if it was made.
+
+    Returns
+    -------
+    tuple of RunVerdict and Behind
+        The verdict and the data behind it.
+
+    Raises
+    ------
+    ShardError
+        If a run has no shards.
+    DataError
+        If the runs cannot be one panel.
     """
     reads = reads or [read_run(run_dir) for run_dir in dirs]
     rows = check_panel(reads)
-    cells = sorted((c for read in reads for c in read.outcomes.cells), key=lambda c: (c.model, c.benchmark))
+    cells: list[CellOutcomes] = []
+    sensitivity = {}
+    for read in reads:
+        cells += read.outcomes.cells
+        loaded = load_sensitivity(read.run_dir)
+        sensitivity.update({(c.model, c.benchmark): loaded for c in read.outcomes.cells})
+    cells.sort(key=lambda c: (c.model, c.benchmark))
     texts, listed = read_texts(reads, drawn_questions(cells, seed))
     run = analyse(
         [c.without(DELETED) for c in cells],
@@ -131,60 +183,100 @@ def judge(
         calibration=shipped_table(JUDGE.shipped),
         references=same_messages(cells, dirs, references),
     )
-    found = {(c.model, c.benchmark): load_sensitivity(read.run_dir) for read in reads for c in read.outcomes.cells}
-    quoted = (with_reservations(r, "sweep", {}, found[r.model, r.benchmark], Field(r.n_questions)) for r in run.results)
+    quoted = []
+    for result in run.results:
+        loaded = sensitivity[result.model, result.benchmark]
+        quoted.append(with_reservations(result, "sweep", {}, loaded, Field(result.n_questions)))
     return replace(run, results=tuple(quoted)), Behind(dirs, cells, listed, seed)
 
 
 def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """seed, thresholds and control benchmark: as asked for, else as the runs' manifests say; no manifest, the defaults.
-    ConfigError where the runs were judged differently."""
+    """Return the options of an analysis: as given, else as the runs' manifests have them, else the
+    defaults.
+
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        The runs.
+    asked : mapping
+        The given options; None for those that are not given.
+
+    Returns
+    -------
+    dict
+        seed, thresholds, control benchmark and references.
+
+    Raises
+    ------
+    ConfigError
+        If the runs were judged with different options.
+    """
     options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    found = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
+    stored = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
     for name in ("seed", "thresholds", "control_benchmark"):
-        told = [(run_dir, analysis[name]) for run_dir, analysis in found if analysis.get(name) is not None]
-        if told and name not in options:
-            options[name] = told[0][1]
-            if any(value != told[0][1] for _, value in told):
-                raise ConfigError(_disagreeing(name, told))
-    if references := [Path(one) for _, analysis in found for one in analysis.get("references") or ()]:
+        values = [(run_dir, analysis[name]) for run_dir, analysis in stored if analysis.get(name) is not None]
+        if values and name not in options:
+            options[name] = values[0][1]
+            if any(value != values[0][1] for _, value in values):
+                raise ConfigError(_disagreeing(name, values))
+    references: list[Path] = []
+    for _, analysis in stored:
+        references += map(Path, analysis.get("references") or ())
+    if references:
         options["references"] = references
     if "thresholds" in options:
         options["thresholds"] = SweepThresholds.from_mapping(options["thresholds"])
     return options
 
 
-def _disagreeing(name: str, told: Sequence[tuple[Path, Any]]) -> str:
-    listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in told)
-    way = f"Say which: --{name.replace('_', '-')} {told[0][1]}."
+def _disagreeing(name: str, values: Sequence[tuple[Path, Any]]) -> str:
+    listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in values)
+    advice = f"Example: --{name.replace('_', '-')} {values[0][1]}."
     if name == "thresholds":
-        way = "Start the runs again with the same verdict.* (nothing is computed twice)."
-    return f"The runs were judged with different {name}: {listed}. {way}"
+        advice = "Start the runs again with the same verdict.* (nothing is computed twice)."
+    return f"The {name} of these runs differ: {listed}. Expected one for all. {advice}"
 
 
-def check_panel(reads: Sequence[Read]) -> list[CellRows]:
-    """The rows found and expected of all runs. DataError when a model x benchmark comes from two runs or in two
-    revisions: then they are no panel."""
-    homes: dict[tuple[str, str], list[tuple[str, Path]]] = {}
+def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
+    """Check that runs can be one panel.
+
+    Parameters
+    ----------
+    reads : sequence of LoadedRun
+        The first pass over each run.
+
+    Returns
+    -------
+    list of CellRows
+        The numbers of rows found and expected, over all runs.
+
+    Raises
+    ------
+    DataError
+        If a model on a benchmark comes from two runs or in two revisions.
+    """
+    runs_of_cell: dict[tuple[str, str], list[tuple[str, Path]]] = {}
     rows: list[CellRows] = []
     for read in reads:
         rows += cell_rows(read.run_dir, read.outcomes.seen)
         for model, benchmark, revision in read.outcomes.seen:
-            homes.setdefault((model, benchmark), []).append((revision, read.run_dir))
-    for (model, benchmark), found in sorted(homes.items()):
-        if (count := len({revision for revision, _ in found})) > 1:
-            listed = "; ".join(f"{revision} in {where}" for revision, where in sorted(found))
+            runs_of_cell.setdefault((model, benchmark), []).append((revision, read.run_dir))
+    for (model, benchmark), runs in sorted(runs_of_cell.items()):
+        revisions = {revision for revision, _ in runs}
+        if len(revisions) > 1:
+            listed = "; ".join(f"{revision} in {run_dir}" for revision, run_dir in sorted(runs))
             raise DataError(
-                f"{model} on {benchmark} was run in {count} revisions: {listed}. Expected one; report them apart, "
-                f"or give one of the runs another model name, such as model.{model}.name={model}_new."
+                f"{model} on {benchmark} was run in {len(revisions)} revisions: {listed}. Expected one; report them "
+                f"apart, or give one of the runs another model name. Example: model.{model}.name={model}_new."
             )
-        if len(found) > 1:
+        if len(runs) > 1:
+            listed = ", ".join(sorted(str(run_dir) for _, run_dir in runs))
             raise DataError(
-                f"{model} on {benchmark} is in several runs: {', '.join(sorted(str(where) for _, where in found))}. "
+                f"{model} on {benchmark} is in several runs: {listed}. "
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
     # A model that failed in one run may have been run in another.
-    return [r for r in rows if r.found or (r.model, r.benchmark) not in homes]
+    return [r for r in rows if r.found or (r.model, r.benchmark) not in runs_of_cell]
 
 
 def drawn_questions(
@@ -193,11 +285,26 @@ def drawn_questions(
     max_rows: int = MAX_ROWS_ON_PAGE,
     max_questions: int = MAX_QUESTIONS_ON_PAGE,
 ) -> set[tuple[str, str]] | None:
-    """(benchmark, question id) of those in the drill-down: as many as fit, drawn by seed; None for all."""
+    """Select the questions of the drill-down.
+
+    Parameters
+    ----------
+    cells : sequence of CellOutcomes
+        All cells of the panel.
+    seed : int
+        Orders the questions.
+    max_rows, max_questions : int
+        Limits of the page.
+
+    Returns
+    -------
+    set of (benchmark, question id) or None
+        As many as fit; None for all.
+    """
     rows: Counter[tuple[str, str]] = Counter()
     for c in cells:
-        there = np.count_nonzero(c.state != State.ABSENT, axis=0).tolist()
-        rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, there, strict=True)})
+        counts = np.count_nonzero(c.state != State.ABSENT, axis=0).tolist()
+        rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, counts, strict=True)})
     if rows.total() <= max_rows and len(rows) <= max_questions:
         return None
     return set(that_fit(rows, max_rows, seed)[:max_questions])

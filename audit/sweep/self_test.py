@@ -1,5 +1,7 @@
-"""Does the instrument notice when it is broken? Faults are injected into a copy of the run's own outcomes, each for one
-gate to catch. A gate that failed before, or does not apply, cannot show it: that is said, and does not count as caught.
+"""Inject faults into a copy of the run's outcomes, each of which one gate must catch.
+
+A gate that failed before, or does not apply, cannot show it; the result states this and does not
+count as caught.
 """
 
 from dataclasses import replace
@@ -14,9 +16,9 @@ from audit.sweep.messages import TextMeasures
 from audit.sweep.vocabulary import SelfTest
 from audit.verdict.result import Gate, Status
 
-MAX_TEXT_QUESTIONS = 200  # the text fault is shown on at most this many questions
+MAX_TEXT_QUESTIONS = 200  # questions in which the text fault is injected, at most
 GUESSERS = 500  # guessed baselines that the gate against guessing must stop
-GUESSERS_PASSED_MAX = 0.10  # share of them that it may let through; two standard errors promise 0.023
+GUESSERS_PASSED_MAX = 0.10  # share of guessers that the gate may pass; two standard errors imply 0.023
 
 
 def self_test(
@@ -27,13 +29,32 @@ def self_test(
     texts: TextMeasures | None = None,
     clean_sent: TextMeasures | None = None,
 ) -> tuple[SelfTest, ...]:
-    """Five faults on a copy of the cell. clean_sent: of `MeasuredTexts`; None skips the text fault."""
+    """Inject five faults into a copy of a cell.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The cell.
+    limits : SweepThresholds
+        The thresholds of the gates.
+    rng : Generator
+        Source of randomness.
+    texts : TextMeasures, optional
+        Measures of its texts.
+    clean_sent : TextMeasures, optional
+        As in `MeasuredTexts`; None skips the text fault.
+
+    Returns
+    -------
+    tuple of SelfTest
+        One for each fault.
+    """
     chance_before = gates.above_chance(cell, limits)
     shifted, note = None, ""
     if not cell.n_options.all():
         note = "Free-form answers have no labels to shift."
     elif cell.answer is None or cell.gold is None:
-        note = "The answers themselves are not at hand."
+        note = "This run has no stored answers."
     else:
         right = np.where(cell.answer == (cell.gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
         state = np.where(cell.state >= State.WRONG, right, cell.state)
@@ -53,29 +74,32 @@ def self_test(
         ("every gold label moved to the next option", chance_before, shifted, note),
         ("half of the answers made unreadable", gates.parseability(cell, limits), unreadable, ""),
         ("the clean prompt sent in place of every noisy one", gates.manipulation_reached_worker(texts, limits),
-         sent, "" if sent else "The texts are not at hand."),
+         sent, "" if sent else "This run has no stored texts."),
         ("question ids of the noisy arm shuffled", before, paired, agree),
     )  # fmt: skip
     guessed = _baseline_guessed(cell, limits, chance_before, rng)
-    return (*(_result(cell, *one) for one in faults), guessed)
+    return (*(_result(cell, *fault) for fault in faults), guessed)
 
 
 def _baseline_guessed(cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator) -> SelfTest:
-    """The clean baseline of many guessers: question i is right with probability 1/k_i, anew in every run.
+    """Replace the clean baseline by many guessers: question i is right with probability 1/k_i in
+    every run.
 
-    A gate at two standard errors lets guessers through by luck: 2.3 % in the limit, up to 4.8 % of those with 30 to 99
-    questions (exact binomial, two to ten options, one clean run). So GUESSERS are drawn: caught means that at most
-    GUESSERS_PASSED_MAX of them pass. A gate that lets 4.8 % through is called missed less than once in 100,000 cells;
-    one at a single standard error (16 %) nearly always.
+    A gate at two standard errors passes some guessers by luck: 2.3 % in the limit, up to 4.8 % of
+    those with 30 to 99 questions (exact binomial, two to ten options, one clean run). So GUESSERS
+    are drawn, and the fault is caught if at most GUESSERS_PASSED_MAX of them pass. A gate that
+    passes 4.8 % is called missed less than once in 100,000 cells; a gate at a single standard error
+    (16 %) nearly always.
     """
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
         return _result(cell, fault, before, None)
-    seen = [k for k, s in enumerate(cell.settings) if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
-    clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in seen]
-    part = replace(cell, settings=tuple(cell.settings[k] for k in seen), state=cell.state[seen])  # what the gate reads
+    # The gate reads the direct arm and the clean baseline only.
+    rows = [k for k, s in enumerate(cell.settings) if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
+    clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in rows]
+    part = replace(cell, settings=tuple(cell.settings[k] for k in rows), state=cell.state[rows])
     passed, numbers = 0, []
-    of_total: dict[int, Gate] = {}  # the gate reads the mean alone, which the number of right answers tells
+    of_total: dict[int, Gate] = {}  # by the number of right answers, as the gate reads the mean alone
     state, guess = part.state.copy(), np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0)
     for _ in range(GUESSERS):
         right = rng.random((sum(clean), cell.n)) < guess

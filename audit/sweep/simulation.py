@@ -1,21 +1,22 @@
 """Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
 
-Question i is answered right with probability theta_i, Beta distributed (`statistics.difficulty`). A *world* says what
-else is true. In a null world noisy beats some control by nothing, so that no `excess` is right; where there is a gain,
-clearing is wrong.
+Question i is answered right with probability theta_i, Beta distributed (`statistics.item_response`). A *world* says
+what else is true. In a null world noisy beats some control by nothing, so that no `excess` is right; if there is a
+gain, clearing is wrong.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
 from numpy.random import Generator
 
 from audit.records import Reading, Setting
-from audit.statistics.difficulty import draw_difficulties, shift
-from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, State
+from audit.statistics.item_response import draw_difficulties, learnt, shift, unparsed
+from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.values import levels_of, replicates_of
-from audit.sweep.design import Arm, Draws
+from audit.sweep.design import Arm, Draws, make_design
 
 N_OPTIONS = 4
 
@@ -179,19 +180,22 @@ def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, pan
 
 
 def settings_of(design: Design) -> tuple[Setting, ...]:
-    """Every setting of the design, sorted."""
-    every = range(1, design.routers + 1)
-    made = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(design.clean_replicates)]
-    made += [Setting(Arm.NOISY_REWRITE, r, k) for r in every for k in range(design.noisy_replicates)]
-    made += [Setting(Arm.DIRECT, 0)] * design.direct
-    made += [Setting(Arm.FORWARD_FULL, r) for r in every[1:]] * design.ensemble
-    return tuple(sorted(made))
+    """Return every setting of the design, sorted."""
+    made = make_design(
+        range(1, design.routers + 1),
+        arms=[arm for arm in Arm if design.direct or arm != Arm.DIRECT],
+        draws=Draws(design.draws),
+        clean_replicates=design.clean_replicates,
+        noisy_replicates=design.noisy_replicates,
+        ensemble_control=design.ensemble,
+    )
+    return tuple(sorted(made.settings))
 
 
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     """One model's outcomes under every setting, and its hint reference's: no memory, and the same messages."""
     (other_rng,) = rng.spawn(1)  # the model's own outcomes do not hang on whether there is a reference
-    told = other_rng.random(design.n) < world.hints
+    told = learnt(design.n, world.hints, other_rng)
     made = _simulate(design, world, told, rng)
     if design.reference is None:
         return made
@@ -200,6 +204,29 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     leaking = None if made.without_leak is None else ~made.without_leak[0]
     honest = replace(world, gain=min(world.gain, 0.0), gain_one_r=0.0, unread=0.0)
     return replace(made, reference=replace(_simulate(other, honest, told, other_rng, leaking).cell, model="reference"))
+
+
+@dataclass(frozen=True)
+class Luck:
+    """Draw the luck of one setting after another: standard normal, correlated over r if draws are nested."""
+
+    n: int
+    correlation: float
+    rng: Generator
+    shared: dict[tuple[str, int], FloatArray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shared.update({(arm, 0): self.rng.standard_normal(self.n) for arm in Arm})
+
+    def of(self, s: Setting) -> FloatArray:
+        """Return (n,) values. Settings of one arm and replicate share a part, but for the clean baseline."""
+        own = self.rng.standard_normal(self.n)
+        if not self.correlation or (s.arm != Arm.NOISY_REWRITE and s.level <= 1):
+            return own
+        if (s.arm, s.replicate) not in self.shared:
+            self.shared[s.arm, s.replicate] = self.rng.standard_normal(self.n)
+        common = self.shared[s.arm, s.replicate]
+        return np.sqrt(self.correlation) * common + np.sqrt(1 - self.correlation) * own
 
 
 def _simulate(
@@ -211,42 +238,51 @@ def _simulate(
     group = np.arange(n) // world.cluster
     same = rng.random(n) < world.repeats
     fixed = rng.standard_normal(n)
-    drawn = rng.random(n) < world.leak
+    drawn = learnt(n, world.leak, rng)
     leaking = drawn if stated is None else stated
-    rho = design.correlation if Draws(design.draws) == Draws.NESTED else 0.0
-    shared: dict[tuple[str, int], FloatArray] = {(arm, 0): rng.standard_normal(n) for arm in Arm}
+    luck = Luck(n, design.correlation if Draws(design.draws) == Draws.NESTED else 0.0, rng)
     settings = settings_of(design)
-    state = np.empty((len(settings), n), dtype=np.int8)
-    for k, s in enumerate(settings):
+    scores = []
+    for s in settings:
+        noisy = s.arm == Arm.NOISY_REWRITE
         chance = _shocked(_chances(theta, s, world, accuracy), s, world, rng)
-        own = rng.standard_normal(n)
-        nested = rho if s.arm == Arm.NOISY_REWRITE or s.level > 1 else 0.0
-        if nested and (s.arm, s.replicate) not in shared:
-            shared[s.arm, s.replicate] = rng.standard_normal(n)
-        latent = np.sqrt(nested) * shared.get((s.arm, s.replicate), 0.0) + np.sqrt(1 - nested) * own
+        latent = luck.of(s)
         if world.cluster > 1:
             common = world.cluster_sd**2 / (1 + world.cluster_sd**2)
             of_group = rng.standard_normal(int(group.max()) + 1)[group]
             latent = np.sqrt(common) * of_group + np.sqrt(1 - common) * latent
-        if s.arm != Arm.NOISY_REWRITE:
-            latent = np.where(same, fixed, latent)
-        right = np.asarray(scipy.special.ndtr(latent)) < chance
-        if s.arm == Arm.NOISY_REWRITE:
-            right |= leaking | told
-        state[k] = np.where(right, State.CORRECT, State.WRONG)
-        state[k] = np.where(_unread(state[k], s, world, rng), State.UNPARSED, state[k])
-    cell = CellOutcomes(
+        latent = latent if noisy else np.where(same, fixed, latent)
+        right = answers(chance, latent) | (noisy & (leaking | told))
+        lost = _LOST[world.unread_if]
+        share = world.unread if lost is None or noisy else 0.0
+        scores.append(unparsed(right.astype(float), share, rng, lost))
+    cell = cell_of(settings, scores, design.draws, group if world.grouped else np.arange(n))
+    return Simulated(cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None)
+
+
+_LOST = {"any": None, "noisy_wrong": 0, "noisy_right": 1}
+
+
+def answers(chance: FloatArray, luck: FloatArray) -> BoolArray:
+    """Return right answers. luck: standard normal, smaller if better."""
+    return np.asarray(scipy.special.ndtr(luck) < chance)
+
+
+def cell_of(settings: Sequence[Setting], scores: Sequence[FloatArray], draws: str, cluster: IntArray) -> CellOutcomes:
+    """Return a cell. scores: of each setting (n,), 1 right, 0 wrong, NaN unparsed."""
+    table = np.stack(scores)
+    state = np.where(table > 0, State.CORRECT, State.WRONG)
+    return CellOutcomes(
         model="simulated",
         benchmark="simulated",
-        draws=design.draws,
+        draws=draws,
         reading=Reading.LETTER.value,
-        question_ids=tuple(map(str, range(n))),
-        cluster=group if world.grouped else np.arange(n),
-        n_options=np.full(n, N_OPTIONS),
-        settings=settings,
-        state=state,
+        question_ids=tuple(map(str, range(cluster.size))),
+        cluster=cluster,
+        n_options=np.full(cluster.size, N_OPTIONS),
+        settings=tuple(settings),
+        state=np.where(np.isnan(table), State.UNPARSED, state).astype(np.int8),
     )
-    return Simulated(cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None)
 
 
 def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> FloatArray:
@@ -272,13 +308,3 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
             theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
             accuracy = float(theta.mean())
     return shift(theta, gain, accuracy)
-
-
-def _unread(state: np.ndarray, s: Setting, world: World, rng: Generator) -> BoolArray:
-    if world.unread and world.unread_if == "any":
-        return rng.random(state.size) < world.unread
-    if not world.unread or s.arm != Arm.NOISY_REWRITE:
-        return np.zeros(state.size, dtype=bool)
-    concerned = state == (State.CORRECT if world.unread_if == "noisy_right" else State.WRONG)
-    share = min(world.unread / max(float(concerned.mean()), 1e-9), 1.0)
-    return concerned & (rng.random(state.size) < share)

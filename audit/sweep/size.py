@@ -1,4 +1,6 @@
-"""How many questions a sweep needs to find, and to rule out, the smallest effect that matters (pure)."""
+"""Compute how many questions a sweep needs to detect, or rule out, the smallest effect that
+matters.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,15 +14,29 @@ from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.design import Arm, SweepThresholds
 
 PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
-SIDES = 2  # an excess is tested one-sided at alpha / 2: its two-sided interval must lie above zero too
-REPEATED = 2  # runs of a side from which on what a whole run shifts by is measured, and not assumed
+SIDES = 2  # an excess is tested one-sided at alpha / 2, as its two-sided interval must lie above zero too
+REPEATED = 2  # runs of a side from which the shift of a whole run is measured, not assumed
 _MOST = 10_000_000
 
 
 @lru_cache
 def needed(limits: SweepThresholds, tests: int) -> int:
-    """Questions to detect the smallest effect that matters. tests: router counts times cells of the panel.
+    """Return the number of questions that detects the smallest effect that matters.
 
+    Parameters
+    ----------
+    limits : SweepThresholds
+        State the effect, the level and the power.
+    tests : int
+        Router counts times cells of the panel.
+
+    Returns
+    -------
+    int
+        Questions of each cell.
+
+    Examples
+    --------
     >>> needed(SweepThresholds(), 1), needed(SweepThresholds(), 9)
     (658, 1070)
     """
@@ -30,8 +46,24 @@ def needed(limits: SweepThresholds, tests: int) -> int:
 
 @lru_cache
 def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
-    """The same for so many clean and noisy runs; None where no number of questions would do.
+    """Return the number of questions that detects the effect with these numbers of runs.
 
+    Parameters
+    ----------
+    limits : SweepThresholds
+        State the effect, the level and the power.
+    tests : int
+        Router counts times cells of the panel.
+    runs : tuple of int
+        Clean and noisy runs.
+
+    Returns
+    -------
+    int or None
+        None if no number of questions is enough.
+
+    Examples
+    --------
     >>> [needed_of(SweepThresholds(), 1, runs) for runs in ((3, 2), (3, 1), (1, 1))]
     [658, 1780, None]
     """
@@ -43,36 +75,57 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
 
 
 def router_counts(design: Design) -> int:
-    """The tests of a cell: router counts of the noisy arm, at least 1."""
+    """Return the number of router counts of the noisy arm, at least 1; each is a test of the cell."""
     return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
 
 
 def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
-    """How often the clean baseline and the noisy arm are run."""
+    """Return how often the clean baseline and the noisy arm are run."""
     clean = {s.replicate for s in settings if s.arm == Arm.FORWARD_FULL and s.level == 1}
     noisy = {s.replicate for s in settings if s.arm == Arm.NOISY_REWRITE}
     return max(1, len(clean)), max(1, len(noisy))
 
 
 def repeated(settings: Sequence[Setting]) -> str:
-    """What to type so that no arm is run once, as ` with noisy_replicates=2`; empty where none is."""
-    words = zip(("clean_replicates=3", "noisy_replicates=2"), runs_of(settings), strict=True)
-    once = [word for word, number in words if number < REPEATED]
+    """Return the options that repeat every arm, such as ` with noisy_replicates=2`; empty if all
+    are repeated.
+    """
+    options = zip(("clean_replicates=3", "noisy_replicates=2"), runs_of(settings), strict=True)
+    once = [option for option, number in options if number < REPEATED]
     return f" with {' '.join(once)}" if once else ""
 
 
 def detectable(
     limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
 ) -> float:
-    """The smallest gain (0-1) over clean that so many questions find; NaN where they find none. A side that is run once
-    adds the largest plausible shift to the test's variance, which no number of questions lessens."""
+    """Return the smallest gain over clean that a number of questions detects.
+
+    Parameters
+    ----------
+    limits : SweepThresholds
+        State the level and the power.
+    questions : int
+        Questions of each cell.
+    tests : int
+        Router counts times cells of the panel.
+    runs : tuple of int
+        Clean and noisy runs. A side that is run once adds the largest plausible shift to the
+        variance of the test, which more questions do not reduce.
+
+    Returns
+    -------
+    float
+        0-1; NaN if no gain can be detected.
+    """
     level = limits.alpha / SIDES
-    found = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power)
-    return found if np.isnan(found) else max(found, _shifted(limits, questions, tests, runs))
+    gain = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power)
+    return gain if np.isnan(gain) else max(gain, _shifted(limits, questions, tests, runs))
 
 
 def _shifted(limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int]) -> float:
-    """The smallest gain that is found above the shifts of sides that are run once; 0 where there is none."""
+    """Return the smallest gain detected despite shifts of sides that are run once; 0 without such
+    sides.
+    """
     once = sum(number < REPEATED for number in runs)
     items = np.sqrt(PLANNED_DISCORDANCE / 2 * sum(1 / number for number in runs) / questions)
     level = scipy.stats.norm.isf(limits.alpha / SIDES / tests)

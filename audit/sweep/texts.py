@@ -1,4 +1,6 @@
-"""What the sweep says of a cell, by code: reasons, advice, headlines, what was not run and what that leaves open."""
+"""Hold the sentences of the sweep by code: reasons, advice, headlines and controls that were not
+run.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,7 +8,7 @@ from typing import Any
 
 from audit.verdict.result import Reason, Texts, listed, points, pvalue, sentence
 
-# What this instrument cannot see, in every headline that finds nothing: measured (docs/findings/calibration.md).
+# Every headline without a finding states what this instrument cannot see, as docs/findings/calibration.md measures.
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"
@@ -30,7 +32,7 @@ _CONTROLS = {
 }
 _ASKED_BY = {"direct": "(arms: direct)", "ensemble": "(ensemble_control=true)"}
 
-# Why a gain is no finding, in the headline.
+# Explanations of a gain that are not excluded, for the headline.
 _DOUBTS = {
     "not_compared": "a control that could explain it was not run",
     "run_once": "one noisy run cannot tell it from a shift of the whole run",
@@ -62,21 +64,25 @@ def _size(limit: float) -> str:
 
 
 def _bound(limit: float, effect: float, imputed: bool, aided: bool = False) -> str:
-    how = "largest of the one-sided 95 % limits at each r" + ", unparsed and missing replies imputed for it" * imputed
-    how += ", without questions of which a clean message names an answer" * aided
+    method = "largest of the one-sided 95 % limits at each r"
+    if imputed:
+        method += ", unparsed and missing replies imputed for it"
+    if aided:
+        method += ", without questions of which a clean message names an answer"
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
-    return f"{_size(limit).capitalize()} is still compatible with the data ({how}). That is {against} {matters}."
+    return f"{_size(limit).capitalize()} is still compatible with the data ({method}). That is {against} {matters}."
 
 
 def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
     if not df:
         return f"Shifts of whole {side} runs were not measured: a standard deviation of {points(sd)} is assumed."
-    how = "the most that is plausible" if capped else "the estimate and one standard error"
-    runs = f"{df} comparison{'s' * (df != 1)} of runs estimate{'s' * (df == 1)} {points(estimate)}"
-    alike = ", which may be chance" * (capped and estimate > 0)
+    method = "the most that is plausible" if capped else "the estimate and one standard error"
+    comparisons = "1 comparison of runs estimates" if df == 1 else f"{df} comparisons of runs estimate"
+    chance = ", which may be chance" if capped and estimate > 0 else ""
     return (
-        f"Intervals allow for whole {side} runs to shift by {points(sd)} (standard deviation): {how} ({runs}{alike})."
+        f"Intervals allow for whole {side} runs to shift by {points(sd)} (standard deviation): {method} "
+        f"({comparisons} {points(estimate)}{chance})."
     )
 
 
@@ -88,20 +94,24 @@ def _h3(alpha: float, p_improve: float, p_degrade: float, up: float, down: float
     )
 
 
-def _headline(found: str, otherwise: str = "") -> Callable[..., str]:
-    """found: where `about` is a doubt, which it may quote as {doubt}; otherwise: where it is none. {size}: of the
-    largest gain that is compatible with the data."""
+def _headline(with_doubt: str, otherwise: str = "") -> Callable[..., str]:
+    """Return a function that writes a headline.
 
-    def said(about: str, limit: float, **numbers: Any) -> str:
+    with_doubt: template if `about` is a doubt, quoted as {doubt}. otherwise: template if it is not.
+    {size} is the largest gain that is compatible with the data.
+    """
+
+    def headline(about: str, limit: float, **numbers: Any) -> str:
         doubt = _DOUBTS.get(about, "")
         more = {"doubt": doubt, "size": _size(limit), "limit": max(limit, 0.0)}
-        return sentence(Reason("it", numbers | more), {"it": found if doubt or not otherwise else otherwise})
+        template = with_doubt if doubt or not otherwise else otherwise
+        return sentence(Reason("it", numbers | more), {"it": template})
 
-    return said
+    return headline
 
 
 TEXTS: Texts = {
-    # why: a gain
+    # Reasons of a gain
     "beats_controls": _beats,
     "stands_without_leaks": "It is still there without the questions whose messages state the answer.",
     "gone_without_leaks": "The gain is gone without the questions whose messages state the answer.",
@@ -127,7 +137,7 @@ TEXTS: Texts = {
     "may_beat_ensemble": "Noisy could be above them by {limit:points} (one-sided 95 % limit): the data cannot tell "
     "damage from repetition.",
     "few_questions": "It rests on {n:,} questions; nothing is found with fewer than {least:,}.",
-    # why: no gain
+    # Reasons of a clearance or an open result
     "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the original question: it may "
     "only win back what the clean router loses.",
     "may_beat_direct": "It could still be above the original question by {limit:points} (one-sided 95 % limit).",
@@ -139,7 +149,7 @@ TEXTS: Texts = {
     "no_room": "At a score of {score:percent} no gain of {effect:points} is possible, so none is excluded.",
     "bound": _bound,
     "blind": "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it.",
-    # beside the verdict
+    # Statements that follow the reasons
     "larger_on_every_scale": f"The gain is larger {_HELD_OUT} So it is on the scales of log-odds and of the share of "
     "wrong answers repaired.",
     "larger_on_one_scale": f"The gain is larger {_HELD_OUT} But not on the scales of log-odds and of the share of "
@@ -168,7 +178,7 @@ TEXTS: Texts = {
     "h2_alike": f"H2: the mean gains of {{models}} models do not differ {_H2}",
     "h3": _h3,
     "not_tested": "{name} was not tested: {error}",
-    # what to do
+    # Advice
     "ask_at_least": "Ask as many questions as `audit plan` names, and at least {least:,}.",
     "hold_out": "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
     "read_improved": "Read the questions that went from wrong to correct, and what the worker was shown.",
@@ -185,7 +195,7 @@ TEXTS: Texts = {
     "ask_more_of_ensemble": "To tell the two apart, ask more questions or run more replicates of the ensemble control.",
     "ask_more_of_direct": "To tell the two apart, ask more questions or run more replicates of `direct`.",
     "harder_questions": "Take questions that leave this model room to gain, such as a harder benchmark.",
-    # headlines
+    # Headlines
     "headline_withheld": "No verdict on {model} and {benchmark}: {why:listed}.",
     "headline_not_comparable": "No verdict on {model} and {benchmark}: the comparison could not be made.",
     "headline_excess": f"{_HIGHEST}. Chance, the original question and repetition do not explain it: its score of "
@@ -208,7 +218,7 @@ TEXTS: Texts = {
     ),
 }
 
-# A control that was not run, and what cannot be excluded without it.
+# Controls that were not run; CANNOT_EXCLUDE states the explanation that each leaves open.
 NOT_RUN: Texts = {
     "direct": "direct: the original question without a router",
     "ensemble": "ensemble control: as many clean routers, at any r",
@@ -217,12 +227,12 @@ NOT_RUN: Texts = {
     "noisy_replicates": "noisy replicates: 1 was run, 2 are needed to measure how much whole noisy runs shift",
     "hint_reference": "hint reference: another model that answers from the same messages",
 }
-# The same, before a run: those without which a gain stays uncontrolled.
+# Notes before a run about missing controls without which a gain stays uncontrolled.
 _ENSEMBLE = (
     "The ensemble control is not run at r = {routers:listed}: a gain there could not be told from repetition, and "
     "would be called gain_uncontrolled. Add ensemble_control=true."
 )
-FORETOLD: Texts = {
+PRE_RUN_NOTES: Texts = {
     "direct": "The original question is not asked: a gain could not be told from what the clean router loses. Add "
     "direct to arms.",
     "ensemble": _ENSEMBLE,
@@ -242,5 +252,7 @@ CANNOT_EXCLUDE: Texts = {
 
 
 def tipping(gamma: float | None) -> str | None:
-    """The odds ratio at which a verdict turns, as it is written."""
-    return None if gamma is None else "worst case" if math.isinf(gamma) else f"{gamma:g}"
+    """Return the odds ratio at which a verdict changes, as it is printed."""
+    if gamma is None:
+        return None
+    return "worst case" if math.isinf(gamma) else f"{gamma:g}"

@@ -1,5 +1,7 @@
-"""The seven verdicts, what is said of one cell and of a run (plain data), and the words of the sweep: one entry a
-verdict and one a gate, for page, chart, gate and headline alike. Rates, accuracies, gains and intervals are 0-1.
+"""Define the seven verdicts, the results of a cell and of a run (plain data), and their words.
+
+Page, chart, gate and headline use one entry for each verdict and each gate. Rates, accuracies,
+gains and intervals are 0-1.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from audit.verdict.result import Calibration, Texts
 from audit.verdict.run import CellResult, Decided, JudgedRun
 from audit.verdict.vocabulary import GateWord, VerdictWord
 
-if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
+if TYPE_CHECKING:  # commands without statistics import the vocabulary
     from audit.statistics.paired import CellOutcomes
     from audit.sweep.evidence import Evidence
 
@@ -38,7 +40,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[Verdict]):
-    """routers: those at which noisy beats clean, or seems to. gate: what withholds it, where all gates passed."""
+    """The verdict on a cell.
+
+    routers: counts at which noisy beats clean, or seems to. gate: the check that withholds the
+    verdict although all gates passed.
+    """
 
     routers: tuple[int, ...] = ()
     gate: str = ""
@@ -46,7 +52,9 @@ class Decision(Decided[Verdict]):
 
 @dataclass(frozen=True)
 class Effect:
-    """The largest gain (noisy - clean accuracy) with its 95 % simultaneous interval over all r, and the mean over r."""
+    """The largest gain (noisy - clean accuracy) with its simultaneous 95 % interval, and the mean
+    over r.
+    """
 
     routers: int
     gain: float
@@ -59,12 +67,12 @@ class Effect:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One comparison of two settings: estimate = accuracy(first) - accuracy(second), paired by question.
+    """One comparison of two settings: accuracy(first) - accuracy(second), paired by question.
 
-    name: such as noisy_vs_clean (`audit.sweep.contrasts` has all). routers, improve and degrade are null for a mean
-    over r. p: one-sided for first > second. p_adjusted: after correction within its family; null where none was made.
-    improve, degrade: questions that only the first, only the second answers right; fractions where replicates were
-    averaged.
+    name: such as noisy_vs_clean (`audit.sweep.contrasts` has all). routers, improve and degrade are
+    null for a mean over r. p: one-sided for first > second. p_adjusted: after correction within its
+    family; null without one. improve, degrade: questions that only the first, or only the second,
+    answers right; fractions if replicates were averaged.
     """
 
     name: str
@@ -83,8 +91,10 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Slope:
-    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router, with its 95 % interval
-    (null with fewer than five clusters of questions)."""
+    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router.
+
+    Its 95 % interval is null with fewer than five clusters of questions.
+    """
 
     estimate: float
     ci_low: float | None
@@ -94,8 +104,11 @@ class Slope:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Clean against clean through the same test, over every ordered pair of clean replicates; not available where none
-    share an answered question. rejection_rate: of the comparisons, one-sided. mean_absolute_gain: mean |gain|."""
+    """Clean against clean through the same test, over every ordered pair of clean replicates.
+
+    It is not available if no two replicates share an answered question. rejection_rate: share of
+    the one-sided comparisons that reject. mean_absolute_gain: mean |gain|.
+    """
 
     available: bool
     replicates: int
@@ -107,8 +120,11 @@ class NoiseFloor:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """One fault injected into a copy of the run's outcomes. status: caught, missed, already_failing or not_showable (by
-    these data); caught is null for the last two."""
+    """One fault injected into a copy of the run's outcomes.
+
+    status: caught, missed, already_failing or not_showable (by these data). caught is null for the
+    last two.
+    """
 
     model: str
     benchmark: str
@@ -123,22 +139,32 @@ class SelfTest:
 class SweepResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
-    p_value: of "noisy beats every control at some r" (`Reading.adjusted`); p_adjusted: after Holm over the panel.
-    largest_compatible_gain: one-sided 95 % upper limit of the gain, the largest over r. score: of direct where it was
-    run, else clean accuracy. share_beyond_gains: of the score above chance, what stays if the largest compatible gain
-    is taken off; null when withheld. credibility: the same with the largest compatible score gap to held-out
-    questions; null without a control benchmark. run_sd: standard deviation of a whole run's shift that every interval
-    reckons with, of the controls, from run_sd_df comparisons of repeated runs; with 0 it is assumed. noisy_run_sd: of
-    the noisy arm, as tests reckon with it. unparsed_tipping: the largest odds ratio between unparsed answers and what
-    other answers predict up to which the verdict stands, or "worst case". worst_case_gain: largest gain over r with
-    every unparsed noisy answer right and every other wrong. Both null where all were parsed. by_routers: what routers
-    deleted, restored and added (song2026, eq. 10-14); information: accuracy by what arrived; no verdict rests on both.
+    p_value: p of "noisy beats every control at some r" (`Reading.adjusted`). p_adjusted: after Holm
+    over the panel. largest_compatible_gain: one-sided 95 % upper limit of the gain, the largest
+    over r.
+
+    score: accuracy of direct if it was run, else of clean. share_beyond_gains: share of the score
+    above chance that remains after the largest compatible gain is deducted; null when withheld.
+    credibility: the same with the largest compatible score gap to held-out questions; null without
+    a control benchmark.
+
+    run_sd: standard deviation of a whole run's shift that every interval allows for, from run_sd_df
+    comparisons of repeated controls; with 0 comparisons it is assumed. noisy_run_sd: the same for
+    the noisy arm, as the tests assume it.
+
+    unparsed_tipping: the largest odds ratio between unparsed answers and the prediction from other
+    answers up to which the verdict stands, or "worst case". worst_case_gain: largest gain over r
+    with every unparsed noisy answer right and every other wrong. Both are null if all answers were
+    parsed.
+
+    by_routers: what routers deleted, restored and added (song2026, eq. 10-14). information:
+    accuracy by what arrived. No verdict rests on these two.
     """
 
     texts: ClassVar[Texts] = TEXTS
 
     decision: Decision
-    evidence: Evidence | None = None  # of all figures; not in verdict.json
+    evidence: Evidence | None = None  # the source of all figures; not in verdict.json
     effect: Effect | None = None
     p_value: float | None = None
     p_adjusted: float | None
@@ -170,7 +196,7 @@ class SweepResult(CellResult):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """H1 to H3 of the paper, each with one p-value and a plain sentence."""
+    """One of H1 to H3 of the paper, with its p-value and a plain sentence."""
 
     name: str
     pvalue: float | None
@@ -183,8 +209,11 @@ _OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResul
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
-    """All judged cells of one panel. paper: as the paper counts, over all replicates (model_summary, router_summary,
-    cells). calibration: of the cell with the fewest questions."""
+    """All judged cells of one panel.
+
+    paper: the paper's counts over all replicates (model_summary, router_summary, cells).
+    calibration: that of the cell with the fewest questions.
+    """
 
     audit = "sweep"
     schema_version = "2.4"
@@ -195,13 +224,15 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     self_test: tuple[SelfTest, ...]
 
     def own(self) -> dict[str, Any]:
+        """Return the fields that a sweep adds to a run in verdict.json."""
         return attributes(self, "paper", "hypotheses", "calibration", "self_test")
 
     def own_of_cell(self, cell: CellOutcomes, result: SweepResult) -> dict[str, Any]:
+        """Return the fields that a sweep adds to a cell in verdict.json."""
         return attributes(result, *_OWN)
 
 
-# Worst first: charts and tallies keep this order.
+# Charts and tallies keep this order, which begins with the worst verdict.
 VERDICTS: dict[Verdict, VerdictWord] = {
     Verdict.EXCESS: VerdictWord(
         "Excess", "▲", "^",
@@ -211,24 +242,24 @@ VERDICTS: dict[Verdict, VerdictWord] = {
     ),
     Verdict.UNCONTROLLED: VerdictWord(
         "Gain, uncontrolled", "◆", "D",
-        "The score rose under noise beyond chance, but a control that could explain it (the original question, or as "
-        "many routers that delete nothing, a second noisy run, another model given the same messages) was not run.",
+        "The score rose under noise beyond chance, but a control that could explain it was not run: the original "
+        "question, as many routers that delete nothing, a second noisy run, or another model on the same messages.",
         Grade.CAUSE_UNKNOWN, plain="Scores higher on damaged questions; a control is missing",
     ),
     Verdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
-        "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+        "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
         Grade.CHECK_FAILED, plain="A check of the measurement failed",
     ),
     Verdict.NOT_IDENTIFIED: VerdictWord(
         "Not identified", "○", "h",
-        "These data cannot answer the question, whatever the answers are. What this run lacks is stated.",
+        "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
         Grade.NOT_IDENTIFIED, plain="This run cannot show a gain that matters",
     ),
     Verdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
-        "A gain of the size that matters could be real or not: the data cannot tell. This is neither a clean bill "
-        "nor a suspicion: measure more.",
+        "A gain of the size that matters could be real or not: the data cannot tell. This neither clears nor "
+        "suspects the model: measure more.",
         Grade.UNDECIDED,
     ),
     Verdict.EXCESS_EXPLAINED: VerdictWord(
@@ -259,10 +290,10 @@ GATES: dict[str, GateWord] = {
     "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
 
-# How a question reached the model, in tables, lists and filters.
+# Display names of the arms in tables, lists and filters.
 ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted"}
 
-# Thresholds, as they are printed.
+# Display names of the thresholds.
 LABELS = {
     "alpha": "Error rate of an excess, family-wise",
     "power": "Power at which a detectable gain is stated",
@@ -285,12 +316,27 @@ LABELS = {
 
 
 def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]:
-    """The order of models in charts and tables: the worst verdict first, in it the largest gain."""
+    """Return the sort key of a model in charts and tables.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The worst comes first.
+    gain : float
+        Within a verdict, the largest gain comes first.
+    name : str
+        Breaks ties.
+
+    Returns
+    -------
+    tuple
+        Sorts ascending.
+    """
     return list(VERDICTS).index(verdict), -gain, name
 
 
 class LargestGain(Section):
-    """Of `Effect`, what other programs read."""
+    """Fields of `Effect` that other programs read."""
 
     gain: float | None
     ci_low: float | None
@@ -301,22 +347,27 @@ class LargestGain(Section):
 
 
 class SweepCell(Cell):
-    """A cell of the sweep's verdict.json. score: 0-1."""
+    """A cell of the sweep's verdict.json; the score is 0-1."""
 
     score: float | None
     effect: LargestGain | None
 
 
 def measured(cell: SweepCell) -> Measured:
-    """Return the gain under noise behind the verdict: the largest, with its simultaneous interval."""
-    what, alarms = "largest gain under noise", cell.rates.get("clean_any_excess", cell.rates.get("clean_excess"))
+    """Return the largest gain under noise with its simultaneous interval, the figure behind the
+    verdict.
+    """
+    name, alarms = "largest gain under noise", cell.rates.get("clean_any_excess", cell.rates.get("clean_excess"))
     if cell.effect is None:
-        return Measured(what, None, None, None, alarms)
-    return Measured(what, cell.effect.gain, cell.effect.ci_low, cell.effect.ci_high, alarms)
+        return Measured(name, None, None, None, alarms)
+    return Measured(name, cell.effect.gain, cell.effect.ci_low, cell.effect.ci_high, alarms)
 
 
 def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
-    """Return the score and, as `excess`, the gain under noise averaged over r (the best r is chosen in every run)."""
+    """Return the tracked metrics: the score, and the gain under noise averaged over r as `excess`.
+
+    The mean is tracked because the best r is chosen anew in every run.
+    """
     effect, excess = cell.effect, Indicator("excess", None)
     if effect is not None:
         excess = Indicator("excess", effect.mean_gain, effect.mean_ci_low, effect.mean_ci_high)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from audit.audits import Audit, Roles, Work
 from audit.benchmarks.sample import Census, Sample, take_census
-from audit.config import RunConfig, load_group, load_model_config
+from audit.config import RunConfig, load_group
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.engines.weights import resolve_weights
-from audit.errors import ConfigError, EngineError
+from audit.errors import EngineError
 from audit.records import NO_OPTION, Design, FinishReason, Generation, Item, Part, Presentation, Reading
 from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
@@ -26,7 +26,7 @@ from audit.shards.read import iter_rows
 from audit.shards.schema import row_schema
 from audit.shards.working_copy import named, own_run
 from audit.variants.build import Judge
-from audit.variants.config import BY_MODEL, VariantsConfig
+from audit.variants.config import VariantsConfig, writer_and_judge
 from audit.variants.record import ModelRef, ModelRequest
 from audit.variants.run import Models, shipped_prompts
 
@@ -110,25 +110,40 @@ def models_of(config: VariantsConfig) -> Models:
     Raises
     ------
     ConfigError
-        If not exactly one paraphraser is named, or a model's configuration is invalid.
+        If several paraphrasers are named, or a model's configuration is invalid.
     EngineError
         If a model's weights cannot be resolved.
     """
+    writer, voter = writer_and_judge(config)
     judge = None
-    if config.judge is not None:
-        model = config.model.get(config.judge) or load_model_config(config.judge)
-        templates = shipped_prompts().templates
-        judge = Judge(partial(ask_model, config, model, JUDGE), templates, _reference(model))
-    if config.strategy != BY_MODEL:
+    if voter is not None:
+        judge = Judge(partial(ask_model, config, voter, JUDGE), shipped_prompts().templates, _reference(voter))
+    if writer is None:
         return Models(judge=judge)
-    # A judge may be listed beside the paraphraser, to have its configuration changed.
-    names = [name for name in config.model if name != config.judge] or list(config.model)
-    if len(names) != 1:
-        raise ConfigError(
-            f"strategy={config.strategy} needs one model, such as model=llama3_8b; found {', '.join(names) or 'none'}."
-        )
-    model = config.model[names[0]]
-    return Models(partial(ask_model, config, model, PARAPHRASE), _reference(model), judge)
+    return Models(partial(ask_model, config, writer, PARAPHRASE), _reference(writer), judge)
+
+
+def check_endpoints(config: VariantsConfig) -> None:
+    """Ask every endpoint of a build once, so that a judge that is down is found before the writer is
+    paid for.
+
+    Parameters
+    ----------
+    config : VariantsConfig
+        The configuration.
+
+    Raises
+    ------
+    EngineError
+        If an endpoint does not serve its model.
+    """
+    served = [model for model in writer_and_judge(config) if model is not None and model.engine == "openai"]
+    if not served or config.cluster.address is not None:  # nodes may reach other endpoints than this process
+        return
+    from audit.engines.openai_engine import probe
+
+    for error in filter(None, probe(served, [False] * len(served))):
+        raise error
 
 
 def _reference(model: ModelConfig) -> ModelRef:

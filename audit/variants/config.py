@@ -9,18 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.config import CONF_DIR, ClusterConfig, StoreConfig, known_models, load_group
+from audit.command_line import compose_command
+from audit.config import (
+    ClusterConfig,
+    StoreConfig,
+    described_models,
+    from_composed,
+    known_models,
+    load_group,
+    load_model_config,
+)
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
 from audit.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
-from audit.plain_words import plainly_said, quoted
+from audit.plan_cost import CostConfig, check_cost, check_priced
 
 _WORDS = {  # the allowed values of a policy
     "changes": ("stem", "stem_and_context"),
@@ -230,6 +236,8 @@ class VariantsConfig:
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    cost: CostConfig = field(default_factory=CostConfig)
+    plan: bool = False
     progress: bool = True
 
     @property
@@ -256,15 +264,14 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
         If it cannot be built.
     """
     ConfigStore.instance().store(name="variants_schema", node=VariantsConfig)
+    composed = compose_command("variants", overrides, VariantsConfig)
     try:
-        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-            composed = compose("variants", overrides=list(map(quoted, overrides)))
-        config: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(VariantsConfig), composed))
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(plainly_said(error, overrides, VariantsConfig)) from error
+        config: VariantsConfig = from_composed(composed, VariantsConfig)
+    except OmegaConfBaseException as error:
+        raise ConfigError(str(error)) from error
     validate(config)
     config.judge = None if config.judge == NO_JUDGE else config.judge
-    return config  # narrowed by to_object
+    return config
 
 
 def validate(config: VariantsConfig) -> None:
@@ -286,14 +293,21 @@ def validate(config: VariantsConfig) -> None:
     check_counts(num_variants=config.num_variants, max_attempts=config.max_attempts)
     check_seed(config.seed)
     if config.model and config.strategy != BY_MODEL and list(config.model) != [config.judge]:
-        raise ConfigError(f"strategy={config.strategy} asks no model for texts. Leave model out, or name it as judge=.")
+        raise ConfigError(
+            f"strategy={config.strategy} asks no model for texts. Leave model out, or "
+            f"name it as judge=, or write strategy={BY_MODEL}."
+        )
     if config.strategy == BY_MODEL and config.judge is None:
         raise ConfigError(
             f"strategy={BY_MODEL} needs a judge: the distance window and the rules alone accept rewordings that no "
             f"longer ask the same (docs/do/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
         )
-    if config.judge not in {None, NO_JUDGE} and config.judge not in {*config.model, *known_models()}:
-        raise unknown_name("judge model", config.judge, known_models())
+    if config.judge not in {None, NO_JUDGE, *config.model, *known_models(), *described_models()}:
+        raise unknown_name("judge model", str(config.judge), known_models())
+    check_cost(config.cost)
+    for model in writer_and_judge(config):
+        if model is not None:
+            check_priced(config.cost, model)
     policy_of(config)
     file = config.file
     check_known("align", file.align, ALIGNMENTS)
@@ -304,6 +318,36 @@ def validate(config: VariantsConfig) -> None:
             raise ConfigError(f"extract={file.extract!r} is no regular expression ({error}).") from error
         if not named:
             raise ConfigError(f"extract={file.extract!r} has no group (?P<text>...).")
+
+
+def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelConfig | None]:
+    """Return the models of a build.
+
+    Parameters
+    ----------
+    config : VariantsConfig
+        The configuration.
+
+    Returns
+    -------
+    writer, judge : ModelConfig or None
+        None if the build has no such model.
+
+    Raises
+    ------
+    ConfigError
+        If the strategy needs a writer, and more than one model is named.
+    """
+    judge = None
+    if config.judge not in {None, NO_JUDGE}:
+        judge = config.model.get(str(config.judge)) or load_model_config(str(config.judge))
+    # A judge may be listed beside the writer, to have its configuration changed.
+    names = [name for name in config.model if name != config.judge] or list(config.model)
+    if config.strategy != BY_MODEL or not names:
+        return None, judge
+    if len(names) > 1:
+        raise ConfigError(f"strategy={BY_MODEL} needs one model, such as model=llama3_8b; found {', '.join(names)}.")
+    return config.model[names[0]], judge
 
 
 def policy_of(config: VariantsConfig) -> Policy:

@@ -61,8 +61,8 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     policy = policy_of(config)
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     questions = list(benchmark.iter_questions())
-    sources = [_source(path) for path in config.file.path] if config.strategy == "file" else []
-    propose, prompts_sha256 = _strategy(config, policy, questions, sources, models.generate)
+    sources = sources_of(config)
+    propose, prompts_sha256 = strategy_of(config, policy, questions, sources, models.generate)
     if judge is not None:
         prompts_sha256 = shipped_prompts().sha256
     embedder = load_embedder(config.embedder.adapter, str(config.embedder.model), config.embedder.revision)
@@ -102,7 +102,7 @@ def shipped_prompts() -> Protocol:
     return strategies.load_prompts(load_group("rewording", "prompts"))
 
 
-def _strategy(
+def strategy_of(
     config: VariantsConfig, policy: Policy, questions: list[Item], sources: list[DataFile], generate: Generate | None
 ) -> tuple[Propose, str]:
     """Return how candidates are proposed, and the hash of the prompts or rules ("" for a file)."""
@@ -122,8 +122,11 @@ def _strategy(
     return paraphrased, prompts.sha256
 
 
-def _source(path: str) -> DataFile:
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise ConfigError(f"file.path={path}: no such file (looked from {Path.cwd()}).")
-    return DataFile(file, file.name)
+def sources_of(config: VariantsConfig) -> list[DataFile]:
+    """Return the files of a build; empty if its strategy reads no file. Raises ConfigError if a file
+    does not exist."""
+    files = [Path(path).expanduser() for path in config.file.path] if config.strategy == "file" else []
+    for file in files:
+        if not file.is_file():
+            raise ConfigError(f"file.path={file}: no such file (looked from {Path.cwd()}).")
+    return [DataFile(file, file.name) for file in files]

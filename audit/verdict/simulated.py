@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from audit.errors import UsageError
 from audit.verdict.result import percent, rounded
 
 SEED = 42
+CHUNK = 25  # models that are drawn from one seed
 PANEL = 12  # models of the panel, one of which each simulated one is judged as, too
 
 Rates = Mapping[str, float | None]
@@ -60,6 +61,12 @@ class Procedure:
 def seed_of(seed: int, case: Any) -> tuple[int, int]:
     """The seed of a case's generator: it depends on what is simulated and on nothing else."""
     return seed, zlib.crc32(repr(case).encode())
+
+
+def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
+    """Return the streams of so many models in a world: every CHUNK of them has a seed."""
+    key = seed_of(seed, (design, name))
+    return [((*key, k), min(CHUNK, models - at)) for k, at in enumerate(range(0, models, CHUNK))]
 
 
 def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> list[Any]:
@@ -110,6 +117,31 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
         if not np.isnan(values).any():
             found |= rate(name, values)
     return found
+
+
+def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
+    """Return the entries of a section with one entry a design: its rates are named WORLD + name, such as "clean_found".
+
+    WORLD_simulations is the number of models.
+    """
+
+    def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
+        measured = rates([f"{case.name}{name}" for name in names], streams)
+        count = {f"{case.name}_simulations": sum(map(len, streams))}
+        return [{"design": asdict(case.design), "rates": {**count, **measured}}]
+
+    return entries
+
+
+def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
+    """Return the entries of a section with one entry a world, each with a design of its own."""
+
+    def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
+        measured = {"simulations": sum(map(len, streams)), **rates(names, streams)}
+        about = {"design": asdict(case.design), "world": asdict(case.world)}
+        return [{"name": case.name, **about, "rates": measured}]
+
+    return entries
 
 
 def shown(rates: Rates, name: str) -> str:

@@ -92,6 +92,7 @@ LOG_GATES: dict[str, GateWord] = {  # of every audit that an import can be
     "log_finished": GateWord("Logs finished", "a log is not finished"),
     "chance_known": GateWord("Number of options known", "the number of options is unknown, so chance is unknown"),
     "counts_right": GateWord("Score counts right answers", "the score does not count right answers"),
+    "asked_alike": GateWord("Sets asked alike", "the two sets were sampled, or cut off, otherwise"),
 }
 
 

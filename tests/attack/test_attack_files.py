@@ -72,7 +72,7 @@ def limited(*words: str) -> "subprocess.CompletedProcess[str]":
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, preexec_fn=bounded)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=bounded)
 
 
 @pytest.mark.parametrize("name", PUT)
@@ -104,7 +104,10 @@ def test_what_stands_for_a_file_of_the_run_lets_nothing_pass(
             write_pack(run_dir, tmp_path / "pack.zip", with_shards=True, signer=None)
 
 
-@pytest.mark.parametrize("name", PUT)
+LARGE = "6 GiB of nothing"  # hashed whole, for twenty CPU seconds
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.long) if one == LARGE else one for one in PUT])
 def test_a_suite_that_cannot_be_read_lets_no_decision_count(
     name: str, overridden: Path, keys: Path, tmp_path: Path
 ) -> None:

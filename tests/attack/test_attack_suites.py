@@ -75,7 +75,7 @@ def test_governance_that_stands_twice_is_not_the_smaller_one() -> None:
 @pytest.mark.parametrize("word", ["!!set {a, b}", "!!binary AAAA", "[a]", "{a: b}", "!!omap [a: b]"])
 def test_a_suite_is_registered_under_a_name(word: str, tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(f"audit_suite_id: {word}\n")
-    with pytest.raises(ConfigError, match="no name"):
+    with pytest.raises(ConfigError, match="not a name"):
         _suite(tmp_path)
 
 

@@ -2,7 +2,8 @@
 
 Both ways run side by side, one after the other, on the same questions: seconds from the engine being ready to the first
 row, the most work that a stop loses, the total, tokens read from the prefix cache. The work that a stop at t loses is
-t less the time that the stored rows would take at the run's own mean pace.
+t less the time that the stored rows would take at the run's own mean pace. On a busy machine the CPU seconds of vLLM's
+processes compare two ways where the clock does not.
 """
 
 import argparse
@@ -10,8 +11,11 @@ import json
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from audit.shards.complete import run_cost
 from audit.shards.files import SHARDS
@@ -29,10 +33,12 @@ def measured(policy: str, n: int, more: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / "run"
         asked = [f"n={n}", "r=1..3", "noisy_replicates=1", f"run_dir={run_dir}", *more]
-        ready = threading.Thread(target=_wait_for_engine, args=(run_dir, moments := []), daemon=True)
-        ready.start()
+        moments: list[tuple[float, float]] = []
+        threading.Thread(target=_watch_engine, args=(run_dir, moments), daemon=True).start()
         used = run_driver([*asked, f"+model.{EMBEDDED}.engine_args.scheduling_policy={policy}"])
-        stored = sorted(path.stat().st_mtime - moments[0] for path in shard_paths(run_dir / SHARDS))
+        ready, cpu_before = moments[0]
+        stored = sorted(path.stat().st_mtime - ready for path in shard_paths(run_dir / SHARDS))
+        first = min(bisect_left(moments, (ready + stored[0], 0.0)), len(moments) - 1)
         loses = [t - stored[-1] * done / len(stored) for done, t in enumerate(stored)]
         roles = [role for arms in run_cost(run_dir, SCHEMA).values() for arm in arms.values() for role in arm.values()]
         tokens = {
@@ -40,15 +46,24 @@ def measured(policy: str, n: int, more: list[str]) -> dict[str, Any]:
         }
         return {
             "policy": policy, "rows": used["rows"], "first_row_s": stored[0], "stop_loses_s": max(loses),
+            "first_row_cpu_s": round(moments[first][1] - cpu_before, 1),
+            "engine_cpu_s": round(max(cpu for _, cpu in moments) - cpu_before, 1),
             "generate_s": used["generate_s"], **tokens, "precision": Manifest.load(run_dir).precision[EMBEDDED],
         }  # fmt: skip
 
 
-def _wait_for_engine(run_dir: Path, moments: list[float]) -> None:
-    """Append the moment at which the manifest names the precision, which it does once the engine is ready."""
+def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
+    """Append the time and the CPU seconds of vLLM's processes, from the moment at which the manifest names the
+    precision: the engine is then ready."""
     while not ((run_dir / MANIFEST).exists() and Manifest.load(run_dir).precision):
         time.sleep(0.05)
-    moments.append(time.time())
+    engine = [one for one in psutil.Process().children(recursive=True) if one.name().startswith("VLLM")]
+    while engine:
+        try:
+            moments.append((time.time(), sum(sum(one.cpu_times()[:2]) for one in engine)))
+        except psutil.NoSuchProcess:
+            return
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

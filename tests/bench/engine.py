@@ -147,7 +147,7 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
     from audit.records import Design, Part, Reading
     from audit.shards.manifest import Manifest
     from audit.shards.questions import QuestionFile
-    from audit.sweep.audit import Own
+    from audit.sweep.audit import SweepState
     from audit.sweep.audit import router_requests as requests_of
     from audit.sweep.config import TEMPLATES
 
@@ -161,7 +161,7 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
         none = SamplingConfig(1, 0.0, 1.0)
         preparing = load_model_config(row.model).preparing
         seed = manifest.config["seed"]
-        work = Work(design, protocol, row.model, Reading(row.reading), preparing, none, seed, Own())
+        work = Work(design, protocol, row.model, Reading(row.reading), preparing, none, seed, SweepState())
         found += requests_of(work, questions[row.question_id], part)
     return found
 

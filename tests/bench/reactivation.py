@@ -28,7 +28,7 @@ from audit.prompting import load_protocol
 from audit.records import Generation, GenerationRequest, Item, Part, Presentation, Reading, Setting
 from audit.scoring.score import score
 from audit.statistics.estimate import mean_of, t_test
-from audit.sweep.audit import SWEEP, Own
+from audit.sweep.audit import SWEEP, SweepState
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import Arm, Draws, make_design
 
@@ -182,7 +182,7 @@ def main() -> None:
             train(job)
     design = make_design(range(1, asked.routers + 1), draws=Draws.NESTED)
     protocol = load_protocol(load_group("protocol", str(model.protocol)), TEMPLATES)
-    work = Work(design, protocol, model.name, Reading.OPTION_TEXT, model.preparing, model.worker, SEED, Own())
+    work = Work(design, protocol, model.name, Reading.OPTION_TEXT, model.preparing, model.worker, SEED, SweepState())
     last = block.doses[-1]
     folders = {"base": weights, f"blocked-{last}": str(block.folder(last)), "planted": block.path}
     messages = _kept(asked.out / "messages.json", lambda: _written(prepare(asking(weights), work, learnt)))

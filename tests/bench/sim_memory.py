@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests python -m bench.sim_memory clean half tau_4 --references 5 --score-alone --models 60
 
-The worlds are those of `audit.memory.calibrate`, and OTHERS, where held-out items are guessed at another rate. Per
+The worlds are those of `audit.memory.worlds`, and OTHERS, where held-out items are guessed at another rate. Per
 cent of models with the exact 95 % interval.
 """
 
@@ -11,9 +11,8 @@ from collections import Counter
 
 import numpy as np
 
-from audit.memory.calibrate import WORLDS, MemoryDesign, World, decided, simulate
-from audit.memory.design import MemoryThresholds
-from audit.memory.evidence import Evidence, correct, measure
+from audit.memory.calibrate import decision_of
+from audit.memory.worlds import WORLDS, MemoryDesign, World, simulate
 from audit.verdict.forms import LETTERS, Share
 
 _ABLE = {"accuracy": 0.85, "others": (0.55, 0.65), "guess": 0.25}
@@ -30,14 +29,6 @@ OTHERS = {
 }
 
 
-def judged(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[str, Evidence]:
-    """Return the letter of one model's grade, and its evidence."""
-    limits = MemoryThresholds()
-    cell = simulate(design, world, rng)
-    (evidence,) = correct([measure(cell, limits, rng=rng, n_resamples=199, gammas=(), describe=False)])
-    return LETTERS[decided(evidence, limits).grade], evidence
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sim_memory", description=__doc__)
     parser.add_argument("worlds", nargs="+", choices=[*WORLDS, *OTHERS])
@@ -50,7 +41,7 @@ def main() -> int:
         for references in asked.references:
             design = MemoryDesign(1000, 500, references, score_alone=asked.score_alone)
             rng, world = np.random.default_rng([9, references]), {**WORLDS, **OTHERS}[name]
-            counts = Counter(judged(design, world, rng)[0] for _ in range(asked.models))
+            counts = Counter(LETTERS[decision_of(simulate(design, world, rng), rng).grade] for _ in range(asked.models))
             shares = [Share(sum(counts[one] for one in some), asked.models) for some in ("FS", "C", "R", "O")]
             print(f"| {name} | {references} | {' | '.join(map(str, shares))} |", flush=True)
     return 0

@@ -7,28 +7,15 @@ Per cent of models with the exact 95 % interval. The smallest effect that matter
 
 import argparse
 from collections import Counter
-from functools import partial
 
 import numpy as np
 
 from audit.judging.ladder import Grade
-from audit.perturb.calibrate import CURVE_DRAWS, EVERY, INTERVAL_DRAWS
-from audit.perturb.decide import decide
-from audit.perturb.design import PerturbThresholds
-from audit.perturb.evidence import grounds, run_tests
-from audit.perturb.gates import enough_data
-from audit.perturb.worlds import PerturbDesign, World, simulate
+from audit.perturb.calibrate import EVERY, decision_of
+from audit.perturb.worlds import PerturbDesign, simulate
 from audit.verdict.forms import Share
 
 SHOWN = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE, Grade.CAUSE_UNKNOWN, Grade.CLEARED)
-
-
-def judged(design: PerturbDesign, world: World, rng: np.random.Generator) -> Grade:
-    """Return the grade of one model."""
-    limits, cell = PerturbThresholds(), simulate(design, world, rng)
-    tests = run_tests(cell, limits, rng=rng, n_draws=CURVE_DRAWS)
-    on = partial(grounds, limits=limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
-    return decide(on(cell, tests), (enough_data(cell, limits),), limits).grade
 
 
 def main() -> int:
@@ -42,7 +29,8 @@ def main() -> int:
         for references in asked.references:
             rng = np.random.default_rng([9, references])
             design = PerturbDesign(1000, 3, references)
-            counts = Counter(judged(design, EVERY[name], rng) for _ in range(asked.models))
+            world = EVERY[name]
+            counts = Counter(decision_of(simulate(design, world, rng), rng).grade for _ in range(asked.models))
             shares = [str(Share(counts[grade], asked.models)) for grade in SHOWN]
             print(f"| {name} | {references} | {' | '.join(shares)} |", flush=True)
     return 0

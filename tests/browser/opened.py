@@ -9,7 +9,7 @@ from typing import Any
 READY = "return !document.getElementById('drill-form') || document.documentElement.dataset.ready === 'true'"
 
 
-def wait(browser: Any, true: Callable[[], bool], seconds: float = 60) -> None:
+def wait(browser: Any, true: Callable[[], bool], seconds: float = 300) -> None:
     """On a busy machine; what has to be quick is measured where it is asserted."""
     deadline = time.monotonic() + seconds
     while not true():

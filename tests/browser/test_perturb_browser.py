@@ -54,7 +54,7 @@ def test_a_reader_goes_from_a_gate_to_its_questions_and_hands_the_link_on(browse
     row = browser.execute_script(f"return document.querySelector({first}.getAttribute('href')).textContent")
     assert "Readable answers" in row and "4" in row
     browser.execute_script("document.querySelector('#gates a[href^=\"#questions\"]').click()")
-    wait(browser, lambda: _count(browser) == "4 of 12 items", 10)
+    wait(browser, lambda: _count(browser) == "4 of 12 items")
     assert choose(browser, "state", "falls") == "2 of 12 items"  # q/0 and q/3
     link = browser.current_url
     assert "state=falls" in link and "gate=" in link and "cell=m+on+b" in link

@@ -256,7 +256,7 @@ def test_the_grid_leads_from_what_changed_to_the_words_that_changed(browser: Any
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
     browser.find_element("id", "copy").click()
-    wait(browser, lambda: browser.find_element("id", "copy").text == "Copied", 10)
+    wait(browser, lambda: browser.find_element("id", "copy").text == "Copied")
     assert browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == link
     browser.get("about:blank")
     browser.get(link)

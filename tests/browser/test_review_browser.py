@@ -37,7 +37,7 @@ def served(run_dir: Path, keys: Path) -> Iterator[str]:
         thread.start()
         yield f"http://{at}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(300)
 
 
 def test_a_reviewer_reads_and_decides_and_nobody_else_does(

@@ -120,7 +120,7 @@ class Run:
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=240)
+        self.process.communicate(timeout=900)
 
     def wait_for_shards(self, count: int) -> None:
         """Until so many shards are there, or the run ended."""

@@ -40,5 +40,5 @@ def test_a_replica_that_is_started_again_is_asked_again(driver, tmp_path, others
 
 
 def test_one_that_is_not_started_again_is_the_error(driver, tmp_path):
-    with pytest.raises(EngineDiedError, match="was not started again"):
+    with pytest.raises(EngineDiedError, match="was not restarted"):
         EngineCaller([replica(tmp_path / "0", 2, 1)])(REQUESTS)

@@ -6,9 +6,12 @@ import time
 import urllib.error
 import urllib.request
 
+import pytest
 from paths import RAY, ROOT
 from pipeline_helpers import keys_of
 from ray.job_submission import JobStatus, JobSubmissionClient
+
+pytestmark = pytest.mark.long  # the job sets up an environment and runs a driver of its own
 
 SWEEP = [
     "r=1..2", "n=40", "draws=nested", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1",
@@ -44,7 +47,7 @@ def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp
 
 def scrape(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
+        with urllib.request.urlopen(url, timeout=60) as reply:
             return reply.read().decode()
     except (urllib.error.URLError, TimeoutError):  # the exporter starts a little after the node
         return ""

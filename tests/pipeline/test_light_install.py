@@ -60,7 +60,7 @@ def url() -> Iterator[str]:
 def light(tmp_path: Path) -> Path:
     """The python of an environment with the wheel and what the core asks for."""
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=120, check=True)
+    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=300, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], timeout=120, check=True)
     python = tmp_path / "env" / "bin" / "python"

@@ -91,6 +91,7 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
     assert "MEMORY CAUSE UNKNOWN" in finished.out and gate([str(finished.run_dir)]) == 4
 
 
+@pytest.mark.long  # tests/unit/memory tests what is computed
 def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tmp_path):
     """`audit publish`, then a run that names its record: who recites that order is found alone, who does not is not."""
     out = tmp_path / "public"

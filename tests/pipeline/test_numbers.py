@@ -17,6 +17,8 @@ from audit.statistics.paired import State
 from audit.variants.arrow import find_library
 from audit.variants.record import State as Came
 
+pytestmark = pytest.mark.long  # it loads an embedder; test_sweep_code.py tests numbers in a run
+
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 PUBLISHED, REWORDED = DATA / "gsm8k" / "test.jsonl", DATA / "llm_decontaminator" / "rephrase_gsm8k.jsonl"
 # Lines of both files: four whose rewording is nearly a copy, and twenty that are new enough.

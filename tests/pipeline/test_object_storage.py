@@ -3,10 +3,13 @@
 import os
 import signal
 
+import pytest
 from commands_here import gate, report
 from pipeline_helpers import until
 from s3_server import CREDENTIALS, s3_server
 from storm.nights import ray_workers
+
+pytestmark = pytest.mark.long  # three drivers; tests/unit/shards tests the store itself
 
 SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
          "cluster.chunks_in_flight=4")  # fmt: skip

@@ -65,7 +65,7 @@ def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -
     process = launch(words, env)
     until(lambda: list(shards.glob("*.arrow")), process)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=900)
     return process.returncode, out
 
 

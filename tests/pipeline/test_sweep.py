@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import pyarrow.dataset as ds
 import pytest
+from audit_here import Finished
 from commands_here import gate
 from commands_here import report as rebuild
 from pipeline_helpers import keys_of, lose_a_shard, rows_of, stamps
@@ -95,11 +96,10 @@ def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep)
     assert kept / len(rows) > 0.5
 
 
-def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(sweep, own_model, tmp_path):
+def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(sweep, own_model):
     path = own_model("broken", "scripted: {fail_to_load: true}")
     own_model("other", "worker: {max_tokens: 8}")
-    asked = ("r=1", "n=10", path)
-    run = sweep(*asked, model="[scripted,broken,other]")
+    run = sweep("r=1", "n=10", path, model="[scripted,broken,other]")
     assert run.code == 1
     assert "model broken failed" in run.out and "fail_to_load" in run.out
     assert len(keys_of(run.run_dir)) == 60 and len(set(keys_of(run.run_dir))) == 60
@@ -109,11 +109,21 @@ def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(
     (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
     assert (missing.model, missing.found, missing.expected) == ("broken", 0, 30)
     assert gate([str(run.run_dir)]) == 1
+    assert side_by_side(run), run.out
+
+
+def side_by_side(run: Finished) -> bool:
+    """Return whether the second model's engine was loading before the first model had ended."""
+    return run.out.index("other: loading the engine") < run.out.index("scripted: direct 10/10")
+
+
+@pytest.mark.long  # two runs of two models
+def test_models_apart_store_the_rows_that_they_store_side_by_side(sweep, own_model, tmp_path):
+    asked = ("r=1", "n=10", own_model("other", "worker: {max_tokens: 8}"))
+    run = sweep(*asked, model="[scripted,other]")
     apart = sweep(*asked, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart")
-    assert apart.code == 0, apart.out
-    for done, beside in ((run, True), (apart, False)):
-        began, first_ended = done.out.index("other: loading the engine"), done.out.index("scripted: direct 10/10")
-        assert (began < first_ended) == beside, done.out
+    assert run.code == apart.code == 0, run.out + apart.out
+    assert side_by_side(run) and not side_by_side(apart)
     by_key = itemgetter("model", "question_id", "arm", "routers")
     assert sorted(rows_of(run.run_dir), key=by_key) == sorted(rows_of(apart.run_dir), key=by_key)
 
@@ -183,6 +193,7 @@ def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
         analysis_options(runs, {"seed": None})
 
 
+@pytest.mark.long  # three runs of 150 questions
 def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_its_own(
     independent_run, sweep, own_model, tmp_path
 ):
@@ -218,6 +229,7 @@ def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_pat
     assert refused.code == 1 and "has no messages of" in refused.out and not (tmp_path / "other").exists()
 
 
+@pytest.mark.long  # two runs, three reports
 def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_run, sweep, tmp_path):
     """The same router messages whatever becomes of them; rows, costs and verdict of each way to put them together."""
     words = ("n=30", "r=1..3", "draws=nested", "ensemble_control=true")
@@ -256,6 +268,7 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_ru
     assert refused.code == 1 and "summary" in refused.out and not (tmp_path / "no").exists()
 
 
+@pytest.mark.long  # two runs of 150 questions
 def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own_model, tmp_path):
     """A model that needs the question falls by 9 points for 10 words in 100."""
     replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"

@@ -53,7 +53,7 @@ def test_numbers_are_passed_on_and_scored_and_the_run_registers_itself_once(driv
     run, again = (sweep_here(*words, run_dir=run_dir, report=True) for _ in range(2))
     assert run.code == again.code == 0, run.out + again.out
     key = key_of(run_dir)
-    assert f"registry {key[:12]} in {place}" in run.out and f"{key[:12]}, there already" in again.out
+    assert f"registry {key[:12]} in {place}" in run.out and f"{key[:12]}, known already" in again.out
     (one,) = kept(open_registry(str(place)))
     assert one.run["key"] == key and one.cell["model"] == "scripted" and one.cell["n"] == 9
     found = rows_of(run.run_dir)

@@ -131,11 +131,12 @@ def test_the_same_build_again_asks_nothing(finished):
     assert "loading the engine" not in out
 
 
+@pytest.mark.long  # two builds; test_kill.py kills runs of the same stages
 def test_a_killed_build_goes_on_where_it_stopped(cluster, finished, tmp_path):
     process = start(cluster, tmp_path, "model.scripted.scripted.latency_s=0.5")
     until(lambda: len(stamps(tmp_path)) >= 4, process)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=240)
+    process.communicate(timeout=900)
     before = stamps(tmp_path)
     assert 4 <= len(before) < 12
     library, _ = built(tmp_path)

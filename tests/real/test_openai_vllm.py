@@ -72,10 +72,10 @@ def vllm_server_url(engine_here: EnginePool, embedded_model_dir: Path) -> str:
     (actor,) = engine_here.actors
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # an actor does not find the tests
     ray.get(actor.__ray_call__.remote(serve, str(embedded_model_dir), port))
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as reply:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as reply:
                 if reply.status == 200:
                     return f"http://127.0.0.1:{port}/v1"
         except (urllib.error.URLError, OSError):

@@ -1,6 +1,7 @@
 """The public functions of the package: what is public, and options that are those of the commands."""
 
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
@@ -10,7 +11,7 @@ import pytest
 import audit
 from audit import api
 from audit.commands import tree
-from audit.config import SHORT
+from audit.config import SHORT, described_models
 from audit.errors import ConfigError
 from audit.memory.config import MemoryConfig
 from audit.perturb.config import PerturbConfig
@@ -41,6 +42,38 @@ def test_every_typed_option_is_one_of_the_command_and_completes(name: str) -> No
     assert set(shown) == names | {"options"}
     with pytest.raises(ConfigError, match="modle"):
         getattr(audit, f"run_{name}")(model="scripted", modle=1)
+
+
+def test_the_reference_page_shows_all_that_is_public() -> None:
+    """mkdocstrings makes it from the docstrings; each public function and error is of a module that the page names."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text()
+    shown = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
+    errors = re.findall(r"\w+", page.partition("::: audit.errors")[2].partition("members: [")[2].partition("]")[0])
+    for name in audit.__all__:
+        public = getattr(audit, name)
+        assert public.__module__ in shown and public.__doc__, name
+        assert public.__module__ != "audit.errors" or name in errors
+    assert set(errors) <= set(audit.__all__)
+
+
+def test_the_models_of_one_call_are_not_those_of_the_next(tmp_path: Path) -> None:
+    """A reference that one call describes is unknown to the next, and to Hydra too."""
+    rows = "".join(f'{{"question": "{k}?", "choices": ["a", "b"], "answer": {k % 2}}}\n' for k in range(4))
+    for name in ("exam", "unseen"):
+        (tmp_path / f"{name}.jsonl").write_text(rows)
+    asked = {"data": tmp_path / "exam.jsonl", "control_data": tmp_path / "unseen.jsonl", "run_dir": tmp_path / "run"}
+    with pytest.raises(audit.AuditError):  # nobody listens there
+        audit.run_memory(endpoint="http://127.0.0.1:9/v1", model_id="mine", references=["b"], n=4, **asked)
+    assert not {"mine", "b"} & described_models().keys()
+    with pytest.raises(ConfigError, match="'b'"):
+        audit.run_memory(model="scripted", references=["b"], **asked)
+    with pytest.raises(ConfigError, match="mine"):
+        audit.run_memory(model="mine", **asked)
+
+
+def test_an_import_that_is_refused_raises(tmp_path: Path) -> None:
+    with pytest.raises(audit.UsageError, match="--options"):
+        audit.import_logs(["log.csv"], tmp_path / "run", options="four")  # type: ignore[typeddict-item]
 
 
 def test_a_run_that_names_no_model_asks_for_one(tmp_path: Path) -> None:

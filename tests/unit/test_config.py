@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 from omegaconf.errors import OmegaConfBaseException
 
@@ -167,3 +170,21 @@ def test_every_engine_arg_that_the_engine_sets_from_an_option_is_refused():
     model = ModelConfig(name="m", path="p", max_model_len=64, tensor_parallel_size=2, executor="ray")
     filled = engine_args(model, "p", "abc", on_gpu=True, cpu_build=False)
     assert set(filled) - set(DECIDED_ENGINE_ARGS) == {"enable_prefix_caching", "disable_log_stats"}
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize("place", ["file", "file/below/run"])
+def test_a_run_directory_that_cannot_be_made_is_refused_first(audit: str, place: str, tmp_path: Path) -> None:
+    """Before a benchmark is read or an engine's library is loaded."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file is a file"):
+        configured(audit, ["model=scripted", f"run_dir={tmp_path / place}"])
+    assert configured(audit, ["model=scripted", f"run_dir={tmp_path / 'new' / 'run'}"]).run_dir
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_run_directory_without_permission_is_refused_first(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(ConfigError, match="may not be written"):
+        configured("sweep", ["model=scripted", f"run_dir={tmp_path / 'run'}"])

@@ -170,7 +170,7 @@ def test_what_a_message_says_to_type_is_safe_in_zsh(path: Path) -> None:
 
 def test_a_wheel_has_every_file_and_works_from_any_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=True)
+    subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")

@@ -57,6 +57,7 @@ REFUSED = {
     "watch": ["nowhere"],
     "open": ["nowhere"],
     "demo": ["--out", "/dev/null/demo"],
+    "init": ["--yes", "--model", "two words"],
 }
 
 

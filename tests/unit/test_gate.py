@@ -237,7 +237,7 @@ def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: Capsy
 
 
 def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> None:
-    good, bad = verdict_named("no_excess_detected"), verdict_named("brittle_cause_unknown", audit="perturb")
+    good, bad = verdict_named("no_excess_detected"), verdict_named("drop_cause_unknown", audit="perturb")
     ruling = rule(typed(joint_of({"sweep": good, "perturb": bad}, [{"together": ["both"]}])))
     assert (ruling.decision, ruling.exit_code, ruling.together) == ("review", 4, ("m on b: both",))
     assert [cell.audit for cell in ruling.cells] == ["sweep", "perturb"]

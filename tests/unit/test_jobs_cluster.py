@@ -191,7 +191,7 @@ def test_the_image_has_what_its_install_needs(tmp_path: Path) -> None:
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, target, ignore=ignore) if source.is_dir() else shutil.copy(source, target)
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
-    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "dist").glob("*.whl"))
 

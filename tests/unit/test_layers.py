@@ -33,7 +33,7 @@ LAYERS = (
     ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
     ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.panel",
      "audit.plain_words", "audit.decision", "audit.report", "audit.summary", "audit.judge", "audit.governance",
-     "audit.registry", "audit.export", "audit.short_forms"),
+     "audit.registry", "audit.export", "audit.short_forms", "audit.project"),
     ("audit.runtime", "audit.variants", "audit.conduct"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
     ("audit.plant", "audit.suite", "audit.imports", "audit.loading",

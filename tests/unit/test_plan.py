@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typed_here import typed
 
-from audit.audits import AUDITS
+from audit.audits import AUDITS, part_of
 from audit.config import load_group
 from audit.dry_run import Asked
 from audit.engines.config import ModelConfig
@@ -18,6 +18,8 @@ from audit.sweep.gates import enough_data
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.sweep.replay import reachable
 from audit.sweep.size import needed, repeated
+from audit.verdict.result import percent
+from audit.verdict.shipped import shipped_table
 
 THRESHOLDS = SweepThresholds()
 
@@ -165,7 +167,7 @@ def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Pa
         "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert done.out.count("12 groups") == 2  # once a model
+    assert done.out.count("come in 12 groups (") == 2  # once a model
     assert done.out.count("x 2 cells)") == 2
 
 
@@ -176,3 +178,20 @@ def test_what_an_engine_needs_is_planned_and_nothing_is_started():
     assert json.loads(done.out)["engines"]["smollm2_135m"].startswith("WARNING: Model smollm2_135m needs 1 GPU")
     done = typed("plan", "--json", *words, "cluster.num_gpus=2")
     assert json.loads(done.out)["engines"]["smollm2_135m"] == ("Model smollm2_135m needs 1 GPU; its size is not known.")
+
+
+@pytest.mark.parametrize(
+    ("audit", "words", "rates"),
+    [
+        ("sweep", [], "clean_excess"),
+        ("perturb", ["benchmark=elementary"], "clean_unknown"),
+        ("memory", ["benchmark=elementary", "n=all"], "clean"),
+    ],
+)
+def test_a_plan_quotes_the_rates_that_a_verdict_quotes(audit: str, words: list[str], rates: str):
+    """The plan reads the table of the calibration: the rate of its nearest design stands in it."""
+    table = shipped_table(part_of(audit, "analyse").JUDGE.shipped)
+    told = typed("plan", f"audit={audit}", "model=scripted", *words).out
+    (line,) = [line for line in told.splitlines() if "calibrated design" in line]
+    quoted = [e for e in table["designs"] if f"{percent(e['rates'][rates])} (±" in line]
+    assert quoted, line

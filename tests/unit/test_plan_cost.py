@@ -104,7 +104,7 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "audit", "plan", *overrides]
     env = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
 
-    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
     (plan,) = told["plans"]

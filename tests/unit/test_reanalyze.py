@@ -115,6 +115,7 @@ def test_h2_and_h3_hold_their_level_on_panels_without_an_effect():
     assert (rejected / 200 < 0.096).all()
 
 
+@pytest.mark.long  # the whole paper again
 @pytest.mark.usefixtures("no_figures")
 def test_the_paper_may_be_named(tmp_path):
     assert reanalyze(["song2026", "--out", str(tmp_path / "named")]) == 0

@@ -140,7 +140,7 @@ def test_a_named_model_an_option_or_a_command_that_asks_none_goes_on(words: list
 def test_what_is_told_of_an_endpoint_holds_no_password() -> None:
     _, notes = expand(["endpoint=http://me:secret@host/v1?k=secret", "model_id=m"], "sweep")
     assert not any("secret" in note for note in notes)
-    with pytest.raises(ConfigError, match="carries credentials"):
+    with pytest.raises(ConfigError, match="has credentials"):
         composed("sweep", "endpoint=http://me:secret@host/v1", "model_id=m", "benchmark=elementary")
 
 

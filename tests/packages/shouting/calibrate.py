@@ -1,16 +1,14 @@
 """How often is this audit wrong? Models that shouting costs nothing, or ten points."""
 
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from audit.judge.record import Settings, judge_cells
 from audit.records import Setting
 from audit.statistics.paired import CellOutcomes
-from audit.verdict.simulated import Case, Entries, Entry, Procedure, rates, seed_of, shown, table_text
+from audit.verdict.simulated import Case, Entries, Procedure, by_world, shown, streams, table_text
 from shouting.analyse import JUDGE
 from shouting.config import ShoutingThresholds
 from shouting.vocabulary import Verdict
@@ -34,11 +32,6 @@ def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float,
     return float(found.verdict == Verdict.MATTERS), float(found.verdict == Verdict.NOTHING)
 
 
-def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-    names = [f"{case.name}_found", f"{case.name}_cleared"]
-    return [{"design": asdict(case.design), "rates": rates(names, found)}]
-
-
 def table(entries: Entries) -> str:
     names = [f"{world}_{what}" for world in WORLDS for what in ("found", "cleared")]
     rows = [[str(e["design"]["n"]), *(shown(e["rates"], one) for one in names)] for e in entries]
@@ -48,8 +41,9 @@ def table(entries: Entries) -> str:
 def procedures(options: Namespace) -> tuple[Procedure, ...]:
     count = options.simulations or 300
     cases = [
-        Case(design, name, cost, [(seed_of(options.seed, (design, name)), count)])
+        Case(design, name, cost, streams(options.seed, design, name, count))
         for design in (Design(300), Design(1000))
         for name, cost in WORLDS.items()
     ]
-    return (Procedure(cases, judge, entries, table, head={"thresholds": ShoutingThresholds().to_dict()}),)
+    head = {"thresholds": ShoutingThresholds().to_dict()}
+    return (Procedure(cases, judge, by_world(["_found", "_cleared"]), table, head=head),)

@@ -227,7 +227,7 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"no such file or folder.*Expected a file"):
         opened(tmp_path / "nowhere.jsonl")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BenchmarkError, match="Data files there: none"):
+    with pytest.raises(BenchmarkError, match="Data files in it: none"):
         opened(tmp_path / "empty")
     for name, content in (("none.jsonl", "\n"), ("none.csv", ""), ("none.json", "[]")):
         with pytest.raises(BenchmarkError, match=rf"{name}: no rows \({len(content)} bytes\)"):

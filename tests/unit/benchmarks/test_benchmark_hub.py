@@ -124,7 +124,7 @@ def fetch(endpoint: str, cache: Path, *configs: dict) -> list[dict]:
     env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "HF_HUB_DISABLE_TELEMETRY": "1"}
     done = subprocess.run(
         [sys.executable, "-c", CLIENT], input="\n".join(json.dumps(config) for config in configs),
-        cwd=Path(__file__).resolve().parents[3], env=env, capture_output=True, text=True, timeout=120,
+        cwd=Path(__file__).resolve().parents[3], env=env, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

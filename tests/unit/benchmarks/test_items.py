@@ -43,7 +43,7 @@ def test_a_bbq_row_that_cannot_be_scored_can_be_asked() -> None:
     assert (item.gold, item.facts, item.text) == (0, None, "A cat and a dog sat. The cat slept. Who slept?")
     with pytest.raises(BenchmarkError, match="no field 'answer_info'"):
         bbq(row, context("bbq"))
-    with pytest.raises(BenchmarkError, match="no BBQ item"):
+    with pytest.raises(BenchmarkError, match="not a BBQ item"):
         bbq_facts(item)
 
 

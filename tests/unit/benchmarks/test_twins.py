@@ -78,7 +78,7 @@ def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
     assert is_newer("2024-10-01", "2024-09")
     assert not is_newer("2024", "2024-07") and not is_newer("2024-07", "2024-07") and not is_newer("2023-12", "2024")
     for odd in ("May 2024", "2024-13", "24", "2024-07-32", ""):
-        with pytest.raises(ConfigError, match="is no date"):
+        with pytest.raises(ConfigError, match="The date is"):
             is_newer(odd, "2024")
 
 
@@ -134,5 +134,5 @@ def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
     ("date", "tested", "reference"), [("May", None, None), (None, "24", None), (None, None, "2024-13")]
 )
 def test_what_is_no_date_is_refused_alone_too(date: str | None, tested: str | None, reference: str | None) -> None:
-    with pytest.raises(ConfigError, match="is no date"):
+    with pytest.raises(ConfigError, match="The date is"):
         check_origin("fresh", date, "people", {"mine": Origin(tested)}, {"other": Origin(reference)})

@@ -40,7 +40,7 @@ def test_an_over_long_pair_has_no_probability(tmp_path: Path) -> None:
 
 
 def test_a_classifier_of_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineLoadError, match="has the labels positive, negative"):
+    with pytest.raises(EngineLoadError, match="are positive, negative"):
         load_entailment(tiny(tmp_path, {0: "positive", 1: "negative"}))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
-from audit.engines.vllm_engine import VllmEngine, encode, told, z_score
+from audit.engines.vllm_engine import VllmEngine, encode, text_logprobs, z_score
 from audit.errors import EngineError
 from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
 
@@ -65,13 +65,13 @@ def test_tokens_belong_to_the_piece_in_which_they_end():
 def test_each_token_is_read_with_its_rank_and_what_stood_beside_it():
     # Two tokens; of each first the text's own, then the two likeliest.
     flat = Flat([-3.0, -0.5, -1.5, -0.2, -0.2, -2.0], [7, 1, 2, 1, 1, 2], [0, 0, 3], [0, 3, 6])
-    found = told(Output(flat), (0, 1), 1000)
+    found = text_logprobs(Output(flat), (0, 1), 1000)
     assert (found.logprobs, found.ranks, found.pieces) == ((-3.0, -0.2), (7, 1), (0, 1))
     assert found.z == (z_score(-3.0, [-0.5, -1.5], 1000), z_score(-0.2, [-0.2, -2.0], 1000))
     with pytest.raises(EngineError, match="prefix cache"):
-        told(Output(flat, num_cached_tokens=16), (0, 1), 1000)
+        text_logprobs(Output(flat, num_cached_tokens=16), (0, 1), 1000)
     with pytest.raises(EngineError, match="2 logprobs for a text of 3"):
-        told(Output(flat), (0, 0, 1), 1000)
+        text_logprobs(Output(flat), (0, 0, 1), 1000)
 
 
 def test_the_standardised_logprob_is_near_that_of_the_whole_vocabulary():

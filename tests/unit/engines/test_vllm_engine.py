@@ -189,7 +189,7 @@ def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
                 output.prompt_logprobs = [{9: SimpleNamespace(logprob=-1.0)}]
                 yield output
 
-    with pytest.raises(EngineError, match="other prompt logprobs than those of an option's tokens"):
+    with pytest.raises(EngineError, match="prompt logprobs of other tokens than an option's"):
         ask(Other(), request("11", "abcd"))
 
 

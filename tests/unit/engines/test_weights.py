@@ -125,7 +125,7 @@ def resolve(path: str, endpoint: str, home: Path, token: str | None) -> str:
     if token is not None:
         env["HF_TOKEN"] = token
     done = subprocess.run(
-        [sys.executable, "-c", RESOLVE, path], capture_output=True, text=True, timeout=120, check=True, env=env
+        [sys.executable, "-c", RESOLVE, path], capture_output=True, text=True, timeout=300, check=True, env=env
     )
     return done.stdout.strip()
 

@@ -91,7 +91,7 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
     }  # fmt: skip
     # As the services do: GitHub `bash -e`, GitLab with errexit and pipefail, Ray `bash -c` in the entrypoint itself.
     done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=full, capture_output=True, text=True, timeout=60
+        ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=full, capture_output=True, text=True, timeout=300
     )
     return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
 

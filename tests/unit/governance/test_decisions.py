@@ -180,9 +180,9 @@ def test_decisions_made_without_the_registry_are_noted_later(
 
 def test_a_decision_without_effect_is_refused(run_dir: Path, keys: Path, capsys: Capsys) -> None:
     for kind, who, words, why in (
-        ("approve", "alice", (), "an approval answers a review"),
+        ("approve", "alice", (), "approvals are for a review"),
         ("override", "mallory", (), "no public key among the trusted"),
-        ("override", "alice", ("--reason", "  "), "needs a reason"),
+        ("override", "alice", ("--reason", "  "), "The reason has 0"),
         ("override", "alice", ("--expires", "2026-11-19"), "in the future"),
         ("override", "alice", ("--expires", "2036-12-31"), "at most"),
         ("override", "alice", ("--expires", "2026-12-31T10:00:00"), "no time zone"),
@@ -255,7 +255,7 @@ def test_a_private_key_is_refused_when_others_may_read_it_and_is_never_shown(
     assert (keys / "alice.key").stat().st_mode & 0o777 == 0o600
     for mode in (0o644, 0o640, 0o604, 0o660):
         key.chmod(mode)
-        with pytest.raises(ConfigError, match="read by others") as caught:
+        with pytest.raises(ConfigError, match="others may have read") as caught:
             load_signer(key)
         assert secret not in str(caught.value)
     monkeypatch.setenv("AUDIT_SIGNING_KEY", (keys / "alice.key").read_text())
@@ -349,7 +349,7 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
     for path, text in texts.items():
         path.write_text(text)
     shutil.copy(panel / "verdict.json", run_dir / "report")
-    assert evidence([str(panel), *sign]) == 1 and "2 runs together" in capsys.readouterr().err
+    assert evidence([str(panel), *sign]) == 1 and "covers 2 runs" in capsys.readouterr().err
 
 
 def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(

@@ -132,7 +132,7 @@ def test_who_cannot_decide_starts_no_page(
     monkeypatch.delenv("AUDIT_TRUSTED_KEYS", raising=False)
     for words, says in (
         ([str(run_dir.parent), "--key", str(keys / "alice.key")], "whose decisions count"),
-        ([str(tmp_path / "nowhere"), *trusted, "--key", str(keys / "alice.key")], "No run below"),
+        ([str(tmp_path / "nowhere"), *trusted, "--key", str(keys / "alice.key")], "holds no run"),
         ([str(run_dir.parent), *trusted, "--key", str(tmp_path / "nokey")], "cannot be read"),
     ):
         assert review(["serve", *words]) == 1 and says in capsys.readouterr().err

@@ -145,7 +145,7 @@ def test_the_command_seals_and_prints_the_run(tmp_path: Path, keys: Path, monkey
 
 def test_a_plan_is_sealed_once_and_before_the_run(sealed: Path, keys: Path) -> None:
     words = planned(configured("sweep", [*DESIGN, f"run_dir={sealed}"]))
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="signed files are never replaced"):
         write_seal(words, None, load_signer(keys / "bob.key"), BEFORE)
     begun(sealed, DESIGN)
     with pytest.raises(ConfigError, match=r"^seal_after_start"):

@@ -25,7 +25,7 @@ from audit.errors import AuditError, ConfigError, DataError
 from audit.imports.detect import read_log
 from audit.imports.folder import MAX_DEPTH, logs_in, read_logs
 from audit.imports.join import Joined, counts
-from audit.imports.nested import propose
+from audit.imports.propose import propose
 from audit.imports.record import Imported, Log, Wanted
 from audit.imports.totals import NoOutcomesError
 

@@ -60,7 +60,7 @@ def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
              (("seen", 0.9), ("reworded", 0.0))}  # fmt: skip
     drop = spoilt["evidence"]["drop"]
     assert (drop["original"], drop["variants"]) == pytest.approx((right["seen"], right["reworded"]), rel=1e-5)
-    assert (spoilt["verdict"], spoilt["doubt"]) == ("brittle_cause_unknown", "variants_not_read")
+    assert (spoilt["verdict"], spoilt["doubt"]) == ("drop_cause_unknown", "variants_not_read")
     assert cells["clean"]["verdict"] in ("underpowered", "no_drop_detected") and len(spoilt["references"]) == 6
     gates = {gate["name"]: gate["status"] for gate in spoilt["gates"]}
     assert gates["variants_reached_model"] == gates["broken_share"] == "not_applicable"
@@ -72,7 +72,7 @@ def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     sheet = tmp_path / "review.jsonl"
     write_review(asked, sheet, n=150, seed=0)
     empty = sheet.read_text().replace('"finding": ""', '"finding": "ok"')
-    for by, reached in (("model", "brittle_cause_unknown"), ("person", "drop_beyond_reference")):
+    for by, reached in (("model", "drop_cause_unknown"), ("person", "drop_beyond_reference")):
         sheet.write_text(empty.replace('"read_by": ""', f'"read_by": "{by}"'))
         reviewed = write_library(read_review(asked, sheet, reviewer="me"), tmp_path / f"{by}.arrow")
         again, _ = judge([run], variants=str(reviewed), n_resamples=200)

@@ -7,11 +7,11 @@ import numpy as np
 
 from audit.judge.record import Settings
 from audit.memory.analyse import RunVerdict, analyse
-from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
 from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
 from audit.memory.vocabulary import MemoryResult
+from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.records import CellRows
 
 LIMITS = MemoryThresholds()

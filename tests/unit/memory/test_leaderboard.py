@@ -1,6 +1,7 @@
 """A panel of simulated models: planted memory is ranked down, and a panel without memory stays as it is."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,20 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
     assert LEARNT in sentence(board) and [one.model for one in board.spoilt] == [LEARNT]
 
 
+def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_it(tmp_path: Path) -> None:
+    """Logs without dates: the same gap is found where they exclude that the held-out items are newer."""
+    log, rows = tmp_path / "log.csv", {}
+    write_csv(log, outcomes(0.6))
+    dated = ["--held-out-date", "2024-01", "--released", *(f"{name}=2024-06" for name in ABILITIES)]
+    for name, words in (("undated", []), ("dated", dated)):
+        assert leaderboard([str(log), *WORDS, *words, "-o", str(tmp_path / name)]) == 0
+        content = json.loads((tmp_path / name / "leaderboard.json").read_text())
+        (rows[name],) = [one for one in content["models"] if one["model"] == LEARNT]
+        assert ("--held-out-date" in str(content["does_not_say"])) == (name == "undated")
+    assert rows["undated"]["grade"] == "cause_unknown" and rows["dated"]["grade"] == "found_strong"
+    assert rows["undated"]["p_holm"] <= 0.05 and rows["undated"]["gap"] == rows["dated"]["gap"]
+
+
 def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
     assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)
@@ -69,6 +84,19 @@ def test_without_memory_nobody_is_found() -> None:
     for row in board.rows:
         assert row.without is not None and row.score is not None
         assert row.without.low <= row.score.estimate <= row.without.high
+
+
+def test_a_panel_without_named_references_says_which_gaps_it_does_not_see() -> None:
+    """A model that learnt two thirds widens the interval of the others: it is one of their five references."""
+    clean, spoilt = board_of(outcomes(0.0)), board_of(outcomes(0.6))
+    widths = sorted(high - low for _, low, high in (row.gap for row in clean.judged if row.gap))
+    assert clean.blind_below == pytest.approx(sum(widths[2:4]) / 4)  # the median of six, halved
+    assert spoilt.blind_below > 1.2 * clean.blind_below
+    assert f"{clean.blind_below:.1f} points" in cautions(clean)[0]
+    named = replace(clean, chosen=True)
+    assert "Low power" not in cautions(named)[0] and named.blind_below == clean.blind_below
+    html = page(clean, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command="")
+    assert f"{clean.blind_below:.1f} points" in html
 
 
 def test_a_model_that_cannot_be_judged_says_why_and_has_no_rank() -> None:

@@ -13,7 +13,6 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.errors import ConfigError
 from audit.memory.audit import Orders, item_orders
-from audit.memory.calibrate import MemoryDesign, World, simulate
 from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
 from audit.memory.decide import decide
@@ -23,6 +22,7 @@ from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
+from audit.memory.worlds import MemoryDesign, World, simulate
 from audit.records import Item
 from audit.statistics.order_test import order_test
 

@@ -83,20 +83,21 @@ def test_rates_are_reproducible_and_written():
     design = PerturbDesign(150, 3, 1)
     worlds = {k: WORLDS[k] for k in ("clean", "memorised")}
     first = calibrated(design, worlds, simulations=6)
-    assert first == calibrated(design, worlds, simulations=6) and first["seeds"] == [42, 43, 44]
+    assert first == calibrated(design, worlds, simulations=6)
     rates = first["rates"]
     assert set(rates) >= {
-        "clean_beyond", "clean_beyond_se", "memorised_brittle", "clean_article_blocked", "clean_panel",
+        "clean_beyond", "clean_beyond_se", "memorised_unknown", "clean_article_blocked", "clean_panel",
     }  # fmt: skip
     assert "clean_curve" not in rates  # one reference gives none
-    assert (rates["simulations"], rates["power_simulations"]) == (6, 6)  # a third of 4, rounded up, from each seed
-    assert np.mean(first["by_seed"]["memorised"]) == pytest.approx(rates["memorised_beyond"], abs=1e-5)
-    verdicts = ("beyond", "brittle", "cleared", "withheld", "underpowered")
+    assert rates["clean_simulations"] == 6  # a third from each of three seeds
+    assert rates["memorised_simulations"] == 6  # a third of 4, rounded up, from each
+    verdicts = ("beyond", "unknown", "cleared", "withheld", "underpowered")
     assert sum(rates[f"memorised_{one}"] for one in verdicts) == pytest.approx(1, abs=1e-5)
     assert calibrated(design, worlds, simulations=6, seed=45) != first
     assert "| 150 | 3 | 1 | 1 |" in markdown([first])
     every = calibrated(design, simulations=6)  # half as many, of the worlds for every design
-    assert set(every["by_seed"]) == set(CORE) and every["rates"]["simulations"] == 3
+    simulated = {name.removesuffix("_simulations") for name in every["rates"] if name.endswith("_simulations")}
+    assert simulated == set(CORE) and every["rates"]["clean_simulations"] == 3
 
 
 def test_the_other_worlds_are_what_they_say():
@@ -132,17 +133,17 @@ def test_the_table_that_ships_holds_what_is_claimed():
     assert len(everywhere) == len(EVERYWHERE)
     clean = [name for name, world in {**WORLDS, **OTHERS, **LIKE_MEMORY}.items() if not world.memorised]
     for rates in everywhere:
-        level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
+        level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["clean_simulations"])
         # by itself, and as one of a panel of twelve
         assert not [name for name in clean if rates[f"{name}_beyond"] > level or rates[f"{name}_panel"] > 0.02]
     missed = set()
     for (n, variants, references, _), rates in designs.items():
-        level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["simulations"])
+        level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["clean_simulations"])
         assert max(rates[f"{name}_beyond"] for name in ("clean", "clean_unparsed", "harder", "uneven")) <= level
         if not references:
             assert rates["clean_beyond"] == rates["memorised_beyond"] == 0
         for name in ("harder", "memorised_5"):
-            allowed = 0.08 + 2.5 * math.sqrt(0.08 * 0.92 / rates["power_simulations"])
+            allowed = 0.08 + 2.5 * math.sqrt(0.08 * 0.92 / rates["memorised_simulations"])
             assert rates[f"{name}_cleared"] <= allowed, (n, references, name)
         if n >= 1000:  # references take no clearance away, and unparsed answers few
             assert rates["clean_cleared"] >= 0.9

@@ -42,7 +42,7 @@ def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
     without = result(replace(touchy(), control=None)).tests
     assert without.reference_p < 0.05  # what the references alone say
     found = result(touchy())
-    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert found.decision.verdict == V.CAUSE_UNKNOWN
     assert found.decision.doubt == "touchy" and "not_clearly_more" not in codes(found.decision.reasons)
     assert found.tests.beyond_p > 0.05
 
@@ -63,7 +63,7 @@ def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_
 def test_fresh_items_alone_accuse_nobody():
     found = result(cell(**BIG, memorised=0.3, references=0, control=800))
     assert found.tests.control.pvalue < 0.001 and found.tests.beyond_p is None
-    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.tests.beyond_p is None
+    assert found.decision.verdict == V.CAUSE_UNKNOWN and found.tests.beyond_p is None
     assert found.decision.doubt == "beyond_held_out"
 
 
@@ -71,7 +71,7 @@ def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_referen
     c = cell(**BIG, harder=0.08, fresh_easier=0.08, control=800)
     found = result(c)
     assert found.tests.control.pvalue < 0.01  # it looks like memory beside them
-    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert found.decision.verdict == V.CAUSE_UNKNOWN
     assert found.decision.doubt == "not_clearly_more"
     # reference models that answered both sets show it
     theirs = cell(n=800, seed=5).references
@@ -144,8 +144,8 @@ def test_the_same_models_are_drawn_with_and_without_a_control():
     designs = (design, replace(design, control=60))
     alone, beside = (entry["rates"] for ((entry,), _) in calibrate(*procedures(asked, designs, worlds)))
     assert "memorised_control" not in alone and "memorised_control" in beside
-    assert beside["memorised_brittle"] + beside["memorised_beyond"] == pytest.approx(
-        alone["memorised_brittle"] + alone["memorised_beyond"], abs=1e-5
+    assert beside["memorised_unknown"] + beside["memorised_beyond"] == pytest.approx(
+        alone["memorised_unknown"] + alone["memorised_beyond"], abs=1e-5
     )
     assert beside["memorised_uncontrolled"] == alone["memorised_beyond"] >= beside["memorised_beyond"]
 

@@ -23,6 +23,6 @@ NUMBERS = {
 
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_code_is_a_sentence(code):
-    for doubt in _DOUBTS if code == "headline_brittle_cause_unknown" else [""]:
+    for doubt in _DOUBTS if code == "headline_drop_cause_unknown" else [""]:
         said = spoken(TEXTS, code, NUMBERS | {"doubt": doubt})
         assert said.endswith(".") and not re.search(r"\d\.\d{3}", said), said

@@ -37,9 +37,9 @@ def measured(c):
         (V.DROP_BEYOND_REFERENCE, "", lambda: cell(**BIG, memorised=0.6)),
         (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3)),
         (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3, harder=0.05)),
-        (V.BRITTLE_CAUSE_UNKNOWN, "not_clearly_more", lambda: cell(**BIG, harder=0.08)),
-        (V.BRITTLE_CAUSE_UNKNOWN, "no_references", lambda: cell(**BIG, memorised=0.3, references=0)),
-        (V.BRITTLE_CAUSE_UNKNOWN, "variants_not_read", lambda: replace(cell(**BIG, memorised=0.3), broken=None)),
+        (V.CAUSE_UNKNOWN, "not_clearly_more", lambda: cell(**BIG, harder=0.08)),
+        (V.CAUSE_UNKNOWN, "no_references", lambda: cell(**BIG, memorised=0.3, references=0)),
+        (V.CAUSE_UNKNOWN, "variants_not_read", lambda: replace(cell(**BIG, memorised=0.3), broken=None)),
         (V.UNDERPOWERED, "", lambda: cell(n=150)),
         (V.WITHHELD, "", lambda: replace(cell(**BIG, memorised=0.3), requests=RequestCounts(4500, 99))),
         (V.WITHHELD, "nothing_to_compare", lambda: with_answers(cell(**BIG), variants=np.full((3, 1500), NAN))),
@@ -74,7 +74,7 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     by_items = replace(tests, far=replace(tests.far, pvalue=0.5))
     assert of(memory) == ("drop_beyond_reference", "found_strong", 3)
     assert of(memory, tests=by_items) == ("drop_suggests_memory", "found_suggestive", 4)
-    assert of(memory, tests=replace(by_items, fall=None)) == ("brittle_cause_unknown", "cause_unknown", 4)
+    assert of(memory, tests=replace(by_items, fall=None)) == ("drop_cause_unknown", "cause_unknown", 4)
     assert of(clean) == ("no_drop_detected", "cleared", 0)
     assert of(clean, drop=replace(clean.drop, variants=0.96)) == (
         "not_identified",
@@ -139,7 +139,7 @@ def test_references_that_do_not_bracket_the_model_convict_nobody(accuracy, weake
     bracket = found.evidence.tests.bracket
     assert not bracket.holds
     assert found.evidence.tests.beyond_p is None and found.evidence.tests.reference_p < 0.05
-    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert found.decision.verdict == V.CAUSE_UNKNOWN
     assert codes(found.decision.what_to_do)[wanted]["accuracy"] == pytest.approx(bracket.own + off)
     assert found.decision.doubt == "not_bracketed"
     assert codes(found.decision.reasons)["not_bracketed"]["own"] == bracket.own
@@ -168,7 +168,7 @@ def test_references_of_one_other_family_convict_nobody():
     c = cell(**BIG, memorised=0.3)
     kin = replace(c, references=tuple(replace(w, model=f"llama3_{k}b") for k, w in enumerate(c.references)))
     found = result(kin)
-    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.decision.doubt == "one_family"
+    assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "one_family"
     assert codes(found.decision.reasons)["one_family"] == {"family": "llama"}
     told = replace(c, families={w.model: "Llama" for w in c.references})  # where the names do not say so
     assert result(told).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
@@ -183,7 +183,7 @@ def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE and t.prior.scale == LIMITS.tau_prior
     assert found.plain_p == t.plain_p >= t.beyond_p == found.beyond_p
     plain = cell_dict(c, found)["without_prior"]
-    assert plain["finding"] == (V.DROP_BEYOND_REFERENCE if t.plain_p <= 0.05 else V.BRITTLE_CAUSE_UNKNOWN)
+    assert plain["finding"] == (V.DROP_BEYOND_REFERENCE if t.plain_p <= 0.05 else V.CAUSE_UNKNOWN)
     prior = codes(found.decision.reasons)["prior"]
     assert (prior["scale"], prior["source"]) == (t.prior.scale, t.prior.source) and prior["plain"] <= t.plain_p
     none = run_tests(c, PerturbThresholds(tau_prior=0.0), rng=np.random.default_rng(0))
@@ -205,10 +205,10 @@ def test_references_take_no_clearance_away():
 def test_p_values_after_correction_decide():
     assert finding(0.05, 0.01, 0.01) == V.DROP_BEYOND_REFERENCE
     for beyond_p in (0.2, NAN, None):
-        assert finding(0.05, 0.01, beyond_p) == V.BRITTLE_CAUSE_UNKNOWN
+        assert finding(0.05, 0.01, beyond_p) == V.CAUSE_UNKNOWN
     assert finding(0.05, 0.2, 0.2) is None
     # An exact p can be the level itself, which it then reaches.
-    assert finding(0.05, 0.05, NAN) == V.BRITTLE_CAUSE_UNKNOWN
+    assert finding(0.05, 0.05, NAN) == V.CAUSE_UNKNOWN
     assert finding(0.05, 1.0, 0.05) == V.DROP_BEYOND_REFERENCE
 
 
@@ -272,7 +272,7 @@ def test_unread_answers_clear_nobody():
     variants = base.tested.variants.copy()
     for row in variants:
         row[np.flatnonzero((row == 0) & (base.tested.original[0] == 1))[:67]] = NAN
-    assert result(base).decision.verdict == V.BRITTLE_CAUSE_UNKNOWN
+    assert result(base).decision.verdict == V.CAUSE_UNKNOWN
     found = result(with_answers(base, variants=variants))
     assert found.evidence.drop.drop.high < 0.025 and found.evidence.largest_worst > 0.05
     assert found.unparsed is not None and not found.unparsed.worst_case
@@ -332,7 +332,7 @@ def test_a_model_that_is_sensitive_to_wording_is_not_called():
     found = result(replace(cell(**made), tested=cell(**made, own=0.06).tested))
     tests = found.evidence.tests
     assert tests.reference_p < 0.001 and found.beyond_p == tests.plain_p == tests.fall.pvalue > 0.05
-    assert found.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and found.decision.doubt == "common_fall"
+    assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "common_fall"
     assert {"reword_held_out"} <= codes(found.decision.what_to_do).keys() and "fall" in codes(found.decision.reasons)
 
 
@@ -350,5 +350,5 @@ def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():
     """Memory of easy items looks like sensitivity to wording; a model that loses nothing on held-out items has none."""
     made = {"n": 3000, "checked": 3000, "logit": True, "memorised": 0.4, "easier": True}
     alone, beside = result(cell(**made)), result(cell(**made, control=3000))
-    assert alone.decision.verdict == V.BRITTLE_CAUSE_UNKNOWN and alone.decision.doubt == "common_fall"
+    assert alone.decision.verdict == V.CAUSE_UNKNOWN and alone.decision.doubt == "common_fall"
     assert beside.decision.verdict == V.DROP_BEYOND_REFERENCE and beside.evidence.tests.fall.pvalue > 0.05

@@ -76,7 +76,7 @@ def test_what_cannot_be_written_is_refused(told: Told, tmp_path: Path, monkeypat
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     run, out = str(told()), str(tmp_path / "out")
     for words, says in (
-        (["card", run, "--out", out, "--model", "other"], "Say which: --model m"),
+        (["card", run, "--out", out, "--model", "other"], "Expected one of them: --model m"),
         (["card", run, "--out", out, "--push", "me/model"], "HF_TOKEN"),
         (["mlflow", run, "--name", "m", "--version", "1"], "MLFLOW_TRACKING_URI"),
     ):

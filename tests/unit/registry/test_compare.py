@@ -161,6 +161,7 @@ def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path:
     assert kept["before"][1] == pytest.approx(0.4, abs=0.12)  # of all trials, and not of the first alone
 
 
+@pytest.mark.long  # two memory runs are judged
 def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone(tmp_path: Path) -> None:
     """Its rows of texts hold no answer; they refused all three of these."""
     run = audit.load(shutil.copytree(shipped(), tmp_path / "run"))

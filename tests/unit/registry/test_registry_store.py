@@ -66,11 +66,11 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
     [
         ({"manifest": {"status": "failed", "models_failed": {"m": "no memory"}}}, "no memory"),
         ({"manifest": {"status": "running"}}, "not finished"),
-        ({"manifest": {"ended": None}}, "has no time"),
+        ({"manifest": {"ended": None}}, "Expected a time"),
         ({"cell": {"verdict": "perhaps"}}, "perhaps"),
         ({"suite": {"governance": {"result_retention_days": "soon"}}}, "whole days"),
         ({"suite": {"governance": {"rotate_every": "week"}}}, "quarter"),
-        ({"suite": []}, "no suite"),
+        ({"suite": []}, "not a suite"),
     ],
 )
 def test_what_is_not_finished_or_unsound_is_refused(told: Told, changes: dict, says: str) -> None:
@@ -97,7 +97,7 @@ def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Told) 
     entry = read_entry(told())
     add(registry, entry, NOW)
     later = replace(entry, key="b" * 64)
-    with pytest.raises(RegistryError, match="clock went backwards"):
+    with pytest.raises(RegistryError, match="Correct the clock"):
         add(registry, later, NOW - timedelta(hours=1))
     assert len(kept(registry)) == 1
     assert add(registry, later, NOW - timedelta(seconds=30))  # clocks of a cluster differ by seconds

@@ -101,7 +101,7 @@ def test_a_run_stays_while_its_suite_is_under_review_and_the_page_of_all_goes_wi
 def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: Path) -> None:
     with (run / "report" / "verdict.json").open("a") as verdict:
         verdict.write(" ")
-    assert stays(registry) == ["its directory holds something else by now"]
+    assert stays(registry) == ["its directory holds another result now"]
     shutil.move(run, run.with_name("moved"))
     assert stays(registry) == ["its directory cannot be reached from here"]
 

@@ -99,6 +99,7 @@ def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp
     assert [cell.model for cell in ruling.cells] == [demo.BEFORE] and ruling.decision != Decision.BLOCK
 
 
+@pytest.mark.long  # a whole report; tests/pipeline/test_python_run.py runs a notebook too
 def test_a_notebook_reads_the_run(tmp_path: Path, monkeypatch: Patch, no_figures: None) -> None:
     monkeypatch.chdir(tmp_path)
     values = run_cells(NOTEBOOKS / "read_a_run.ipynb")

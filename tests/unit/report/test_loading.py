@@ -147,4 +147,4 @@ def test_a_stopped_run_that_has_every_answer_is_not_said_to_miss_any(
     assert main([str(tmp_path)]) == 0
     assert "stopped" in capsys.readouterr().out
     problem = rule_run(tmp_path / "run").problem
-    assert "finishes it" in problem and "missing" not in problem
+    assert "run's command again" in problem and "missing" not in problem

@@ -45,7 +45,7 @@ def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
 
 def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
     drop = {"estimate": 0.12, "low": 0.05, "high": 0.2}
-    calibration = {"rates": {"clean_beyond": 0.01, "clean_brittle": 0.03}, "design": {}, "sentence": ""}
+    calibration = {"rates": {"clean_beyond": 0.01, "clean_unknown": 0.03}, "design": {}, "sentence": ""}
     evidence = {"drop": {"drop": drop, "cs": LIMITS, "original": None}}
     own = {"evidence": evidence, "references": ["r"], "calibration": calibration, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]

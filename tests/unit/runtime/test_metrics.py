@@ -55,7 +55,7 @@ def _promtool(folder: Path, inputs: list[dict[str, str]], alert: str, minute: in
     }
     (folder / "test.yaml").write_text(yaml.safe_dump(test))
     done = subprocess.run(
-        ["promtool", "test", "rules", str(folder / "test.yaml")], capture_output=True, text=True, timeout=60
+        ["promtool", "test", "rules", str(folder / "test.yaml")], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0 or f"alertname: {alert}" in done.stdout + done.stderr, done.stderr
     return done.returncode != 0

@@ -58,7 +58,7 @@ def test_a_reply_that_was_cut_off_is_no_code_unless_its_block_is_whole(text: str
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"prompt": "def tide_height(hour):\n"}, "prompt is not Python by itself"),
+        ({"prompt": "def tide_height(hour):\n"}, "prompt is not valid Python by itself"),
         ({"entry_point": "tide"}, "prompt defines no function 'tide'"),
         ({"test": "assert True"}, "test defines no function 'check'"),
         ({"canonical_solution": ""}, "canonical_solution is empty"),

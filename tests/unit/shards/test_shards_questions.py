@@ -53,7 +53,7 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
     code = Code("add", "assert add(1, 1) == 2", "return a + b")
     some = [question(k) for k in range(N)]
     some[coded] = Item("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
-    with pytest.raises(BenchmarkError, match="run of its own"):
+    with pytest.raises(BenchmarkError, match="in a separate run"):
         write_questions(tmp_path, some)
     assert not (tmp_path / QUESTIONS).exists()
     assert write_questions(tmp_path, [some[coded]]) == 1 and QuestionFile(tmp_path)[0].code == code
@@ -94,7 +94,7 @@ def test_damaged_absent_and_foreign_files_are_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(ShardError, match=r"holds \['a'\]; expected \['id'"):
         QuestionFile(tmp_path)
-    with pytest.raises(ShardError, match="folder is not there"):
+    with pytest.raises(ShardError, match="folder is missing"):
         write_questions(tmp_path / "nowhere", [question(0)])
 
 

@@ -51,7 +51,7 @@ def test_a_sweep_needs_both_arms():
         sweep_of(cell({NOISY1: [1, 0]}))
     with pytest.raises(DataError, match=r"noisy_rewrite was not run, so there is nothing to compare\.$"):
         runs_of(cell({CLEAN: [1, 0]}), Arm.NOISY_REWRITE, ())
-    with pytest.raises(DataError, match="not one item"):
+    with pytest.raises(DataError, match="none of"):
         compared(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
 
 

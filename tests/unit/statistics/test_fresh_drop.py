@@ -8,8 +8,8 @@ import scipy
 from scipy import stats
 
 from audit.errors import DataError
-from audit.statistics.difficulty import draw_difficulties, shift
 from audit.statistics.fresh_gap import agreement
+from audit.statistics.item_response import draw_difficulties, shift
 from audit.statistics.set_difference import beyond_fresh, set_difference
 from audit.statistics.wording_drop import item_means
 

@@ -4,7 +4,7 @@ from scipy import stats
 
 from audit.errors import DataError
 from audit.statistics.between_models import TauPrior
-from audit.statistics.difficulty import draw_difficulties, shift
+from audit.statistics.item_response import draw_difficulties, shift
 from audit.statistics.references import FAR, SCALES, far_beyond, on_scales, reference_curve
 from audit.statistics.wording_drop import item_means
 

@@ -45,7 +45,7 @@ def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:
     # What is known is always right: where the perturbation audit sees a wrong answer, nothing was known.
     wrong = half.perturb.tested.original[0] == 0
     assert np.mean(score[wrong]) < 0.6  # of items that are not known, and harder than others
-    read = half.memory.tested[0].texts["item"] > half.memory.references[0][0].texts["item"] + 0.75
+    read = half.memory.tested[0].options[:, 0] > half.memory.references[0][0].options[:, 0] + 0.75
     assert np.mean(read[wrong]) < 0.1 < 0.5 < np.mean(read[~wrong])  # the items that were read are those that are known
 
 
@@ -64,7 +64,8 @@ def test_references_know_nothing_and_lie_on_both_sides() -> None:
     assert len(means) == len(REFERENCES) and min(means[:3]) < 0.69 < max(means[:3])
     for published, held_out in model.memory.references:
         assert held_out is not None and abs(np.mean(published.score) - np.mean(held_out.score)) < 0.08
-        assert all(abs(published.texts[name].mean() - 0.3) < 0.15 for name in TEXT_SCORES)
+        leads = [(published.texts[name] - held_out.texts[name]).mean() / 0.15 for name in TEXT_SCORES]
+        assert leads == pytest.approx([0.3] * len(leads), abs=0.15)  # in spreads of .15 nats a byte
     three = model.with_references(3)
     assert three.perturb.references == model.perturb.references[:3] and len(three.memory.references) == 3
 
@@ -88,6 +89,7 @@ def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
     assert text == {"F": 3} and wording == {"F": 3}
 
 
+@pytest.mark.long  # a calibration from end to end
 def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "t.json"
     designs = (SuiteDesign(n=200, fresh=100),)

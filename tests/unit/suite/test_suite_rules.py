@@ -114,7 +114,7 @@ def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
         ("ours", "withheld", 0, "no decision", 5),
         ("source", "withheld", 0, "no decision", 5),
         ("source", "withheld", 30, "block", 3),
-        ("source", "brittle_cause_unknown", 6, "block", 3),
+        ("source", "drop_cause_unknown", 6, "block", 3),
     ],
 )
 def test_the_suite_says_which_rule_gates_and_both_are_printed(

@@ -280,6 +280,7 @@ def test_a_change_reads_nothing_of_the_environment() -> None:
     assert read_suite("demo", [f"dataset_config.path={path}"]).dataset_config.path == path
 
 
+@pytest.mark.long  # four plans
 def test_the_plan_counts_every_audit_and_starts_nothing(
     capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,15 @@ from audit.engines.config import SamplingConfig
 from audit.errors import BenchmarkError, ConfigError
 from audit.prompting import direct_prompt, letters_of, load_protocol, question_text
 from audit.records import NO_OPTION, Generation, Item, Protocol, Reading
-from audit.sweep.audit import Own, aggregate, present, router_prompt, router_requests, without_words, worker_prompt
+from audit.sweep.audit import (
+    SweepState,
+    aggregate,
+    present,
+    router_prompt,
+    router_requests,
+    without_words,
+    worker_prompt,
+)
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design
 
@@ -119,7 +127,7 @@ def test_a_number_is_asked_for_without_options(name: str) -> None:
 def work_of(aggregator: Aggregator, draws: Draws = Draws.NESTED) -> Work:
     design = make_design((1, 2, 3), arms=[Arm.DIRECT, Arm.NOISY_REWRITE], draws=draws)
     sampling = SamplingConfig(max_tokens=8)
-    return Work(design, PROTOCOLS["song2026"], "m", Reading.LETTER, sampling, sampling, 1, Own(aggregator))
+    return Work(design, PROTOCOLS["song2026"], "m", Reading.LETTER, sampling, sampling, 1, SweepState(aggregator))
 
 
 MESSAGES = [Generation(f"text {k}", prompt_tokens=10) for k in range(3)]

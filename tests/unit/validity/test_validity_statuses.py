@@ -276,6 +276,7 @@ def moved_by(n, directional=False, **items):
     return cell(model, n, directional=directional)
 
 
+@pytest.mark.long  # a panel of many models
 def test_beyond_neutral_words_is_corrected_over_the_panel():
     """18 items move by the content alone and 6 by neutral words alone: p = .007, of six such models no finding."""
     one = moved_by(200, attribute=range(18), placebo=range(18, 24))

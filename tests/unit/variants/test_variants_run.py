@@ -73,6 +73,7 @@ def test_a_paraphraser_needs_a_judge_unless_it_is_said() -> None:
     assert compose_config([]).judge is None  # rules, no model: as before
 
 
+@pytest.mark.long  # two builds; test_build_with_a_scripted_paraphraser builds one
 @needs_weights
 def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
     path, exam = tmp_path / "mine.jsonl", tmp_path / "exam.jsonl"

@@ -118,6 +118,7 @@ def test_a_field_of_one_audit_below_several_is_named_from_the_top() -> None:
     [
         ("excess", "sweep", "found_strong", "excess"),
         ("brittle", "sweep", "cleared", "no_excess_detected"),  # a name of an earlier version
+        ("brittle_cause_unknown", "perturb", "cause_unknown", "drop_cause_unknown"),
         ("underpowered", "memory", "undecided", "underpowered"),
     ],
 )
@@ -129,3 +130,13 @@ def test_a_cell_of_an_earlier_version_has_the_grade_of_its_verdict(
     plain["cells"][0]["verdict"] = verdict
     (cell,) = document_of(plain).cells
     assert (cell.grade, cell.verdict) == (grade, code)
+
+
+def test_codes_and_rates_of_an_earlier_version_have_the_names_of_this_one() -> None:
+    plain = verdict_named("drop_cause_unknown", audit="perturb")
+    now, cell = document_of(plain).cells, plain["cells"][0]
+    cell["verdict"] = "brittle_cause_unknown"  # it has a grade
+    cell["calibration"] = {"design": {}, "rates": {"clean_brittle": 0.03, "clean_beyond": 0.01}, "sentence": ""}
+    (read,) = document_of(plain).cells
+    assert (read.verdict, read.grade) == (now[0].verdict, now[0].grade)
+    assert read.rates == {"clean_unknown": 0.03, "clean_beyond": 0.01}

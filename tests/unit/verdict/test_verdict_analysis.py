@@ -33,7 +33,7 @@ DESIGN = {
     "panel": 1,
 }
 RATES = {
-    "clean_excess": 0.01, "clean_excess_se": 0.002, "paper_model_fpr": 0.8, "gain_one_r_cleared": 0.03,
+    "clean_excess": 0.01, "clean_excess_se": 0.002, "clean_paper_model": 0.8, "gain_one_r_cleared": 0.03,
     "clean_cleared": 0.6, "gain_5_excess": None, "gain_10_excess": 0.5,
 }  # fmt: skip
 TABLE = {"designs": [{"design": {"n": n, "routers": r, **DESIGN}, "rates": RATES} for n in (100, 1000) for r in (3, 9)]}

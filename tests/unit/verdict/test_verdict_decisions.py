@@ -127,6 +127,7 @@ def test_a_run_without_a_clean_arm_is_withheld_and_says_why() -> None:
     assert cell.effect is None and cell.decision.reasons[0].code == "not_comparable"
 
 
+@pytest.mark.long  # up to 40 draws, 2,400 permutations each
 def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
     # A model that is significant alone (0.01 < p <= 0.05), among nine clean ones: Holm multiplies its p by up to ten.
     enough = 2_400  # permutations for ten cells
@@ -154,6 +155,7 @@ def test_the_share_left_is_of_the_score_above_chance() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long  # 1,500 questions are judged three times
 def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> None:
     public, fresh = rows(n=1500, benchmark="public"), rows(n=1500, seed=4, benchmark="fresh")
     (without,) = judged(public)

@@ -10,7 +10,7 @@ from sweep_cells import CLEAN, DIRECT, RESAMPLES, cell_of, ensemble, judged, mea
 from audit.records import Setting
 from audit.statistics.paired import State
 from audit.statistics.unparsed import DECIDE_AT
-from audit.sweep.analyse import Beside, analyse
+from audit.sweep.analyse import CellInputs, analyse
 from audit.sweep.decide import decide, headline, over_panel
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
@@ -103,7 +103,7 @@ def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
     assert decide(measured(cell), (), SweepThresholds()).verdict == Verdict.NO_EXCESS
     texts = TextMeasures(aided=frozenset((1, str(i)) for i in range(1400, 1500)))
     cell = replace(cell, question_ids=tuple(map(str, range(n))))
-    unaided = Beside(cell, texts, None, None, None).unaided
+    unaided = CellInputs(cell, texts, None, None, None).unaided
     assert unaided is not None and unaided.sum(axis=1).tolist() == [1400, 1400]
     evidence = measured(cell, unaided=unaided)
     assert evidence.unaided is not None and evidence.unaided.clean.gain[0] == pytest.approx(100 / 1400)

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ConfigError, DataError
-from audit.imports.record import Imported, Log, Record, Wanted, checked, trials
-from audit.imports.scores import Column, choose_score
+from audit.errors import DataError
+from audit.imports.graded import Sample, graded_log
+from audit.imports.record import Log, Record, Wanted, checked, trials
 
 _PASSED = ("pass", "success")  # today, and until 0.2
 _NAME = re.compile(r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+")
@@ -28,19 +30,28 @@ def read_evalplus(path: Path, found: Record, wanted: Wanted) -> Log:
     Raises ConfigError if the file's name has no model, DataError if base and plus differ and none is asked for.
     """
     name = _NAME.match(path.name)
-    model = wanted.model or (name["model"].replace("--", "/") if name else "")
-    if not model:
-        raise ConfigError(f"The model of {path.name} is missing. Say --model NAME.")
-    columns: dict[str, Column] = {BASE: {}, PLUS: {}}
-    for task, result in found["eval"].items():
-        passed = _passed(result, f"{path}, {task}")
-        columns[BASE][task] = trials(sum(base for base, _ in passed), len(passed), f"{path}, {task}")
+    model = wanted.model_of(name and name["model"].replace("--", "/"), path.name, "the file's name has none")
+    log = graded_log("evalplus", path, partial(_samples, path, found["eval"], model, wanted), wanted)
+    return replace(log, version=str(found.get("hash") or ""))
+
+
+def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[Sample]:
+    for task, result in tasks.items():
+        where = f"{path}, {task}"
+        passed = _passed(result, where)
+        scores = {BASE: trials(sum(base for base, _ in passed), len(passed), where)}
         if all(plus is not None for _, plus in passed):
-            both = sum(bool(base and plus) for base, plus in passed)
-            columns[PLUS][task] = trials(both, len(passed), f"{path}, {task}")
-    columns = {name: column for name, column in columns.items() if column}
-    score = choose_score(columns, wanted.metric, str(path))
-    return Log("evalplus", str(found.get("hash") or ""), _outcomes(found, columns[score], wanted, model), score)
+            scores[PLUS] = trials(sum(bool(base and plus) for base, plus in passed), len(passed), where)
+        yield Sample(
+            model=model,
+            benchmark=wanted.benchmark or checked(task, task).partition("/")[0].lower(),
+            name=task,
+            where=where,
+            scores=scores,
+            record=result,
+            same=task,
+            answer=(isinstance(result, list) and result[0].get("solution")) or None,
+        )
 
 
 def _passed(result: Any, where: str) -> list[tuple[bool, bool | None]]:
@@ -53,18 +64,3 @@ def _passed(result: Any, where: str) -> list[tuple[bool, bool | None]]:
     if not pairs:
         raise DataError(f"{where}: the number of solutions is 0. Expected a result. Evaluate the samples again.")
     return [(base in _PASSED, None if plus is None else plus in _PASSED) for base, plus in pairs]
-
-
-def _outcomes(found: Record, column: Column, wanted: Wanted, model: str) -> Iterator[Imported]:
-    for task, (right, of) in column.items():
-        result = found["eval"][task]
-        solution = result[0].get("solution") if isinstance(result, list) else None
-        yield Imported(
-            model=model,
-            benchmark=wanted.benchmark or checked(task, task).partition("/")[0].lower(),
-            key=task,
-            sample=task,
-            right=right,
-            of=of,
-            answer=str(solution)[:200] if solution else None,
-        )

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
+from audit.imports.graded import Sample
 from audit.imports.record import (
     Imported,
     Log,
@@ -21,7 +21,7 @@ from audit.imports.record import (
     rows_of,
 )
 
-_SAMPLES = "_samples.jsonl"
+_SAMPLES, _SCORE = "_samples.jsonl", "score"
 
 
 def is_eee(first: Any) -> bool:
@@ -56,8 +56,7 @@ def _valid(found: Any, schema: str, where: str) -> Record:
 
 
 def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
-    """Those of the result that is asked for (`wanted.metric`), or of each evaluation's first: a sample has a record for
-    every metric. names: of the file's evaluations; the one that is wanted alone, where it is there."""
+    """Yield the records of one result of each evaluation, or of the wanted one of these names."""
     first: dict[str, str] = {}
     for where, found in rows_of(path, ".jsonl"):
         sample = _valid(found, INSTANCE, where)
@@ -75,28 +74,27 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
         failed = sample.get("error") or ""
         score = sample["evaluation"]["score"]
         value = sample["evaluation"]["is_correct"] if score <= 0 or score >= 1 else score
-        right, of = (None, 1) if failed else outcome(value, where)
         said = sample["answer_attribution"]
         replies = (sample.get("output") or {}).get("raw") or [""]
-        yield Imported(
+        yield Sample(
             model=wanted.model or sample["model_id"],
             benchmark=wanted.benchmark or sample["evaluation_name"],
-            key=wanted.key_of(sample, text_key(text, choices), where),
-            sample=sample["sample_id"],
-            right=right,
-            of=of,
+            name=sample["sample_id"],
+            where=where,
+            scores={_SCORE: (None, 1) if failed else outcome(value, where)},
+            record=sample,
             text=text,
             options=choices,
             gold=_gold(reference, choices),
-            answer=(said[-1]["extracted_value"] if said else replies[0])[:200],
+            answer=said[-1]["extracted_value"] if said else replies[0],
             epoch=epoch((sample.get("metadata") or {}).get("epoch", "1")),
-            error=None if failed in ("", UNPARSED) else failed[:200],
-            target=str(reference[0])[:200] if len(reference) == 1 and not choices else "",
-        )
+            error=None if failed in ("", UNPARSED) else failed,
+            target=reference[0] if len(reference) == 1 else "",
+        ).imported(_SCORE, wanted)
 
 
 def _gold(reference: list[str], choices: tuple[str, ...]) -> int | None:
-    """The one reference, as an option's text or its letter."""
-    if len(reference) != 1 or not choices:
+    """Return the place of the one reference: an option's text, or its letter."""
+    if len(reference) != 1:
         return None
     return choices.index(reference[0]) if reference[0] in choices else letter_index(reference[0], len(choices))

@@ -23,6 +23,7 @@ from audit.imports.record import (
     letter_index,
     outcome,
     rows_of,
+    sampling_of,
 )
 from audit.imports.scores import Column, differ_by_more_than_chance, mean_of, shown
 from audit.records import ITEM_ID
@@ -55,10 +56,18 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     _, first = next(rows_of(path, ".jsonl"), ("", {}))
     chosen = wanted.filter or str(first.get("filter") or "")
     score = wanted.score_of(first, METRICS, str(path))
-    log = Log("lm-eval", version, iter(()), f"{score} of filter {chosen}" if chosen not in ("", "none") else score)
+    read = f"{score} of filter {chosen}" if chosen not in ("", "none") else score
+    log = Log("lm-eval", version, iter(()), read, sampling=_sampling(results, name["task"] if name else ""))
     samples = _samples(path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes)
     counted = _counted(results, name["task"] if name else "")
     return replace(log, outcomes=_checked_number(samples, counted, beside.name, path.name, log.notes))
+
+
+def _sampling(results: Record, task: str) -> str:
+    """Return how replies of a task were drawn, by its settings; "" if they do not tell."""
+    tasks = results.get("configs")
+    settings = tasks.get(task) if isinstance(tasks, dict) else None
+    return sampling_of(settings.get("generation_kwargs")) if isinstance(settings, dict) else ""
 
 
 def _counted(results: Record, task: str) -> int:

@@ -22,6 +22,7 @@ from audit.imports.record import (
     member,
     open_zip,
     outcome,
+    sampling_of,
 )
 from audit.imports.scores import Column, choose_score
 from audit.records import ITEM_ID
@@ -80,8 +81,24 @@ def _log(path: Path, header: Record, samples: Samples, n: int, reductions: Any, 
     reduced = _reduced(reductions)
     score = _chosen(path, samples, reduced, wanted)
     wanted = replace(wanted, model=model, benchmark=benchmark, metric=score)
-    log = Log("inspect", version, iter(()), score, unfinished=_unfinished(header, n))
+    log = Log("inspect", version, iter(()), score, unfinished=_unfinished(header, n), sampling=_sampling(header))
     return replace(log, outcomes=_outcomes(samples, reduced, wanted, log.notes))
+
+
+def _sampling(header: Record) -> str:
+    """Return how replies were drawn: the plan's settings, else those of the model."""
+    plan = header.get("plan")
+    settings = [plan.get("config") if isinstance(plan, dict) else None, header["eval"].get("model_generate_config")]
+    return next(filter(None, map(sampling_of, settings)), "")
+
+
+def _cut_off(sample: Record) -> bool | None:
+    """Return whether a reply ended at its token limit; None if the log does not tell."""
+    output = sample.get("output")
+    choices = output.get("choices") if isinstance(output, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    stop = first.get("stop_reason") if isinstance(first, dict) else None
+    return stop in ("max_tokens", "model_length") if isinstance(stop, str) else None
 
 
 def _outcomes(samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[str]) -> Iterator[Imported]:
@@ -205,6 +222,7 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
         epoch=epoch(str(sample["epoch"])),
         error=str(message)[:200] if failed else None,
         target=target[:200] if isinstance(target, str) and not options else "",
+        cut_off=_cut_off(sample),
     )
 
 

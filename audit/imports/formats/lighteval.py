@@ -6,13 +6,14 @@ Both are as lighteval's info_loggers.py writes them (huggingface/lighteval, src/
 
 import re
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.rows import text_key
-from audit.errors import ConfigError, DataError
-from audit.imports.record import Imported, Log, Record, Wanted, checked, rows_of
-from audit.imports.scores import Column, choose_score, share
+from audit.errors import DataError
+from audit.imports.graded import Sample, graded_log
+from audit.imports.record import Log, Record, Wanted, as_list, checked, rows_of, single
+from audit.imports.scores import shares
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)\.parquet$")
 _FLAT = {"example", "metrics", "gold_index"}
@@ -28,16 +29,8 @@ def read_lighteval(path: Path, wanted: Wanted) -> Log:
 
     Raises ConfigError if the folder does not name the model, DataError if scores disagree and none is asked for.
     """
-    model = wanted.model or _model_of(path)
-    if not model:
-        raise ConfigError(f"The model of {path.name} is missing: it is no folder details/MODEL/TIME. Say --model NAME.")
-    columns: dict[str, Column] = {}
-    for where, row in rows_of(path, ".parquet"):
-        for name, value in _metrics(row, where).items():
-            if (read := share(value)) is not None:
-                columns.setdefault(name, {})[where] = read
-    score = choose_score(columns, wanted.metric, str(path))
-    return Log("lighteval", "", _outcomes(path, model, wanted, score), score)
+    model = wanted.model_of(_model_of(path), path.name, "it is no folder details/MODEL/TIME")
+    return graded_log("lighteval", path, partial(_samples, path, model, wanted), wanted)
 
 
 def _model_of(path: Path) -> str:
@@ -49,32 +42,32 @@ def _model_of(path: Path) -> str:
     return "/".join(inside[:-1] if inside[-1:] == (name["time"],) else inside)
 
 
+def _samples(path: Path, model: str, wanted: Wanted) -> Iterator[Sample]:
+    name = _NAME.search(path.name)
+    for number, (where, row) in enumerate(rows_of(path, ".parquet")):
+        doc = row.get("doc") or row | {"query": row.get("example")}
+        options, gold = _options(doc, where)
+        choices = doc.get("choices")
+        yield Sample(
+            model=model,
+            benchmark=wanted.benchmark or str(doc.get("task_name") or (name["task"] if name else path.stem)),
+            name=f"{doc.get('id') or ''}#{number}",
+            where=where,
+            scores=shares(_metrics(row, where)),
+            record=row,
+            text=checked(doc.get("query") or "", where),
+            options=options,
+            gold=gold,
+            answer=_answer(row, options),
+            target=single(choices) if isinstance(choices, list) and len(choices) == 1 else "",
+        )
+
+
 def _metrics(row: Record, where: str) -> Record:
     found = row.get("metric", row.get("metrics"))
     if not isinstance(found, dict):
         raise DataError(f"{where}: the metric is {found!r:.60}. Expected an object of scores. Example: {{'acc': 1.0}}.")
     return found
-
-
-def _outcomes(path: Path, model: str, wanted: Wanted, score: str) -> Iterator[Imported]:
-    name = _NAME.search(path.name)
-    for number, (where, row) in enumerate(rows_of(path, ".parquet")):
-        doc = row.get("doc") or row | {"query": row.get("example")}
-        text, options, gold = checked(doc.get("query") or "", where), *_options(doc, where)
-        right, of = share(_metrics(row, where).get(score)) or (None, 1)
-        yield Imported(
-            model=model,
-            benchmark=wanted.benchmark or str(doc.get("task_name") or (name["task"] if name else path.stem)),
-            key=wanted.key_of(row, text_key(text, options), where),
-            sample=f"{doc.get('id') or ''}#{number}",
-            right=right,
-            of=of,
-            text=text,
-            options=options,
-            gold=gold,
-            answer=_answer(row, options),
-            target="" if options else _only(doc.get("choices"))[:200],
-        )
 
 
 def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
@@ -83,8 +76,7 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
     Raises DataError if several of the options are gold: guessing is right more often than once in their number.
     """
     choices = [checked(one, where) for one in doc.get("choices") or ()]
-    golds = doc.get("gold_index")
-    places = set(golds if isinstance(golds, list) else [golds])
+    places = set(as_list(doc.get("gold_index")))
     if len(choices) < 2 or places >= set(range(len(choices))):
         return (), None
     if len(places) > 1:
@@ -94,15 +86,10 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
     return tuple(choices), gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
 
 
-def _only(choices: Any) -> str:
-    """Return the one choice of a free question; "" of several, which are answers alike."""
-    return str(choices[0]) if isinstance(choices, list) and len(choices) == 1 else ""
-
-
 def _answer(row: Record, options: tuple[str, ...]) -> str | None:
     """Return the reply, or of likelihoods the letter of the likeliest option."""
     response: Any = row.get("model_response") or {}
     read = response.get("logprobs") or response.get("text") or row.get("predictions") or []
     if len(read) == len(options) > 1 and all(isinstance(one, float) for one in read):
         return chr(65 + read.index(max(read)))
-    return str(read[0])[:200] if read else None
+    return str(read[0]) if read else None

@@ -1,0 +1,1 @@
+"""Readers of the logs of other programs: one file a format."""

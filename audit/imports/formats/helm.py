@@ -1,0 +1,104 @@
+"""Read a run folder of HELM: run_spec.json, scenario_state.json, per_instance_stats.json."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from audit.errors import DataError
+from audit.imports.graded import Sample, graded_log
+from audit.imports.record import Log, Record, Wanted, checked, document, sampling_of
+from audit.imports.scores import Column, shares
+
+STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
+# The main metric of a scenario first: HELM computes exact_match for every scenario, also where a reply explains itself.
+METRICS = (
+    "chain_of_thought_correctness",
+    "final_number_exact_match",
+    "math_equiv_chain_of_thought",
+    "math_equiv",
+    "ifeval_strict_accuracy",
+    "omni_math_accuracy",
+    "exact_match",
+    "quasi_exact_match",
+)
+_MODEL = re.compile(r"[,:-]model=[^,]*")  # in the name of a run
+_OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")  # names of metrics that say how many are right
+Means = dict[tuple[str, Any], Record]  # of metrics, by instance and trial
+
+
+def read_helm(path: Path, wanted: Wanted) -> Log:
+    """Return the log. Every metric that disagrees with the one that is read is named.
+
+    Raises DataError if a file is missing or of another shape, or if no metric says how many answers are right.
+    """
+    missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
+    if missing:
+        raise DataError(f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it.")
+    spec, state = document(path / SPEC), document(path / STATE)
+    means: Means = {}
+    for one in document(path / STATS):
+        if not one.get("perturbation"):
+            found = {stat["name"]["name"]: stat.get("mean") for stat in one["stats"]}
+            means.setdefault((one["instance_id"], one.get("train_trial_index")), {}).update(found)
+    model = wanted.model or str(spec["adapter_spec"]["model"])
+    benchmark = wanted.benchmark or _MODEL.sub("", str(spec["name"]))
+    samples = list(_samples(path, state["request_states"], means, model, benchmark))
+    if not any(one.scores for one in samples):
+        listed = ", ".join(dict.fromkeys(name for each in means.values() for name in each))
+        raise DataError(f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match.")
+    sampling = sampling_of(spec["adapter_spec"])
+    log = graded_log("helm", path, lambda: samples, wanted, choose=partial(_choose, wanted), sampling=sampling)
+    for one in samples:
+        if log.score not in one.scores:
+            raise DataError(
+                f"{one.where} has no {log.score}. Expected it of every instance. Example: --metric {METRICS[-2]}"
+            )
+    return log
+
+
+def _choose(wanted: Wanted, columns: Mapping[str, Column], asked: str, where: str) -> str:
+    return wanted.score_of(columns, METRICS, where)
+
+
+def _samples(path: Path, requests: list[Record], means: Means, model: str, benchmark: str) -> Iterator[Sample]:
+    """Yield the samples without perturbed copies. Of method separate, each option is a request: the first counts."""
+    seen: set[tuple[str, int]] = set()
+    for request in requests:
+        instance, trial = request["instance"], int(request.get("train_trial_index") or 0)
+        name = str(instance["id"])
+        if instance.get("perturbation") or (name, trial) in seen:
+            continue
+        seen.add((name, trial))
+        where = f"{path}, instance {name}"
+        found = means.get((instance["id"], request.get("train_trial_index")), {})
+        references = instance.get("references") or []
+        texts = tuple(checked(one["output"]["text"], where) for one in references)
+        correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]
+        known = request.get("output_mapping") and len(correct) == 1
+        replies = (request.get("result") or {}).get("completions") or [{}]
+        answer = str(replies[0].get("text", "")).strip()
+        yield Sample(
+            model=model,
+            benchmark=benchmark,
+            name=name,
+            where=where,
+            scores=shares({metric: mean for metric, mean in found.items() if _OF_ANSWERS.search(metric)}),
+            record=instance,
+            text=checked(instance["input"]["text"], where),
+            options=texts if known else (),
+            gold=correct[0] if known else None,
+            answer=answer,
+            target=texts[correct[0]] if len(correct) == 1 else "",
+            epoch=trial + 1,
+            unscored=not answer,
+            cut_off=_cut_off(replies[0]),
+        )
+
+
+def _cut_off(reply: Record) -> bool | None:
+    """Return whether a reply ended at its token limit; None if the log does not tell."""
+    reason = reply.get("finish_reason")
+    reason = reason.get("reason") if isinstance(reason, dict) else reason
+    return reason == "length" if isinstance(reason, str) and reason != "unknown" else None

@@ -1,0 +1,99 @@
+"""Read logs of openai/evals: a spec, then an event a line, as evals/record.py writes them (openai/evals)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from audit.errors import ConfigError, DataError
+from audit.imports.graded import Sample, graded_log
+from audit.imports.record import Log, Record, Wanted, checked, messages, rows_of, single
+from audit.imports.scores import pooled, share
+
+MATCH = "correct"  # of the events of type match
+
+
+@dataclass
+class _Events:
+    """Events of a sample: its first question, the answer, options, values of each score, and what went wrong."""
+
+    text: str = ""
+    answer: str = ""
+    options: tuple[str, ...] = ()
+    error: str | None = None
+    target: str = ""
+    values: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def is_evals(first: Any) -> bool:
+    """Return whether a first line is the spec of a run."""
+    spec = first.get("spec") if isinstance(first, dict) else None
+    return isinstance(spec, dict) and "eval_name" in spec
+
+
+def read_evals(path: Path, wanted: Wanted) -> Log:
+    """Return the log.
+
+    Raises ConfigError if it does not name one model or has no final report, DataError if scores disagree.
+    """
+    spec: Record = {}
+    report: Any = None
+    events: dict[str, _Events] = {}
+    for where, line in rows_of(path, ".jsonl"):
+        if "spec" in line and spec:
+            raise DataError(f"{where}: the spec is a second one. Expected the log of one run.")
+        spec = line.get("spec") or spec
+        report = line.get("final_report", report)
+        if line.get("sample_id") is not None:
+            _add(events.setdefault(str(line["sample_id"]), _Events()), line, where)
+    if report is None:
+        found = f"The run of {path} is unfinished: {len(events)} samples and no final report"
+        raise ConfigError(f"{found}. Expected a finished run. Type its command again.")
+    named = spec.get("completion_fns") or (spec.get("model_names") or {}).get("completions") or []
+    alone = isinstance(named, list) and len(named) == 1
+    model = wanted.model_of(alone and named[0], path.name, "its spec names none, or several")
+    samples = list(_samples(path, events, model, wanted.benchmark or str(spec["eval_name"])))
+    totals = report if isinstance(report, dict) else {}
+    return graded_log("openai-evals", path, lambda: samples, wanted, totals={MATCH: totals.get("accuracy"), **totals})
+
+
+def _add(events: _Events, line: Record, where: str) -> None:
+    """Add an event. An answer is the one that was compared; else the first that was sampled, not a judge's."""
+    data = line.get("data")
+    if not isinstance(data, dict):
+        raise DataError(f"{where}: the data of the event are {data!r:.60}. Expected an object.")
+    match line.get("type"):
+        case "sampling" | "pick_option":
+            events.text = events.text or messages(data.get("prompt"), where)
+            events.answer = events.answer or single(data.get("sampled", data.get("picked")))
+            options = data.get("options")
+            if isinstance(options, list) and len(options) > 1:
+                events.options = tuple(checked(one, where) for one in options)
+        case "match":
+            events.values.setdefault(MATCH, []).append(data.get("correct"))
+            expected = data.get("expected")
+            events.target = "" if isinstance(expected, list) and len(expected) > 1 else single(expected)
+            events.answer = single(data.get("picked") or data.get("sampled")) or events.answer
+        case "metrics":
+            for name, value in data.items():
+                events.values.setdefault(name, []).append(value)
+        case "error":
+            events.error = f"{data.get('type')}: {data.get('message')}"
+
+
+def _samples(path: Path, events: dict[str, _Events], model: str, benchmark: str) -> Iterator[Sample]:
+    """Yield the samples, each named by its number in the data file, whatever the order of the run.
+
+    A score is what is a share in every event. Several events of a sample weigh alike.
+    """
+    values = [pair for one in events.values() for pair in one.values.items()]
+    names = dict.fromkeys(name for name, _ in values)
+    others = {name for name, each in values if None in map(share, each)}
+    for key, one in events.items():
+        scores = {
+            name: pooled(filter(None, map(share, one.values.get(name, ())))) for name in names if name not in others
+        }
+        yield Sample(
+            model, benchmark, key, f"{path}, sample {key}", scores, {}, same=key, text=one.text, options=one.options,
+            answer=one.answer, error=one.error, target=one.target,
+        )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Read results of promptfoo: one document or a result a line, as src/types/index.ts has them (promptfoo/promptfoo)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from audit.benchmarks.rows import QUESTION_NAMES
+from audit.imports.graded import Sample, graded_log
+from audit.imports.nested import at
+from audit.imports.record import Log, Record, Wanted, checked, first_of
+from audit.imports.scores import shares
+
+_ERROR = 2  # ResultFailureReason.ERROR; 1 is a failed assertion, whose reason stands in `error` too
+_SCORES = ("success", "score")
+_NONE = "No assertions"  # the reason of a result that nothing was compared with
+
+
+def is_promptfoo(found: Any) -> bool:
+    """Return whether a JSON document holds results of promptfoo."""
+    results = at(found, "results.results")
+    return isinstance(results, list) and bool(results) and is_result(results[0])
+
+
+def is_result(first: Any) -> bool:
+    """Return whether an object is one result of promptfoo."""
+    return isinstance(first, dict) and {"provider", "success", "vars"} <= first.keys()
+
+
+def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, description: str = "") -> Log:
+    """Return the log. A provider is a model; of several prompts, each is a benchmark. A named score is asked for.
+
+    Raises DataError if success and score differ and none is asked for.
+    """
+    samples = list(_samples(path, results, wanted, description or path.stem))
+    return graded_log("promptfoo", path, lambda: samples, wanted)
+
+
+def _samples(path: Path, results: list[Record], wanted: Wanted, about: str) -> Iterator[Sample]:
+    prompts = list(dict.fromkeys(map(_prompt, results)))
+    times: Counter[tuple[str, str, str]] = Counter()
+    first: dict[tuple[str, str, str], str] = {}
+    for number, one in enumerate(results, 1):
+        prompt = f"{about}, prompt {prompts.index(_prompt(one)) + 1}" if len(prompts) > 1 else ""
+        benchmark = prompt or wanted.benchmark or about
+        if prompt and wanted.benchmark not in ("", prompt):
+            continue
+        where, provider = f"{path}, result {number}", one["provider"]
+        its_name = (provider.get("label") or provider.get("id")) if isinstance(provider, dict) else provider
+        model = wanted.model_of(its_name, where, f"the provider is {provider!r:.60}")
+        text = checked(_text(one.get("vars") or {}), where)
+        test = (model, benchmark, _test(one))
+        times[test] += 1
+        sample = first.setdefault(test, str(one.get("testIdx", text)))
+        grading, named = one.get("gradingResult"), one.get("namedScores") if wanted.metric else None
+        yield Sample(
+            model=model,
+            benchmark=benchmark,
+            name=sample if "testIdx" in one else f"{sample}#{times[test]}",
+            where=where,
+            scores=shares({name: one.get(name) for name in _SCORES} | (named if isinstance(named, dict) else {})),
+            record=one,
+            text=text,
+            answer=(one.get("response") or {}).get("output"),
+            epoch=times[test] if "testIdx" in one else 1,
+            error=_error(one),
+            unscored=isinstance(grading, dict) and grading.get("reason") == _NONE,
+        )
+
+
+def _error(result: Record) -> str | None:
+    """Return what went wrong before an answer was graded."""
+    failed = at(result, "response.error")
+    if result.get("failureReason") == _ERROR or failed or result.get("response") is None:
+        return str(failed or result.get("error") or "no response")
+    return None
+
+
+def _prompt(result: Record) -> str:
+    """Return what names a prompt's template: `raw` is another in every test, promptIdx for every provider."""
+    prompt = result.get("prompt")
+    return str((prompt.get("label") if isinstance(prompt, dict) else prompt) or result.get("promptId") or "")
+
+
+def _test(result: Record) -> str:
+    """Return what a test is: its variables and assertions; its number if the result lacks them.
+
+    A repeat (--repeat) of a test has a number of its own.
+    """
+    if not _text(result.get("vars") or {}) or "testCase" not in result:
+        return str(result.get("testIdx", ""))
+    return json.dumps([result.get("vars"), at(result, "testCase.assert")], sort_keys=True)
+
+
+def _text(variables: Record) -> str:
+    """Return the question among the variables of a test, else all of them."""
+    texts = {name: one for name, one in variables.items() if isinstance(one, str)}
+    every = json.dumps(variables, sort_keys=True, ensure_ascii=False) if variables else ""
+    return str(first_of(texts, QUESTION_NAMES) or every)

@@ -191,11 +191,15 @@ class Hooks:
 
 def part_of(name: str, part: str) -> Any:
     """The module `part` of an audit. ConfigError for an unknown audit, or one without it."""
-    module = f"{audit_package(name)}.{part}"
-    if find_spec(module) is None:
-        have = [other for other in every_audit() if find_spec(f"{audit_package(other)}.{part}") is not None]
+    if not has_part(name, part):
+        have = [other for other in every_audit() if has_part(other, part)]
         raise ConfigError(f"audit={name} has no {part}. Audits that have one: {', '.join(have)}.")
-    return import_module(module)
+    return import_module(f"{audit_package(name)}.{part}")
+
+
+def has_part(name: str, part: str) -> bool:
+    """Return whether an audit has a module of its own for a part. Raises ConfigError if the audit is unknown."""
+    return find_spec(f"{audit_package(name)}.{part}") is not None
 
 
 def audit_of(run_dir: Path) -> Audit:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.audits import part_of
+from audit.audits import find_audit, part_of
 from audit.exits import tell
 
 if TYPE_CHECKING:
@@ -71,3 +71,14 @@ def conduct(
         report = part_of(audit, "report").REPORT
         paths = report.build([run_dir], run_dir / "report", **{**report.options([run_dir], {}), **read})
     return conclude(config, run_dir, result.failed, paths)
+
+
+def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:
+    """Plan or run an audit that resolves nothing beside models and questions; return the exit code."""
+
+    def prepare() -> Prepared:
+        from audit.resolve import resolve_run
+
+        return Prepared(resolve_run(find_audit(audit), config), limits.from_mapping(config.verdict), {})
+
+    return conduct(audit, config, "reading the benchmark, resolving models", prepare)

@@ -170,3 +170,13 @@ class Planned:
         if self.resolved.failed:
             raise EngineError("; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items()))
         return dry_run(self.resolved)
+
+
+def planned_answers(resolved: ResolvedRun, needed: int | None) -> Planned:
+    """Return the plan of an audit that asks nothing beside the answers. needed: questions for a verdict."""
+
+    def described(asked: Sequence[Asked]) -> list[str]:
+        lines = chain.from_iterable(one.planned.lines() for one in asked)
+        return [*lines, *reach(resolved, asked, needed)]
+
+    return Planned(resolved, described)

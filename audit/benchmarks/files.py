@@ -5,6 +5,7 @@ import csv
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -271,7 +272,7 @@ def _few_at_once(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 def _parse_json(text: str, place: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
         reason = str(error).partition("; use sys.")[0]  # Python's advice on a number of thousands of digits
@@ -280,12 +281,14 @@ def _parse_json(text: str, place: str) -> Any:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. A repeated key is an error, because json silently keeps the last one."""
-    values: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in values:
-            raise ValueError(f"key {key!r} occurs twice in one object")
-        values[key] = value
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        raise ValueError(f"key {max(times, key=times.__getitem__)!r} occurs twice in one object")
     return values
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 def _object(value: Any, place: str) -> dict[str, Any]:

@@ -119,9 +119,19 @@ def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping
 
 
 def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
-    """Return the date before which references must be released; None if any reference will do.
+    """Return the date before which references must be released.
 
-    Items that are newer than a tested model need references that are older than the items too.
+    Parameters
+    ----------
+    date : str or None
+        When the items were written.
+    tested : iterable of Origin
+        The tested models.
+
+    Returns
+    -------
+    str or None
+        The date if the items are newer than a tested model; None if any reference will do.
     """
     releases = [model.released for model in tested if model.released is not None]
     return date if date is not None and any(is_newer(date, released) for released in releases) else None

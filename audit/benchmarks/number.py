@@ -329,47 +329,61 @@ def _written(text: str, run: re.Match[str], before: str, mark: str | None, alone
     return Written(start, end, None if value is None else sign * value, percent is not None), ordinal
 
 
-def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> tuple[Fraction | None, int, bool]:
-    """Return the value with its fraction, power or magnitude, where it ends, and if it is an
-    ordinal."""
-    whole = value is not None and run.isdigit()
-    if match := _SCIENTIFIC.match(text, end):
-        return _times_power(value, Fraction(10), match[1] or match[2]), match.end(), False
-    if match := _EXPONENT.match(text, end):
-        return _times_power(Fraction(1) if whole else None, value or Fraction(0), match[1]), match.end(), False
-    if match := _SLASHED.match(text, end):
-        usable = whole and value is not None and int(match[1])
-        return (value / int(match[1]) if usable and value is not None else None), match.end(), False
-    if match := _MIXED.match(text, end):
-        top, bottom = int(match[1]), int(match[2])
-        proper = whole and value is not None and 0 < top < bottom
-        return (value + Fraction(top, bottom) if proper and value is not None else None), match.end(), False
-    if match := _ATTACHED.match(text, end):
-        return _with_letters(text, run, match, value)
-    if match := _HALF.match(text, end):
-        return (None if value is None or not whole else value + Fraction(1, 2)), match.end(), False
-    if (match := _WORD_AFTER.match(text, end)) and match[1].lower() in _MAGNITUDES and len(match[1]) > 2:
-        times = 10 ** _MAGNITUDES[match[1].lower()]
-        more = re.match(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)", text[match.end() :][:12])
-        return (None if value is None or more else value * times), match.end(), False
+Suffixed = tuple[Fraction | None, int, bool]  # the value, where it ends, whether it is an ordinal number
+
+
+def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffixed:
+    """Return the value with its fraction, power or magnitude, where it ends, and whether it is an ordinal number."""
+    whole = value if run.isdigit() else None
+    for pattern, read in _SUFFIXES:
+        if found := pattern.match(text, end):
+            return read(value, whole, found), found.end(), False
+    if found := _ATTACHED.match(text, end):
+        return _with_letters(text, run, found, value)
+    if found := _HALF.match(text, end):
+        return (None if whole is None else whole + Fraction(1, 2)), found.end(), False
+    if (found := _WORD_AFTER.match(text, end)) and len(found[1]) > 2 and found[1].lower() in _MAGNITUDES:
+        more = _GOES_ON.match(text[found.end() :][:12])
+        times: int = 10 ** _MAGNITUDES[found[1].lower()]
+        return (None if value is None or more else value * times), found.end(), False
     return value, end, False
 
 
-def _with_letters(
-    text: str, run: str, match: re.Match[str], value: Fraction | None
-) -> tuple[Fraction | None, int, bool]:
-    letters, end = match[0], match.end()
+# A number goes on after a word such as million.
+_GOES_ON = re.compile(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)")
+
+
+def _scientific(value: Fraction | None, _: Fraction | None, found: re.Match[str]) -> Fraction | None:
+    return _times_power(value, Fraction(10), found[1] or found[2])
+
+
+def _power(value: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
+    return _times_power(None if whole is None else Fraction(1), value or Fraction(0), found[1])
+
+
+def _over(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
+    return whole / int(found[1]) if whole is not None and int(found[1]) else None
+
+
+def _mixed(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
+    """Return a whole number and a proper fraction; None for an improper one."""
+    top, bottom = int(found[1]), int(found[2])
+    return whole + Fraction(top, bottom) if whole is not None and 0 < top < bottom else None
+
+
+# Of what stands after digits, in this order: its pattern, and the value of (value, value if it is whole, match).
+_SUFFIXES = ((_SCIENTIFIC, _scientific), (_EXPONENT, _power), (_SLASHED, _over), (_MIXED, _mixed))
+
+
+def _with_letters(text: str, run: str, found: re.Match[str], value: Fraction | None) -> Suffixed:
+    letters, end = found[0], found.end()
     if letters.lower() in _ORDINALS and run.isdigit():
         return None, end, True
     if letters in _MAGNITUDES:
         return (None if value is None else value * 10 ** _MAGNITUDES[letters]), end, False
     area = re.compile(r"[23²³](?!\w)").match(text, end)
-    if (not _ATTACHED_UNIT.fullmatch(letters) and not (letters == "m" and area)) or text[end : end + 1] in (
-        "(",
-        "_",
-        "^",
-        "{",
-    ):
+    unit = _ATTACHED_UNIT.fullmatch(letters) or (letters == "m" and area)
+    if not unit or text[end : end + 1] in ("(", "_", "^", "{"):
         return None, end, False
     if text[end : end + 1].isdigit() and not area:
         return None, end, False
@@ -427,9 +441,14 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
         return Fraction(int(run))
     if not groups[0]:  # ".5"
         return Fraction(f"0{run}") if marks == ["."] and mark != "," else None
-    last, kinds = marks[-1], set(marks)
-    if last == "٫" and marks.count(last) == 1:
+    if marks[-1] == "٫" and marks.count("٫") == 1:
         return _decimal(groups, marks[:-1])
+    return _with_marks(groups, marks, mark, alone)
+
+
+def _with_marks(groups: list[str], marks: list[str], mark: str | None, alone: bool) -> Fraction | None:
+    """Return the value of groups of digits with marks between them; mark: the decimal mark of the text, or None."""
+    last, kinds = marks[-1], set(marks)
     if len(kinds) > 1:
         fits = last in ".," and marks.count(last) == 1 and len(kinds) == 2
         return _decimal(groups, marks[:-1]) if fits else None

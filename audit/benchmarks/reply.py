@@ -382,25 +382,33 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
     """Return the number that the last sentence with a number states, or None."""
-    sentences = [sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)]
-    after = 0
-    while sentences and not re.search(r"\d", sentences[-1]):
-        after += 1
-        doubtful = any(pattern.search(sentences[-1]) for pattern in (_NUMBER_WORD, _DOUBTS, _PLANS, _SPEAKER))
-        if doubtful or after > 2:
-            return None
-        sentences.pop()
+    sentences = _to_last_number([sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)])
     if not sentences or _SPEAKER.search(sentences[-1]) or _DOUBTS.search(sentences[-1]):
         return None
     if any(re.search(r"\b(?:verify|check)", sentence) for sentence in sentences[-4:]):
         return None
+    return None if _beside_another(sentences) else _concluded(sentences[-1], mark)
+
+
+def _to_last_number(sentences: list[str]) -> list[str]:
+    """Return the sentences up to the last with a number; none if what follows is long, doubts it or goes on."""
+    kept = len(sentences)
+    while kept and not re.search(r"\d", sentences[kept - 1]):
+        kept -= 1
+    after = sentences[kept:]
+    unsure = (_NUMBER_WORD, _DOUBTS, _PLANS, _SPEAKER)
+    doubtful = any(pattern.search(sentence) for sentence in after for pattern in unsure)
+    return [] if doubtful or len(after) > 2 else sentences[:kept]
+
+
+def _beside_another(sentences: list[str]) -> bool:
+    """Return whether the last line is no sentence, and so a signature or one of two numbers that stand alone."""
     last = sentences[-1]
-    if re.search(r"[=:]|\b[a-z]{2,}\b", last) is None:  # it is not a sentence
-        alone = re.search("[A-Za-z]", last) is None
-        earlier = [sentence for sentence in sentences[:-1] if re.search(r"\d", sentence)]
-        if any(not alone or re.search("[A-Za-z]", sentence) is None for sentence in earlier):
-            return None  # it is a signature, or two numbers stand alone in their lines
-    return _concluded(last, mark)
+    if re.search(r"[=:]|\b[a-z]{2,}\b", last):
+        return False
+    alone = re.search("[A-Za-z]", last) is None
+    earlier = [one for one in sentences[:-1] if re.search(r"\d", one)]
+    return any(not alone or re.search("[A-Za-z]", one) is None for one in earlier)
 
 
 def _without_asides(text: str) -> str:

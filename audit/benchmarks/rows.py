@@ -409,8 +409,25 @@ def permutation(id_: str, count: int, seed: int) -> list[int]:
 
 
 def shuffled(item: Item, seed: int) -> Item:
-    """Return an item with its options permuted (see `permutation`); `order` holds the
-    permutation."""
+    """Return an item with its options permuted.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+    seed : int
+        The run's seed.
+
+    Returns
+    -------
+    Item
+        `order` holds the permutation (see `permutation`).
+
+    Raises
+    ------
+    BenchmarkError
+        If it has no options.
+    """
     if not item.options:
         raise BenchmarkError(f"{item.id} has no options to shuffle. Leave shuffle_options out.")
     order, shown = permutation(item.id, len(item.options), seed), item.shown
@@ -464,7 +481,25 @@ def item_of(
 
 
 def field(row: RawRow, *names: str) -> Any:
-    """Return the first of these fields that a row has. Raises BenchmarkError if it has none."""
+    """Return a field of a row.
+
+    Parameters
+    ----------
+    row : RawRow
+        The row.
+    names : str
+        Its possible names; the first that the row has is read.
+
+    Returns
+    -------
+    Any
+        The value.
+
+    Raises
+    ------
+    BenchmarkError
+        If the row has none of them.
+    """
     if not isinstance(row, Mapping):
         raise BenchmarkError(f"the row is {_kind(row)}; expected named fields with {names[0]!r}.")
     for name in names:

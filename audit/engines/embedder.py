@@ -42,7 +42,18 @@ class Embedding:
 
 
 def cosine_distance(a: Embedding, b: Embedding) -> float | None:
-    """Return 1 - cosine similarity (0 to 2); None if either text has no embedding."""
+    """Return the cosine distance of two embeddings.
+
+    Parameters
+    ----------
+    a, b : Embedding
+        The embeddings.
+
+    Returns
+    -------
+    float or None
+        1 - cosine similarity (0 to 2); None if either text has no embedding.
+    """
     if a.vector is None or b.vector is None:
         return None
     return float(1.0 - np.dot(a.vector.astype(np.float64), b.vector.astype(np.float64)))
@@ -221,9 +232,22 @@ def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
 
 
 def read_max_tokens(folder: Path) -> int:
-    """Return the tokens that a model takes: from sentence_bert_config.json, or else config.json.
+    """Return how many tokens a model takes.
 
-    Raises EngineLoadError if neither file says.
+    Parameters
+    ----------
+    folder : Path
+        The model's folder, with sentence_bert_config.json or config.json.
+
+    Returns
+    -------
+    int
+        The limit; the first file takes precedence.
+
+    Raises
+    ------
+    EngineLoadError
+        If neither file says.
     """
     for name, key in (("sentence_bert_config.json", "max_seq_length"), ("config.json", "max_position_embeddings")):
         path = folder / name

@@ -125,7 +125,20 @@ def _stored_dtype(config: Mapping[str, Any]) -> str:
 
 
 def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
-    """Return the longest sequence that an engine takes, in tokens; None if unknown."""
+    """Return the longest sequence that an engine takes.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    text : mapping
+        The language model's part of config.json.
+
+    Returns
+    -------
+    int or None
+        Tokens; None if unknown.
+    """
     if model.max_model_len is not None:
         return model.max_model_len
     try:
@@ -192,9 +205,17 @@ def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | No
 
 
 def attention_layers(text: Mapping[str, Any]) -> int | None:
-    """Return the layers that cache every token; None if unknown.
+    """Return how many layers cache every token.
 
-    In a hybrid model only the layers with full attention count.
+    Parameters
+    ----------
+    text : mapping
+        The language model's part of config.json.
+
+    Returns
+    -------
+    int or None
+        In a hybrid model, only the layers with full attention; None if unknown.
     """
     try:
         layers = _count(text, "num_hidden_layers")

@@ -56,10 +56,19 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
-    """Return the HTTP client of one endpoint, which keeps `concurrency` connections.
+    """Return the HTTP client of one endpoint.
 
-    By default the library closes all but 100 after each call. Redirects are not followed: they
-    would send the benchmark's text to another host.
+    Parameters
+    ----------
+    concurrency : int
+        The number of connections to keep. By default the library closes all but 100 after each
+        call.
+
+    Returns
+    -------
+    AsyncHttpxClient
+        It follows no redirects, since they would send the benchmark's text to another host, and
+        bounds the size of replies.
     """
     return openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
@@ -110,7 +119,18 @@ class Endpoint:
         return f"{safe_url(self.config.url)} (model {self.config.model})"
 
     async def attempt(self, request: Request) -> Generation | Failure:
-        """Make one call, bounded by `timeout_s`."""
+        """Make one call, bounded by `timeout_s`.
+
+        Parameters
+        ----------
+        request : Request
+            The request.
+
+        Returns
+        -------
+        Generation or Failure
+            The reply, or why there is none. Nothing is raised.
+        """
         reply = await self._call(request)
         if isinstance(reply, Failure):
             return reply

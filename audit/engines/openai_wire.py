@@ -239,7 +239,18 @@ def _model_name(name: str) -> str:
 
 
 def listed_models(text: str) -> list[str]:
-    """Return the ids that GET /models lists; an empty list if the body is not such a list."""
+    """Read the body of GET /models.
+
+    Parameters
+    ----------
+    text : str
+        The body.
+
+    Returns
+    -------
+    list of str
+        The ids; an empty list if the body is not such a list.
+    """
     body = _body(text, Redactor(()))
     data = None if isinstance(body, Failure) else body.get("data")
     entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []

@@ -41,7 +41,15 @@ class Pace:
         return max(self.requests_at, self.tokens_at)
 
     def sent(self, now: float, tokens: int) -> None:
-        """Count a request that may use this many tokens."""
+        """Count a request.
+
+        Parameters
+        ----------
+        now : float
+            The current time.
+        tokens : int
+            The tokens that it may use.
+        """
         if self.rpm is not None:
             self.requests_at = max(self.requests_at, now) + _MINUTE_S / self.rpm
         if self.tpm is not None:
@@ -53,8 +61,15 @@ class Pace:
             self.tokens_at += _MINUTE_S * (tokens - estimate) / self.tpm
 
     def learn(self, headers: Mapping[str, str], now: float) -> None:
-        """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit
-        stays."""
+        """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit stays.
+
+        Parameters
+        ----------
+        headers : mapping
+            The reply's headers.
+        now : float
+            The current time.
+        """
         self.rpm = _smaller(self.rpm, self.most_rpm, _number(headers, "x-ratelimit-limit-requests"))
         self.tpm = _smaller(self.tpm, self.most_tpm, _number(headers, "x-ratelimit-limit-tokens"))
         for kind in ("requests", "tokens"):
@@ -68,7 +83,20 @@ class Pace:
 
 
 def tokens_of(prompt: str, max_tokens: int) -> int:
-    """Estimate the tokens that a request may use: its prompt's, and all that it may generate."""
+    """Estimate the tokens of a request.
+
+    Parameters
+    ----------
+    prompt : str
+        All of its text.
+    max_tokens : int
+        The most that it may generate.
+
+    Returns
+    -------
+    int
+        An estimate for the prompt, plus `max_tokens`.
+    """
     return len(prompt) // _CHARS_PER_TOKEN + max_tokens
 
 

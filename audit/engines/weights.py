@@ -221,7 +221,23 @@ def resolve_weights(model: ModelConfig) -> Weights:
 def local_path(model: ModelConfig, weights: Weights) -> str:
     """Return what vLLM must load on this machine.
 
-    A packaged GGUF is converted once (half a minute) into the user's cache.
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    weights : Weights
+        Its resolved weights.
+
+    Returns
+    -------
+    str
+        A hub id or a folder. A packaged GGUF is converted once (half a minute) into the user's
+        cache.
+
+    Raises
+    ------
+    EngineLoadError
+        If the conversion fails, or the converted copy was changed.
     """
     if not weights.path.startswith(PACKAGE_PREFIX):
         return weights.path
@@ -245,8 +261,23 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
 
 
 def packaged_gguf(model: ModelConfig) -> Path:
-    """Return the GGUF file of a model's package. Raises EngineLoadError unless there is exactly
-    one."""
+    """Return the GGUF file of a model's package.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    EngineLoadError
+        Unless the package has exactly one.
+    """
     module = model.path.removeprefix(PACKAGE_PREFIX)
     files = sorted(_package_folder(module, f"model {model.name}").glob("*.gguf"))
     if len(files) != 1:

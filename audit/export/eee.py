@@ -70,7 +70,20 @@ def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def hub_model(name: str, facts: Mapping[str, Any]) -> str:
-    """Return the model's id on the hub if its weights are from there; otherwise its name."""
+    """Return the name of a model in the export.
+
+    Parameters
+    ----------
+    name : str
+        The model's name in the run.
+    facts : mapping
+        What the manifest holds about it.
+
+    Returns
+    -------
+    str
+        Its id on the hub if its weights are from there; otherwise its name.
+    """
     path = str(facts.get("path") or "")
     return path if _HUB_ID.fullmatch(path) and _COMMIT.fullmatch(str(facts.get("revision"))) else name
 

@@ -238,7 +238,18 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
 
 
 def sample_id(question_id: str) -> str:
-    """Return a question's id as a name within the zip, which cannot leave the folder of samples."""
+    """Return a question's id as a name within the zip.
+
+    Parameters
+    ----------
+    question_id : str
+        The id.
+
+    Returns
+    -------
+    str
+        A name that cannot leave the folder of samples.
+    """
     plain_name = re.fullmatch(r"[\w .:@+-]+(/[\w .:@+-]+)*", question_id, re.ASCII)
     safe = plain_name and not {".", ".."} & set(question_id.split("/"))
     return question_id if safe else quote(question_id, safe="").replace(".", "%2E")
@@ -247,7 +258,22 @@ def sample_id(question_id: str) -> str:
 def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     """Yield every row that was asked, in the order of the shards.
 
-    Raises ConfigError if a judge read the replies later.
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    schema : RowSchema
+        The audit's schema.
+
+    Returns
+    -------
+    iterator of dict
+        The rows.
+
+    Raises
+    ------
+    ConfigError
+        If a judge read the replies later.
     """
     if (run_dir / "judgements.arrow").exists():  # in the shards of such a run every reply is unparsed
         raise ConfigError(f"{run_dir} was read by a judge, whose votes exports lack. Use its report's tables.")
@@ -315,14 +341,36 @@ def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def answer_of(row: Mapping[str, Any]) -> str | None:
-    """Return the letter or number that was read, or None."""
+    """Return the answer that was read in a row.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a shard.
+
+    Returns
+    -------
+    str or None
+        The letter or number; None if the reply is unparsed.
+    """
     if row["answer"] is not None:
         return letter(row["answer"])
     return None if row["answer_number"] is None else number_text(row["answer_number"])
 
 
 def gold_of(row: Mapping[str, Any]) -> str:
-    """Return the right option's letter or the right number, "" if neither is known."""
+    """Return the right answer of a row.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a shard.
+
+    Returns
+    -------
+    str
+        The letter or number; "" if neither is known.
+    """
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])
     return "" if row["target"] is None else number_text(row["target"])

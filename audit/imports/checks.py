@@ -31,7 +31,8 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
         LogCheck(
             "counts_right",
             not measured,
-            f"The score of {', '.join(measured)} is no share of right answers, such as a probability."
+            f"The score of {', '.join(measured)} is no share of right answers, such as a probability. Of k right "
+            "trials of 100, write 25/100, or map `of`."
             if measured
             else "Every score is a share of right answers.",
         ),
@@ -82,6 +83,9 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 
 
 def measures(joined: Joined) -> set[tuple[str, str]]:
-    """Return the cells whose score counts no right answers: decimals that are not k of one n have no common n."""
-    decimals = {cell for cell, n in joined.denominators.items() if n > MAX_OF}
+    """Return the cells whose score counts no right answers: decimals that are not k of one small n.
+
+    Any probability with two decimals is k of 100, so decimals of 100 trials are taken for probabilities.
+    """
+    decimals = {cell for cell, n in joined.denominators.items() if n >= MAX_OF}
     return joined.measures | decimals

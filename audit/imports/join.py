@@ -130,14 +130,18 @@ def _filled(known: Imported, one: Imported) -> Imported:
 
 def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
     """Return the answer, its letter as the options stand in the run, if this log has them in another order."""
+    if one.options == known.options:
+        return answer
     place = letter_index(answer, len(one.options)) if answer and answer.isalpha() else None
-    if place is None or one.options == known.options or one.options[place] not in known.options:
+    if place is None or one.options[place] not in known.options:
         return answer
     return chr(65 + known.options.index(one.options[place]))
 
 
 def _differ(known: Imported, one: Imported) -> bool:
     """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
+    if (known.options, known.gold, known.target) == (one.options, one.gold, one.target):
+        return len(one.options) == 1
     counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
     others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys))
     return 1 in counts or any(others) or (known.target != one.target and _other_target(known.target, one.target))

@@ -49,8 +49,14 @@ def pooled(outcomes: Iterable[Outcome]) -> Outcome:
 def check_total(total: Any, column: Column, score: str, where: str) -> None:
     """Raise DataError if a log gives another total, as a share, than its items have in the mean."""
     mean = mean_of(column.values())
-    if isinstance(total, int | float) and mean is not None and abs(total - float(mean)) > _ROUNDED:
-        both = f"The total of {where} is {total:.4f} and the mean of {score} is {float(mean):.4f}"
+    if mean is not None:
+        check_means(total, float(mean), score, where)
+
+
+def check_means(total: Any, mean: float, of: str, where: str) -> None:
+    """Raise DataError if a recorded mean, where there is one, is not the mean of the samples."""
+    if isinstance(total, int | float) and abs(total - mean) > _ROUNDED:
+        both = f"The total of {where} is {total:.4f} and the mean of {of} is {mean:.4f}"
         raise DataError(f"{both}. Expected one value. Evaluate the samples again.")
 
 

@@ -30,6 +30,9 @@ from audit.shards.write import write_shard
 
 NOT_IN_LOG = "the log of this model does not hold the item"
 MAX_ROWS = 20_000_000
+_SETTING = {"arm": Arm.SCORE.value, "ordering": 0}
+_LETTER, _NUMBER = Reading.LETTER.value, Reading.NUMBER.value
+_STOP, _ERROR = FinishReason.STOP.value, FinishReason.ERROR.value
 _SHARD_ROWS = 16_384
 _NO_VALUE = {pa.string(): "", pa.bool_(): False}  # of columns that only an engine fills; lists are empty, numbers 0
 
@@ -132,8 +135,7 @@ def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Recor
     outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
-        setting = {"arm": Arm.SCORE.value, "ordering": 0, "replicate": replicate}
-        yield row(SCHEMA, model, joined.revisions.get(model), item, one) | setting
+        yield row(SCHEMA, model, joined.revisions.get(model), item, one) | _SETTING | {"replicate": replicate}
 
 
 def row(schema: RowSchema, model: str, revision: str | None, item: Item, one: Answered | None) -> Record:
@@ -144,20 +146,20 @@ def row(schema: RowSchema, model: str, revision: str | None, item: Item, one: An
     return _empty_row(schema) | {
         "model": model, "model_revision": revision or IMPORTED, "benchmark": item.benchmark,
         "question_id": item.id, "group": item.group, "replicate": 0, "options_shown": True,
-        "reading": (Reading.LETTER if options else Reading.NUMBER).value,
+        "reading": _LETTER if options else _NUMBER,
         "question": item.text, "options": options, "gold": item.gold,
         "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
         "answer_form": "none" if right is None else IMPORTED,
-        "finish_reason": (FinishReason.STOP if error is None else FinishReason.ERROR).value,
+        "finish_reason": _STOP if error is None else _ERROR,
         "engine_id": IMPORTED, "error": error, "asked": one is not None,
     }  # fmt: skip
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
     """Epochs that weigh alike as trials: where they have other numbers of these, one outcome of their mean share."""
-    read = [(Fraction(one.right, one.of), one) for one in epochs if one.right is not None]
-    if len({one.of for _, one in read}) < 2:
+    if len({one.of for one in epochs if one.right is not None}) < 2:
         return list(epochs)
+    read = [(Fraction(one.right, one.of), one) for one in epochs if one.right is not None]
     mean = (sum(share for share, _ in read) / Fraction(len(read))).limit_denominator(MAX_OF)
     unread = [one for one in epochs if one.right is None]
     return [Answered(mean.numerator, mean.denominator, read[0][1].answer, None), *unread]
@@ -165,7 +167,7 @@ def pooled(epochs: Sequence[Answered]) -> list[Answered]:
 
 def each_trial(epoch: Answered) -> list[Answered]:
     """k of n trials as n outcomes."""
-    if epoch.right is None:
+    if epoch.right is None or (epoch.of == 1 and epoch.error is None):
         return [epoch]
     return [Answered(int(k < epoch.right), 1, epoch.answer, None) for k in range(epoch.of)]
 

@@ -9,8 +9,8 @@ import scipy
 
 from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
-from audit.statistics.paired import FloatArray
-from audit.verdict.result import Gate, Rule
+from audit.statistics.paired import CellOutcomes, FloatArray, State
+from audit.verdict.result import Gate, Rule, ids_where, percent
 
 IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
 _MARGIN = 3.5  # agreement may be this many standard errors below the expected, whatever the threshold
@@ -81,6 +81,18 @@ def above_chance(shown: str, z: float, chance: float, limit: float, numbers: Map
         "take an easier benchmark.",
         numbers=numbers,
     )
+
+
+def parsed(cell: CellOutcomes, least: float) -> Gate:
+    """Check that enough answers of a cell were parsed. number: their share."""
+    unparsed = cell.state < State.WRONG
+    share = float(1 - unparsed.mean())
+    detail, ids = (
+        f"{percent(share)} of the answers are parsed.",
+        ids_where(cell.question_ids, np.any(unparsed, axis=0).tolist()),
+    )
+    rule = Rule("parseability", least, "conf/verdict: answered_share_min")
+    return rule.checked(share >= least, share, detail, READ_ADVICE, items=ids)
 
 
 def exact_values(

@@ -7,19 +7,24 @@ verdict.json last.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from audit.audits import part_of
+from audit.audits import Audit, has_part, part_of
 from audit.convictions import reservations
 from audit.errors import ConfigError, DataError
-from audit.judge.record import Settings
+from audit.judge.record import Judge, Settings, judge_cells
 from audit.records import CellRows
 from audit.report.build import ReportPaths, write_report
 from audit.report.sensitivity import quote
-from audit.shards.complete import Seen, contents
+from audit.shards.complete import Seen, cell_rows, contents, count_rows
+from audit.shards.manifest import Manifest
+from audit.shards.read import load_cells
 from audit.statistics.notice import Field
 from audit.verdict.run import CellResult, JudgedRun
+from audit.verdict.shipped import shipped_table
+from audit.verdict.thresholds import Limits
 
 Verdict = TypeVar("Verdict", bound=JudgedRun[Any, Any])
 Behind = TypeVar("Behind")
@@ -63,7 +68,8 @@ class Report(Generic[Verdict, Behind]):
             The files.
         """
         verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
-        module = part_of(verdict.audit, "page")  # it loads matplotlib
+        own = has_part(verdict.audit, "page")
+        module = part_of(verdict.audit, "page") if own else import_module("audit.report.plain")  # it loads matplotlib
         return write_report(Path(out), verdict, module.page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
@@ -101,6 +107,37 @@ class Report(Generic[Verdict, Behind]):
         options = self.options(run_dirs, dict.fromkeys(self.takes))
         verdict, _ = self.judge(list(map(Path, run_dirs)), **options)
         return verdict.to_dict()
+
+
+def report_of_answers(
+    audit: Audit, judge: Judge[Any, Any, Any, Any], verdict: type[Verdict], limits: type[Limits]
+) -> Report[Verdict, Path]:
+    """Return the report of an audit whose cells are the answers of one run (`CellOutcomes`) and nothing else.
+
+    Parameters
+    ----------
+    audit : Audit
+        The audit.
+    judge : Judge
+        How its cells are judged.
+    verdict : type
+        Its `JudgedRun`, without fields beyond those of the head, the cells and the results.
+    limits : type
+        Its thresholds.
+    """
+
+    def judged(run_dirs: Sequence[Path], *, seed: int | None = None) -> tuple[Verdict, Path]:
+        run_dir = only(run_dirs, audit.name)
+        analysis = Manifest.load(run_dir).analysis
+        own_seed = int(analysis["seed"]) if seed is None else seed
+        table = shipped_table(judge.shipped) if judge.shipped else None
+        settings = Settings(limits.from_mapping(analysis["thresholds"]), own_seed, 0, table)
+        seen = count_rows(run_dir, audit.schema)
+        cells = tuple(load_cells(run_dir, audit.schema))
+        head = head_of(settings, [seen], cell_rows(run_dir, seen))
+        return verdict(**head, cells=cells, results=judge_cells(judge, cells, settings)), run_dir
+
+    return Report(judged)
 
 
 def only(run_dirs: Sequence[Path], audit: str) -> Path:

@@ -105,5 +105,5 @@ def _draw(axes: Any, y: int, row: Row) -> None:
     middle = row.without.high if row.at_most else row.without.estimate
     axes.plot([middle, score], [y, y], color=canvas.GRID, linewidth=3, solid_capstyle="butt", zorder=1)
     axes.plot([row.without.low, row.without.high], [y, y], color=colour, linewidth=1.4, zorder=2)
-    axes.plot([middle], [y], "s", color=colour, markersize=5, zorder=3)
+    axes.plot([middle], [y], "D" if row.found else "v" if row.doubtful else "s", color=colour, markersize=5, zorder=3)
     axes.plot([score], [y], "o", color=canvas.INK, markersize=6, zorder=4)

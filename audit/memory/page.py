@@ -29,6 +29,7 @@ from audit.statistics.without_memory import FDR
 from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import columns
 
+EXAMPLES = 3
 MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
 ERRORS = {
     "clean": "A model without memory is accused (false positive)",
@@ -59,6 +60,41 @@ class PageItem:
     first: float | None
     option_rank: str
     marks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One item as the first screens show it. chance, right: see `Ranked`; likelier: bits a byte of the whole item,
+    beyond the references' where there are `references`; named: among those
+    likely from memory."""
+
+    model: str
+    text: str
+    gold: str
+    state: str
+    references: int
+    likelier: float | None
+    chance: float | None = None
+    right: str = ""
+    named: bool = False
+
+
+def examples_of(
+    cells: Sequence[MemoryCell], items: Sequence[PageItem], memory: Sequence[Sequence[Ranked]]
+) -> list[Example]:
+    """Return EXAMPLES items of the benchmark: the likeliest from memory, else those that `items` has first."""
+    ranks = [{row.question_id: row for row in rows} for rows in memory]
+    chosen = []
+    for cell, ranked_items in zip(cells, ranks, strict=True):
+        own = [one for one in items if one.model == cell.model and one.set_name == cell.published.name]
+        place = {id_: k for k, id_ in enumerate(ranked_items)}
+        own.sort(key=lambda one: place.get(one.question_id, len(place)))
+        for one in own[:EXAMPLES]:
+            row = ranked_items.get(one.question_id)
+            known = {"chance": row.chance, "right": row.right, "named": row.named} if row else {}
+            about = (one.model, one.text, one.gold, one.marks[1], len(cell.references), one.texts["item"])
+            chosen.append(Example(*about, **known))  # type: ignore[arg-type]
+    return chosen[:EXAMPLES]
 
 
 def page(verdict: RunVerdict, run_dir: Path) -> Page:
@@ -100,7 +136,7 @@ def render(
         cells=cells, conditions=CONDITIONS,
         said=said, fdr=FDR, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
         named=any(memory), figures=figures, thresholds=verdict.thresholds, orders=verdict.orders, facts=facts,
-        items=shown, total_items=len(items),
+        items=shown, total_items=len(items), examples=examples_of(verdict.cells, items, memory),
     )  # fmt: skip
 
 

@@ -82,51 +82,85 @@ def decide(
     """
     blocking = failed(gates)
     if evidence is None or blocking:
-        graded = grade((), [g.name for g in blocking] or ["nothing_to_compare"])
-        code = "" if evidence is not None else "nothing_to_compare"
-        why = (because(code),) if code else gate_reasons(blocking, GATES)
-        return Decision(_VERDICTS[graded.grade], graded.grade, why, advice_of(blocking), code)
-    tests, alpha = evidence.tests, limits.alpha
+        return _unmeasured(evidence, blocking)
     if found_p is None:
-        found_p, beyond_p = tests.found_p, tests.beyond_p
+        found_p, beyond_p = evidence.tests.found_p, evidence.tests.beyond_p
     few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
-    found = finding(alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
+    found = finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
+    lost = _lost(found, evidence.tests, limits.alpha, found_p, beyond_p)
+    contrast = _contrast(evidence, limits, found, beyond_p, few)
+    graded = grade([contrast], [lost] if lost else [])
+    if lost:
+        reasons, advice, doubt = _of_lost(lost, limits)
+    elif few:
+        reasons, advice, doubt = _of_few(few[0], evidence.tests)
+    elif found is None:
+        reasons, advice, doubt = _not_found(evidence, limits, found_p, gates, graded)
+    else:
+        reasons, advice, doubt = _of_drop(evidence, limits, found_p, graded)
+    return Decision(_VERDICTS[graded.grade], graded.grade, reasons, advice, doubt)
+
+
+def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
+    """Return the decision of a cell without anything to compare, or with a failed check."""
+    code = "" if evidence is not None else "nothing_to_compare"
+    graded = grade((), [g.name for g in blocking] or [code])
+    why = (because(code),) if code else gate_reasons(blocking, GATES)
+    return Decision(_VERDICTS[graded.grade], graded.grade, why, advice_of(blocking), code)
+
+
+def _lost(found: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> str:
+    """Return which finding unparsed answers take away, as a code; "" if none."""
     left = found and standing(tests, alpha, found_p, beyond_p)
-    lost = "" if left == found else "unparsed_beyond" if left else "unparsed_drop"
+    if left == found:
+        return ""
+    return "unparsed_beyond" if left else "unparsed_drop"
+
+
+def _contrast(
+    evidence: Grounds, limits: PerturbThresholds, found: V | None, beyond_p: float | None, few: Sequence[Gate]
+) -> Contrast:
+    """Return the drop as a contrast of the ladder. few: the check of enough data, if it failed."""
     guards = (
         Guard("beyond_references", excluded=found == V.DROP_BEYOND_REFERENCE),
-        Guard("hard_items", excluded=strong(tests, alpha, beyond_p), stated=True),
+        Guard("hard_items", excluded=strong(evidence.tests, limits.alpha, beyond_p), stated=True),
     )
-    alone = evidence.equivalence.p_no_larger <= alpha  # false for NaN
-    beside = evidence.beside is None or evidence.beside <= alpha
+    alone = evidence.equivalence.p_no_larger <= limits.alpha  # false for NaN
+    beside = evidence.beside is None or evidence.beside <= limits.alpha
     room = 1 - evidence.drop.variants >= limits.effect_of_interest
-    bound = Bound(not few and alone and beside, room)
-    graded = grade([Contrast("drop", found is not None, guards, bound)], [lost] if lost else [])
+    return Contrast("drop", found is not None, guards, Bound(not few and alone and beside, room))
 
-    def said(reasons: Reasons, advice: Reasons, doubt: str = "") -> Decision:
-        return Decision(_VERDICTS[graded.grade], graded.grade, reasons, advice, doubt)
 
-    if lost:
-        advice = because("mend_unparsed"), because("mend_references")
-        reason = because(lost, gamma=limits.unparsed_gamma)
-        return said((reason,), advice if left else advice[:1], lost)
-    if few:
-        why = Reason(f"gate_{few[0].name}", few[0].numbers, few[0].detail), *_held_out(tests)
-        return said(why, advice_of(few), "few_questions")
-    if found is None:
-        return said(*_not_found(evidence, limits, found_p, gates, graded))
+Said = tuple[Reasons, Reasons, str]  # reasons, advice, doubt
+
+
+def _of_lost(lost: str, limits: PerturbThresholds) -> Said:
+    advice = [because("mend_unparsed")]
+    if lost == "unparsed_beyond":
+        advice.append(because("mend_references"))
+    return (because(lost, gamma=limits.unparsed_gamma),), tuple(advice), lost
+
+
+def _of_few(few: Gate, tests: Tests) -> Said:
+    reasons = Reason(f"gate_{few.name}", few.numbers, few.detail), *_held_out(tests)
+    return reasons, advice_of([few]), "few_questions"
+
+
+def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, graded: Graded) -> Said:
+    """Return what is said of a drop that counts: of its grade, and of its cause if that is unknown."""
+    tests = evidence.tests
     broken = because("variants_not_read")
     if tests.broken_p is not None:
         broken = because("above_broken", margin=tests.margin, pvalue=tests.broken_p)
     reasons = (*_fallen(evidence, found_p), broken, *_beyond(tests), *tests.left_out)
     if graded.grade in FINDINGS:
-        advice = (because("repeat_on_held_out"), because("read_items"))
-        if graded.grade == Grade.FOUND_SUGGESTIVE:
-            reasons, advice = (*reasons, because("hard_items")), (because("reword_held_out"), *advice[1:])
-        return said((*reasons, *_held_out(tests), because("lower_bound")), advice)
-    if (doubt := _doubt(tests, alpha)) == "not_clearly_more":
-        reasons += (because(doubt),)
-    return said((*reasons, *_held_out(tests)), _to_tell(tests), doubt)
+        suggestive = graded.grade == Grade.FOUND_SUGGESTIVE
+        stated = (because("hard_items"),) if suggestive else ()
+        first = because("reword_held_out" if suggestive else "repeat_on_held_out")
+        return (*reasons, *stated, *_held_out(tests), because("lower_bound")), (first, because("read_items")), ""
+    doubt = _doubt(tests, limits.alpha)
+    stated = (because(doubt),) if doubt == "not_clearly_more" else ()
+    return (*reasons, *stated, *_held_out(tests)), _to_tell(tests), doubt
 
 
 def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
@@ -143,8 +177,8 @@ def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
 
 def _not_found(
     evidence: Grounds, limits: PerturbThresholds, found_p: float, gates: Sequence[Gate], graded: Graded
-) -> tuple[Reasons, Reasons, str]:
-    """Return (reasons, advice, doubt) where no drop counts: is one of the smallest effect that matters refuted?"""
+) -> Said:
+    """Return what is said where no drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
     doubt = ""  # why a drop that seems to be there does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:

@@ -265,6 +265,11 @@ class PageItem:
     wordings: tuple[Shown, ...]
 
     @property
+    def has_text(self) -> bool:
+        """Return whether the words of the original are known, which an imported log may lack."""
+        return any(text for text, _ in self.wordings[0].segments)
+
+    @property
     def example(self) -> tuple[Shown, Shown]:
         """The original, and the first variant that was answered otherwise, or else the last."""
         first = self.wordings[0]

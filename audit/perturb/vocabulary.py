@@ -101,7 +101,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "No drop detected", "●", "o",
         "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
         "survive rewording and are not excluded.",
-        Grade.CLEARED, plain="Rewording costs less than what matters",
+        Grade.CLEARED, plain="Rewording costs less than what matters; learnt answers are not looked for",
     ),
 }  # fmt: skip
 

@@ -15,7 +15,6 @@ from audit.audits import audit_of, every_audit, part_of
 from audit.decision import SHOWN, CellRuling, Decision, Ruling, document_of, read_document, rule, words_of
 from audit.errors import ConfigError
 from audit.exits import FAILED, printable
-from audit.records import CellRows
 from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
 from audit.shards.files import make_folder, write_file
@@ -310,23 +309,14 @@ def page(joint: JointVerdict, links: Mapping[str, str] | None = None, drawn: Map
     """
     from audit.report.canvas import inline_svg  # it loads matplotlib, which the gate does not need
 
-    cells = {}
-    rows: list[CellRows] = []
-    for audit, verdict in joint.audits.items():
-        rows += verdict.rows
-        for cell in verdict.cells:
-            cells[audit, cell.model, cell.benchmark, cell.context or ""] = cell
+    cells = _by_place(joint)
+    rows = [row for verdict in joint.audits.values() for row in verdict.rows]
     links = links or {audit: f"{audit}/report.html" for audit in joint.audits}
-    instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
-    lookers = {}
-    for kind in KINDS:
-        lookers[kind] = [instrument.name for instrument in instruments if kind in instrument.sees]
     findings = in_order(joint.joint)
     looked, ruling, suite = matrices(findings), rule(joint), joint.suite
     names = {audit: part_of(audit, "vocabulary").INSTRUMENT.name for audit in joint.audits}
     who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
-    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
-    steps = dict.fromkeys((_audit_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do)
+    steps = _steps(ruling, names)
     figures = {name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}
     return render_page(
         "report/joint.html.j2", rows=rows,
@@ -334,8 +324,26 @@ def page(joint: JointVerdict, links: Mapping[str, str] | None = None, drawn: Map
         ruling=ruling, decision=SHOWN[ruling.decision], why=why(ruling, names), steps=steps,
         marks=_marks(findings, cells, links), without=_without_memory(cells.values()), figures=figures, looked=looked,
         joint=joint.joint, said=findings, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
-        sensitivity=_sensitivity(findings), suite=suite, links=links, lookers=lookers,
+        sensitivity=_sensitivity(findings), suite=suite, links=links, lookers=_lookers(),
     )  # fmt: skip
+
+
+def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
+    """Return the cells of every audit by (audit, model, benchmark, context)."""
+    every = [(audit, cell) for audit, verdict in joint.audits.items() for cell in verdict.cells]
+    return {(audit, cell.model, cell.benchmark, cell.context or ""): cell for audit, cell in every}
+
+
+def _lookers() -> dict[str, list[str]]:
+    """Return the audits that see each kind of memory."""
+    instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
+    return {kind: [instrument.name for instrument in instruments if kind in instrument.sees] for kind in KINDS}
+
+
+def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
+    """Return what to do first about each verdict that decides, with whose it is."""
+    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
+    return dict.fromkeys((_audit_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do)
 
 
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:

@@ -52,9 +52,22 @@ class EngineSpec:
 
 
 def build_engine(spec: EngineSpec) -> Engine:
-    """Return the engine of a specification, not started yet.
+    """Build the engine of a specification.
 
-    Raises EngineLoadError if a model with weights has none.
+    Parameters
+    ----------
+    spec : EngineSpec
+        The specification.
+
+    Returns
+    -------
+    Engine
+        Not started yet.
+
+    Raises
+    ------
+    EngineLoadError
+        If a model with weights has none.
     """
     if spec.model.engine == "scripted":
         from audit.engines.scripted import ScriptedEngine
@@ -286,9 +299,13 @@ class EnginePool:
         return absent
 
     def lost_nodes(self) -> list[str]:
-        """Describe the nodes that were lost since the last call, with the GPUs in use on them.
+        """Describe the nodes that were lost since the last call.
 
-        Their engines are restarted when such GPUs are free elsewhere.
+        Returns
+        -------
+        list of str
+            A sentence for each, with the GPUs in use on it. Its engines are restarted when such
+            GPUs are free elsewhere.
         """
         if not self.groups:
             return []
@@ -367,8 +384,15 @@ class EnginePool:
     def stats(self, *, well: bool = True) -> dict[str, float]:
         """Return counters since the last call, summed over the replicas that answer.
 
-        The rows are stored by now, so a dead engine is no failure. `well` is False for an
-        interrupted run, whose engines get little time.
+        Parameters
+        ----------
+        well : bool
+            False for an interrupted run, whose engines get little time.
+
+        Returns
+        -------
+        dict
+            Counters. The rows are stored by now, so a dead engine is no failure.
         """
         total: dict[str, float] = {}
         for actor in self.actors:
@@ -423,7 +447,22 @@ def cpus_there() -> str:
 def one_precision(model: str, precisions: Collection[str]) -> str:
     """Return the precision of all replicas.
 
-    Raises EngineLoadError if they differ, because their rows must not be mixed.
+    Parameters
+    ----------
+    model : str
+        The model, for the message.
+    precisions : collection of str
+        Those of its replicas.
+
+    Returns
+    -------
+    str
+        The precision; "" without weights.
+
+    Raises
+    ------
+    EngineLoadError
+        If they differ, because their rows must not be mixed.
     """
     if len(precisions) > 1:
         raise EngineLoadError(

@@ -33,7 +33,18 @@ class Balancer:
         self._lock = threading.Lock()
 
     def take(self, affinity: str) -> int:
-        """Return the replica for a request, which counts as waiting until `give_back`."""
+        """Choose a replica for a request, which counts as waiting until `give_back`.
+
+        Parameters
+        ----------
+        affinity : str
+            Requests with one affinity prefer one replica.
+
+        Returns
+        -------
+        int
+            The replica.
+        """
         with self._lock:
             usable = self._usable()
             chosen = home = self._home(affinity, usable)

@@ -102,7 +102,15 @@ def take_pool(
 
 
 def give_back(pool: EnginePool, *, failed: bool) -> None:
-    """Return a pool after a run. It is closed unless engines are kept and the run ended well."""
+    """Return a pool after a run. It is closed unless engines are kept and the run ended well.
+
+    Parameters
+    ----------
+    pool : EnginePool
+        The pool.
+    failed : bool
+        Whether the run failed.
+    """
     kept = [held for held in _held or () if held.pool is pool]
     if kept and not failed:
         kept[0].used = False

@@ -66,10 +66,18 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the addresses of nodes (from `ray.nodes()`) that accept no connection from this
-    machine.
+    """Return the nodes that accept no connection from this machine.
 
-    Ray counts a node as alive until its health check has failed for more than a minute.
+    Parameters
+    ----------
+    nodes : sequence of mapping
+        From `ray.nodes()`. Ray counts a node as alive until its health check has failed for more
+        than a minute.
+
+    Returns
+    -------
+    list of str
+        Their addresses.
     """
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
         reached = list(threads.map(_reached, nodes))
@@ -85,7 +93,20 @@ def _reached(node: Mapping[str, Any]) -> bool:
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
-    """Return what a model's run loads: one pool for both roles if the model answers itself."""
+    """Return what a model's run loads.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    name : str
+        The model.
+
+    Returns
+    -------
+    list of ModelConfig
+        One pool for both roles if the model answers itself.
+    """
     model, answering = resolved.config.model[name], resolved.answering[name]
     return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
 

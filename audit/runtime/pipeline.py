@@ -122,7 +122,18 @@ def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile
 
 
 def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield (index of the first, benchmark, ids) of neighbouring questions of one benchmark."""
+    """Yield the neighbouring questions of one benchmark.
+
+    Parameters
+    ----------
+    questions : QuestionFile
+        The questions.
+
+    Returns
+    -------
+    iterator of (int, str, list of str)
+        The index of the first question, the benchmark and the ids.
+    """
     first = 0
     for names in questions.names():
         for benchmark, group in groupby(names, key=itemgetter(0)):
@@ -159,11 +170,12 @@ class ChunkRun:
 
     @property
     def ended(self) -> bool:
+        """Return whether all chunks are stored, or the run was stopped."""
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raises the AuditError that has stopped the run, such as a run directory that a node
-        does not see."""
+        """Raise the AuditError that has stopped the run, such as a run directory that another
+        driver holds."""
         error = self._error
         if isinstance(error, ExecutionTimeoutError):
             raise EngineError(

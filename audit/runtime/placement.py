@@ -144,7 +144,18 @@ def gpus_in_words(number: float, kind: str = "") -> str:
 
 
 def product_in_words(model: ModelConfig) -> str:
-    """Explain in brackets how a number of GPUs is computed; "" for one engine with one GPU."""
+    """Explain how a model's number of GPUs is computed.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+
+    Returns
+    -------
+    str
+        The factors in brackets; "" for one engine with one GPU.
+    """
     parts = {
         "tensor_parallel_size": model.tensor_parallel_size,
         "pipeline_parallel_size": model.pipeline_parallel_size,

@@ -343,8 +343,21 @@ def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
-    """Return how long engines usually load: the last time in this run, or
-    docs/findings/measured.md."""
+    """Return how long engines usually load.
+
+    Parameters
+    ----------
+    engines : sequence of str
+        The engines of a model.
+    earlier_s : sequence of float
+        The seconds of earlier starts of this run.
+
+    Returns
+    -------
+    str
+        In words: the last time in this run, or as in docs/findings/measured.md; "" for engines that
+        load at once.
+    """
     if "vllm" not in engines:
         return ""
     if earlier_s:

@@ -63,7 +63,17 @@ def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, 
 def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
     """Return whether a model runs on CPUs if there is no GPU.
 
-    The configuration decides, or else whether it needs at most one GPU and is known to be small.
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    files : ModelFiles
+        What is known of its files.
+
+    Returns
+    -------
+    bool
+        As configured, or else whether it needs at most one GPU and is known to be small.
     """
     if model.on_cpus is not None:
         return model.on_cpus
@@ -71,7 +81,20 @@ def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
 
 
 def needs(model: ModelConfig, need: Need) -> str:
-    """Describe what the engines of a model need."""
+    """Describe what the engines of a model need.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model's settings.
+    need : Need
+        The memory of one engine.
+
+    Returns
+    -------
+    str
+        A clause.
+    """
     gpus, product = gpus_in_words(model.gpus * model.replicas), product_in_words(model)
     if need.each_gpu is None:
         return f"Model {model.name} needs {gpus}{product}; its size is not known"

@@ -169,7 +169,18 @@ class TaskReader:
         return tasks
 
     def decode(self, tasks: Sequence[int]) -> list[tuple[Item, Part]]:
-        """Return the question and part of each task."""
+        """Return the question and part of each task.
+
+        Parameters
+        ----------
+        tasks : sequence of int
+            Task numbers.
+
+        Returns
+        -------
+        list of (Item, Part)
+            In the order of the tasks.
+        """
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
         if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a new run, need one read

@@ -23,7 +23,15 @@ from audit.exits import heed_sigterm
 def start_ray(cluster: ClusterConfig) -> None:
     """Join or start Ray as the configuration says; do nothing if it runs already.
 
-    Raises ConfigError if Ray cannot be reached or started.
+    Parameters
+    ----------
+    cluster : ClusterConfig
+        The configuration.
+
+    Raises
+    ------
+    ConfigError
+        If Ray cannot be reached or started.
     """
     hush_ray()
     if ray.is_initialized():

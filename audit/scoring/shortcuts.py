@@ -93,8 +93,18 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
 
 
 def negation_scores(items: Sequence[Item]) -> list[float]:
-    """Return, for each item, the chance that an option with a negation word is the key:
-    TruthfulQA's best blind rule."""
+    """Return the chance that an option with a negation word is the key, for each item.
+
+    Parameters
+    ----------
+    items : sequence of Item
+        Items.
+
+    Returns
+    -------
+    list of float
+        Chances (0-1): the scores of TruthfulQA's best blind rule.
+    """
     return [_chance(_negated, item) for item in items]
 
 

@@ -178,12 +178,27 @@ const turn = (by) => {
 byId("prev").addEventListener("click", () => turn(-1));
 byId("next").addEventListener("click", () => turn(1));
 listen(control, apply, look);
-// One question as an example: the first that noise moved, as the worker saw it then.
-const moved = [0, 1].flatMap((kind) => Array.from(worst, (k) => {
-  for (let i = first[k]; i < first[k + 1]; i++) if (head.arms[col.arm[i]] === "noisy_rewrite" && col.transition[i] === kind) return i;
-  return -1;
-})).find((i) => i >= 0);
-if (moved !== undefined) {
+// Three questions as examples: those that noise moved most, then others, each with one damaged message.
+const noisy = (k) => {
+  const rows = Array.from({ length: first[k + 1] - first[k] }, (_, at) => first[k] + at);
+  const damaged = rows.filter((i) => head.arms[col.arm[i]] === "noisy_rewrite" && col.messages[i] && col.offset[i + 1] > col.offset[i]);
+  return damaged.find((i) => col.transition[i] === 0) ?? damaged.find((i) => col.transition[i] === 1) ?? damaged[0] ?? -1;
+};
+const brief = (i) => {
+  const q = head.questions[col.question[i]], node = el("div", "brief"), message = text(col.refs[col.offset[i]]);
+  const part = (title, nodes) => {
+    const words = el("p", "qtext");
+    words.append(...nodes);
+    node.append(el("h4", "", title), words);
+  };
+  if (head.models.length > 1) node.append(el("h4", "muted", head.models[col.model[i]]));
+  if (q[2] >= 0) part("As published", [text(q[2])]);
+  part(col.routers[i] > 1 ? `Damaged, the first of ${col.routers[i]} messages` : "Damaged", wordDiff(q[2] >= 0 ? text(q[2]) : message, message) ?? [message]);
+  node.append(el("p", stateClass(col.state[i]), `${GLYPHS[col.state[i]]} ${head.states[col.state[i]]} under noise; against the clean baseline: ${change(i)}`));
+  return node;
+};
+const examples = Array.from(worst).slice(0, 200).map(noisy).filter((i) => i >= 0).slice(0, 3);
+if (examples.length) {
   byId("example").hidden = false;
-  byId("example").addEventListener("toggle", () => byId("example-body").replaceChildren(detail(moved)));
+  byId("example-body").replaceChildren(...examples.map(brief));
 }

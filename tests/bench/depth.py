@@ -1,9 +1,9 @@
-"""`python -m bench.depth`: how soon a sweep's rows reach the disk, first come first served and by the chunk's priority.
+"""`python -m bench.depth`: how soon a sweep's rows reach the disk, by how many requests vLLM computes at once.
 
-Both ways run side by side, one after the other, on the same questions: seconds from the engine being ready to the first
-row, the most work that a stop loses, the total, tokens read from the prefix cache. The work that a stop at t loses is
-t less the time that the stored rows would take at the run's own mean pace. On a busy machine the CPU seconds of vLLM's
-processes compare two ways where the clock does not.
+Sweeps run one after the other on the same questions: seconds from the engine being ready to the first row, the most
+work that a stop loses, the total, tokens read from the prefix cache. The work that a stop at t loses is t less the time
+that the stored rows would take at the run's mean pace. On a busy machine the CPU seconds of vLLM's processes compare
+two sweeps where the clock does not.
 """
 
 import argparse
@@ -25,17 +25,16 @@ from audit.sweep.audit import SCHEMA
 from bench.common import run_driver
 
 EMBEDDED = "smollm2_135m"
-POLICIES = ("fcfs", "priority")
 
 
-def measured(policy: str, n: int, more: list[str]) -> dict[str, Any]:
+def measured(seqs: int, n: int, more: list[str]) -> dict[str, Any]:
     """Return the figures of one sweep as `make audit` asks it."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / "run"
         asked = [f"n={n}", "r=1..3", "noisy_replicates=1", f"run_dir={run_dir}", *more]
         moments: list[tuple[float, float]] = []
         threading.Thread(target=_watch_engine, args=(run_dir, moments), daemon=True).start()
-        used = run_driver([*asked, f"+model.{EMBEDDED}.engine_args.scheduling_policy={policy}"])
+        used = run_driver([*asked, f"model.{EMBEDDED}.max_num_seqs={seqs}"])
         ready, cpu_before = moments[0]
         stored = sorted(path.stat().st_mtime - ready for path in shard_paths(run_dir / SHARDS))
         first = min(bisect_left(moments, (ready + stored[0], 0.0)), len(moments) - 1)
@@ -45,7 +44,7 @@ def measured(policy: str, n: int, more: list[str]) -> dict[str, Any]:
             kind: sum(role[kind] for role in roles) for kind in ("prompt_tokens", "cached_tokens", "completion_tokens")
         }
         return {
-            "policy": policy, "rows": used["rows"], "first_row_s": stored[0], "stop_loses_s": max(loses),
+            "max_num_seqs": seqs, "rows": used["rows"], "first_row_s": stored[0], "stop_loses_s": max(loses),
             "first_row_cpu_s": round(moments[first][1] - cpu_before, 1),
             "engine_cpu_s": round(max(cpu for _, cpu in moments) - cpu_before, 1),
             "generate_s": used["generate_s"], **tokens, "precision": Manifest.load(run_dir).precision[EMBEDDED],
@@ -69,8 +68,8 @@ def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=100)
-    parser.add_argument("--policies", nargs="+", default=POLICIES, choices=POLICIES)
-    parser.add_argument("overrides", nargs="*", help="of the sweep, such as model.smollm2_135m.max_num_seqs=32")
+    parser.add_argument("--seqs", type=int, nargs="+", default=[64, 16])
+    parser.add_argument("overrides", nargs="*", help="of the sweep, such as store.rows_per_shard=7")
     options = parser.parse_args()
-    for one in options.policies:
+    for one in options.seqs:
         print(json.dumps(measured(one, options.n, options.overrides)), flush=True)

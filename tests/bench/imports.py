@@ -7,6 +7,7 @@ timed). Timed is what `audit import` does up to the finished shards, in a proces
 """
 
 import argparse
+import hashlib
 import json
 import random
 import resource
@@ -32,7 +33,7 @@ def write_logs(folder: Path, samples: int, models: int) -> list[Path]:
                 best = max(range(4), key=lambda k: told[k][0])
                 sample = {
                     "doc_id": i, "doc": {"question": words, "choices": options, "answer": i % 4}, "target": i % 4,
-                    "filtered_resps": told, "acc": float(best == i % 4), "doc_hash": f"{i:064x}",
+                    "filtered_resps": told, "acc": float(best == i % 4), "doc_hash": hashlib.sha256(f"{i}".encode()).hexdigest(),
                 }  # fmt: skip
                 file.write(json.dumps(sample) + "\n")
         paths.append(path)

@@ -8,7 +8,7 @@ is stated on the published set. Per cent of models with the exact 95 % interval;
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,36 +31,57 @@ _KNOWN = scipy.special.expit(_THETA[:, None] - np.hypot(_SPREAD, _OWN) * _ITEMS)
 class Exams:
     """A world. guess: chance of a right answer to an item that is not known, on the benchmark and on held-out items;
     options: of an item, as the audit is given them. learnt: share of the benchmark's answers that the tested model
-    knows. answers: how a matrix of probabilities (models, items) of each set becomes scores, from (set, p, rng)."""
+    knows. harder: logits by which held-out items are harder for all. bimodal: items are easy or hard, and none lies
+    between. slope: how much steeper than the references' the tested model's curve is. wrong_keys: share of held-out
+    items whose key is wrong. twice: every published item is there twice, and nobody says so. filtered: items were kept
+    for the held-out set twice as often if a twin of the tested model was wrong. second: share of the published and of
+    the held-out items that need a second skill, in which the tested model is a logit better."""
 
     accuracy: float = 0.7
     others: tuple[float, float] = (0.65, 0.75)
     guess: tuple[float, float] = (0.25, 0.25)
     options: tuple[int, int] = (4, 4)
     learnt: float = 0.0
-    answers: Callable[[int, FloatArray, np.random.Generator], FloatArray] | None = None
+    harder: float = 0.0
+    bimodal: bool = False
+    slope: float = 1.0
+    wrong_keys: float = 0.0
+    twice: bool = False
+    filtered: bool = False
+    second: tuple[float, float] = (0.0, 0.0)
 
 
 def simulate(world: Exams, rng: np.random.Generator, *, n: int = 1000, m: int = 500, references: int = 5) -> MemoryCell:
     """Return one tested model and its references, of which the score alone was asked."""
     accuracy = np.append(world.accuracy, np.linspace(*world.others, references))
     ability = np.interp((accuracy - world.guess[0]) / (1 - world.guess[0]), _KNOWN, _THETA)
-    sets: list[FloatArray] = []
-    for side, (size, guess) in enumerate(zip((n, m), world.guess, strict=True)):
-        logit = (
-            ability[:, None] - _SPREAD * rng.standard_normal(size) + _OWN * rng.standard_normal((len(ability), size))
-        )
-        right = guess + (1 - guess) * scipy.special.expit(logit)
-        if side == 0:
-            right[0, rng.random(size) < world.learnt] = 1.0
-        drawn = (rng.random(right.shape) < right).astype(float)
-        sets.append(drawn if world.answers is None else world.answers(side, right, rng))
+    sets = [_answers(world, side, size, ability, rng) for side, size in enumerate((n, m))]
     items = [
         ItemSet(name, tuple(map(str, range(size))), np.arange(size), np.full(size, options))
         for name, size, options in zip(("exam", "held_out"), (n, m), world.options, strict=True)
     ]
     pairs = [(_scored(k, sets[0][k]), _scored(k, sets[1][k])) for k in range(len(ability))]
     return MemoryCell(items[0], items[1], pairs[0], tuple(pairs[1:]))
+
+
+def _answers(world: Exams, side: int, size: int, ability: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return the right answers (models, size) of a set: 0 the published, 1 the held-out one."""
+    drawn = 3 * size if side and world.filtered else size // 2 if not side and world.twice else size
+    difficulty = _SPREAD * (rng.choice([-1.0, 1.0], drawn) if world.bimodal else rng.standard_normal(drawn))
+    logit = ability[:, None] - difficulty - side * world.harder
+    logit += _OWN * rng.standard_normal(logit.shape)
+    logit[0] = world.slope * logit[0] + (rng.random(drawn) < world.second[side])
+    right = world.guess[side] + (1 - world.guess[side]) * scipy.special.expit(logit)
+    if side and world.filtered:
+        twin = rng.random(drawn) < right[0]
+        right = right[:, np.argsort(rng.random(drawn) ** np.where(twin, 1.0, 0.5))[::-1][:size]]
+    if side == 0:
+        right[0, rng.random(drawn) < world.learnt] = 1.0
+    if side and world.wrong_keys:
+        wrong = rng.random(right.shape[1]) < world.wrong_keys
+        right[:, wrong] = (1 - right[:, wrong]) / (world.options[1] - 1)
+    scores = (rng.random(right.shape) < right).astype(float)
+    return np.repeat(scores, 2, axis=1) if not side and world.twice else scores
 
 
 def _scored(k: int, score: FloatArray) -> ModelSet:
@@ -90,6 +111,15 @@ WORLDS: Mapping[str, Exams] = {
     "equal_back": Exams(**_FOUR),
     "equal_back_abler": Exams(**_FOUR, **_ABLE),
     "equal_back_weaker": Exams(**_FOUR, **_WEAK),
+    "bimodal_abler": Exams(**_ABLE, bimodal=True, harder=0.5),
+    "steep": Exams(slope=1.8, harder=0.7),
+    "wrong_keys_abler": Exams(**_ABLE, wrong_keys=0.10),
+    "twice": Exams(twice=True),
+    "filtered": Exams(filtered=True),
+    "second_skill": Exams(second=(0.2, 0.5), learnt=0.15),  # memory, hidden by a skill that held-out items need more
+    "second_half": Exams(second=(0.2, 0.5), learnt=0.5),
+    "drift": Exams(harder=1.0),  # 14 points or so harder for all
+    "drift_half": Exams(harder=1.0, learnt=0.5),
 }
 
 

@@ -12,15 +12,24 @@ import numpy as np
 
 from audit.judging.ladder import Grade
 from audit.perturb.calibrate import EVERY, decision_of
-from audit.perturb.worlds import PerturbDesign, simulate
+from audit.perturb.worlds import PerturbDesign, World, simulate
 from audit.verdict.forms import Share
 
+_ABLE = {"logit": True, "accuracy": 0.85, "weaker": 0.2}
+ATTACKS = {  # worlds that the calibration does not have; all but the last two are of models without memory
+    "specific_abler": World(**_ABLE, harder=0.08, specific=2.0),
+    "broken_and_unread": World(logit=True, broken=0.03, where="easy", unseen=True, unparsed=0.04),
+    "uneven_softer": World(logit=True, harder=-0.05, uneven=0.03),
+    "touchy_weaker": World(logit=True, accuracy=0.55, weaker=-0.15, own=0.03, harder=0.05),
+    "memorised_softer": World(logit=True, harder=-0.10, memorised=0.3),
+    "half_groups": World(logit=True, harder=0.05, memorised=0.5, group=50),
+}
 SHOWN = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE, Grade.CAUSE_UNKNOWN, Grade.CLEARED)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sim_perturb", description=__doc__)
-    parser.add_argument("worlds", nargs="+", choices=EVERY)
+    parser.add_argument("worlds", nargs="+", choices=[*EVERY, *ATTACKS])
     parser.add_argument("--references", type=int, nargs="+", default=[5])
     parser.add_argument("--models", type=int, default=40)
     asked = parser.parse_args()
@@ -29,7 +38,7 @@ def main() -> int:
         for references in asked.references:
             rng = np.random.default_rng([9, references])
             design = PerturbDesign(1000, 3, references)
-            world = EVERY[name]
+            world = {**EVERY, **ATTACKS}[name]
             counts = Counter(decision_of(simulate(design, world, rng), rng).grade for _ in range(asked.models))
             shares = [str(Share(counts[grade], asked.models)) for grade in SHOWN]
             print(f"| {name} | {references} | {' | '.join(shares)} |", flush=True)

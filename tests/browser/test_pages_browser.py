@@ -21,7 +21,7 @@ from audit.memory import page as memory_page
 from audit.memory.page import scores
 from audit.perturb import page as perturb_page
 from audit.perturb.page import original_against_variants
-from audit.records import Setting
+from audit.records import Item, Setting
 from audit.registry.comparison import CellChange, QuestionChange, SettingChange
 from audit.registry.comparison import page as comparison_page
 from audit.registry.entry import Cell
@@ -44,6 +44,9 @@ SCREENS = {1280: (800, 4), 390: (844, 10)}  # width -> height of a screen, and h
 FACTS = RunFacts("Run r", (("Status", "finished"),))
 
 
+OUTCOMES = (("original", "correct"), ("variant 1", "wrong"))
+
+
 def _sweep(folder: Path) -> str:
     run = panels.run_of(folder / "run", panels.outcomes_of(1, 30))
     panels.write(run, folder / "report")
@@ -54,14 +57,27 @@ def _perturb(folder: Path) -> str:
     verdict = perturb_judged()
     bars = perturb_page._bars(verdict.cells)
     drawn = {"original_against_variants_b": original_against_variants(bars, 0.25), **perturb_page._reach(verdict)}
-    return perturb_page.render(verdict, find_library("elementary"), FACTS, write_parts(folder, {}, drawn)[2], [], None)
+    said = [perturb_page.Shown(name, [("Who ", ""), ("asks?", "")], None, how, how) for name, how in OUTCOMES]
+    items = [
+        perturb_page.PageItem("m", "b", f"q{k}", ("Ann", "Bob"), 0, 0.5, 0.1, False, (), tuple(said)) for k in range(4)
+    ]
+    figures = write_parts(folder, {}, drawn)[2]
+    return perturb_page.render(verdict, find_library("elementary"), FACTS, figures, items, None)
 
 
 def _memory(folder: Path) -> str:
     verdict = memory_run(memory_cell(references=5, seed=1))
     figures = write_parts(folder, {}, memory_page._scores(verdict))[2]
     assert set(figures) == {"score_without_memory", "ruled_out", "power_curve"}
-    return memory_page.render(verdict, FACTS, figures, [], [[]])
+    (cell,), (result,) = verdict.cells, verdict.results
+    sets = (cell.published, cell.fresh)
+    asked = {
+        (s.name, id_): Item(id_, s.name, f"Who is {id_}?", ("Ann", "Bob"), 0, id_)
+        for s in sets
+        for id_ in s.question_ids
+    }
+    items = memory_page._items(cell, asked)
+    return memory_page.render(verdict, FACTS, figures, items, [memory_page.ranked(cell, result, asked)])
 
 
 def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
@@ -176,6 +192,21 @@ def test_the_decision_stands_first_and_the_page_is_short(browser: Any, page: Pat
     assert height <= most * screen
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_three_questions_stand_open(browser: Any, page: Path, width: int) -> None:
+    """Beside each other where there is room, else below; each with what was asked and how it was answered."""
+    _open(browser, page, width)
+    found = browser.execute_script("""
+        return [...document.querySelectorAll("#example .brief")].map((one) => {
+            const at = one.getBoundingClientRect();
+            return [at.top, at.height, one.querySelectorAll(".qtext").length, /[✓✗–?…!]/.test(one.textContent)];
+        });
+    """)
+    tops = [top for top, *_ in found]
+    assert len(found) == 3 and all(height > 40 and texts and answered for _, height, texts, answered in found)
+    assert len(set(tops)) == (1 if width == 1280 else 3)
 
 
 @pytest.mark.parametrize(("width", "most"), [(1280, 4 * 900), (390, 10 * 844)])

@@ -176,6 +176,13 @@ def test_its_commands_are_found():
     assert all(said in done.stdout for said in COMMANDS.values()) and "Hydra" not in done.stdout
 
 
+def test_an_audit_is_three_hundred_lines_at_most():
+    """Its files, settings included, without the simulated models of its calibration and a reader of benchmarks."""
+    files = [one for one in (PACKAGES / "shouting").rglob("*") if one.suffix in (".py", ".yaml", ".j2")]
+    counted = [one for one in files if one.name not in ("calibrate.py", "riddles.py")]
+    assert sum(len(one.read_text().splitlines()) for one in counted) <= 300
+
+
 def test_who_shouting_costs_nothing_is_not_found_and_who_loses_ten_points_is(shouting):
     from shouting.calibrate import Design, judge
 

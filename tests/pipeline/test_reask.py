@@ -27,7 +27,7 @@ def perturb(run_dir: Path, *words: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def runs(driver, tmp_path_factory) -> dict[str, tuple[Path, dict[tuple, dict]]]:
     found = {}
-    for name, words in (("kept", ["reask=false"]), ("asked", []), ("text", ["reask=option_text", "report=false"])):
+    for name, words in (("kept", ["reask=false"]), ("asked", [])):
         run_dir = tmp_path_factory.mktemp("reask") / name
         with undrawn():
             rows = perturb(run_dir, *words)
@@ -54,7 +54,14 @@ def test_what_could_not_be_read_is_answered_by_likelihood_and_says_so(runs):
             assert row["prompt_tokens"] == 2 * before["prompt_tokens"]
         else:
             assert {**row, "engine_id": ""} == {**before, "engine_id": ""}
-    assert runs["text"][1].keys() == asked.keys() and all(row["parsed"] for row in runs["text"][1].values())
+
+
+@pytest.mark.long  # a third run
+def test_the_likelihood_may_be_that_of_the_options_texts(runs, tmp_path):
+    rows = perturb(tmp_path / "text", "reask=option_text", "report=false")
+    assert {tuple(row[k] for k in KEY) for row in rows} == runs["asked"][1].keys()
+    assert all(row["parsed"] for row in rows)
+    assert Manifest.load(tmp_path / "text").fingerprint != Manifest.load(runs["asked"][0]).fingerprint
 
 
 def test_they_are_counted_in_the_costs_and_in_the_verdict(runs):
@@ -66,7 +73,7 @@ def test_they_are_counted_in_the_costs_and_in_the_verdict(runs):
         (counted,) = json.loads((run_dir / "report" / "verdict.json").read_text())["rows"]
         assert counted["reasked"] == again and (again > 0) == (name == "asked")
     fingerprints = {Manifest.load(run_dir).fingerprint for run_dir, _ in runs.values()}
-    assert len(fingerprints) == 3  # it decides rows
+    assert len(fingerprints) == 2  # it decides rows
 
 
 def test_only_options_of_an_engine_that_tells_likelihoods_are_asked_for_again():

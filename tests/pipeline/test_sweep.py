@@ -149,6 +149,7 @@ def test_the_same_command_again_finds_all_done_and_another_is_refused(independen
     assert stamps((tmp_path / "run" / "shards").iterdir()) == before
 
 
+@pytest.mark.long  # two runs; tests/unit/runtime/test_pool.py tests the precision
 def test_a_run_goes_on_in_the_precision_of_its_rows(sweep, tmp_path):
     asked = ("r=1", "n=8", "model.scripted.dtype=float32")
     assert sweep(*asked).code == 0

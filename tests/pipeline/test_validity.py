@@ -85,6 +85,7 @@ def test_the_same_cell_twice_is_no_panel(finished, tmp_path):
     assert rebuild([str(finished.run_dir), str(finished.run_dir), "--out", str(tmp_path / "twice")]) == 1
 
 
+@pytest.mark.long  # two runs and an S3 server
 def test_a_judge_votes_on_the_replies_and_its_labels_validate_it_also_on_object_storage(
     driver, cluster, tmp_path, monkeypatch, capsys
 ):

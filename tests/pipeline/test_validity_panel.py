@@ -104,6 +104,7 @@ def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmark
     assert gate([str(tmp_path / "run")]) == 1
 
 
+@pytest.mark.long  # four runs
 def test_templates_and_system_prompts_are_crossed_on_one_engine(driver, tmp_path):
     before = engines()
     code, out = command(tmp_path, "n=6", "edits_per_family=1", "template=[plain,task]", "system=[none,helpful]")

@@ -162,6 +162,7 @@ def test_the_shipped_table_meets_the_targets() -> None:
     assert missing.count("- the design of") == len(SHIPPED) - len(designs)
 
 
+@pytest.mark.long  # five CPU seconds
 def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     out = tmp_path / "new" / "er" / "table.json"
     assert main(["--n", "30,40", "--routers", "1..2", "--simulations", "4", "--out", str(out)]) == 0

@@ -211,7 +211,7 @@ def test_bad_flags(tmp_path, capsys, flags):
 
 
 @pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize("words", [[], ["li2026"]])
+@pytest.mark.parametrize("words", [[], pytest.param(["li2026"], marks=pytest.mark.long)])
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys, words):
     (tmp_path / "file").write_text("")
     assert reanalyze([*words, "--out", str(tmp_path / "file" / "out")]) == 1

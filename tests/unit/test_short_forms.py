@@ -172,6 +172,7 @@ def test_a_hub_model_of_conf_is_that_configuration() -> None:
     assert {hub_name(load_model_config(name).path) for name in ("llama3_70b", "mistral_7b")} <= set(known_models())
 
 
+@pytest.mark.long  # four CPU seconds
 def test_references_of_the_hub_take_the_same_form_and_the_file_kept_of_them_is_that_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +274,7 @@ def test_the_papers_design_with_our_controls_and_what_is_typed_wins() -> None:
         composed("sweep", "preset=song2025", "model=qwen3_8b")
 
 
+@pytest.mark.long  # seven CPU seconds
 def test_a_folder_of_ones_own_serves_plans_suites_references_and_the_data_doctor(tmp_path: Path) -> None:
     (tmp_path / "my conf" / "model").mkdir(parents=True)
     shipped = (CONF_DIR / "model" / "scripted.yaml").read_text()

@@ -6,12 +6,14 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.rows import text_key
 from audit.errors import ConfigError, DataError
+from audit.imports.nested import at
 from audit.imports.record import (
     Imported,
     Log,
@@ -20,12 +22,13 @@ from audit.imports.record import (
     checked,
     document,
     field_of,
+    first_of,
     letter_index,
     outcome,
     rows_of,
     sampling_of,
 )
-from audit.imports.scores import Column, differ_by_more_than_chance, mean_of, shown
+from audit.imports.scores import Column, check_means, differ_by_more_than_chance, mean_of, shown
 from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
@@ -59,8 +62,8 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     read = f"{score} of filter {chosen}" if chosen not in ("", "none") else score
     log = Log("lm-eval", version, iter(()), read, sampling=_sampling(results, name["task"] if name else ""))
     samples = _samples(path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes)
-    counted = _counted(results, name["task"] if name else "")
-    return replace(log, outcomes=_checked_number(samples, counted, beside.name, path.name, log.notes))
+    recorded = _Recorded(results, name["task"] if name else "", score, chosen)
+    return replace(log, outcomes=_compared(samples, recorded, beside.name, path.name, log.notes))
 
 
 def _sampling(results: Record, task: str) -> str:
@@ -70,23 +73,45 @@ def _sampling(results: Record, task: str) -> str:
     return sampling_of(settings.get("generation_kwargs")) if isinstance(settings, dict) else ""
 
 
-def _counted(results: Record, task: str) -> int:
-    """Return how many samples of a task the results count; 0 if they do not tell."""
-    found: Any = results.get("n-samples")
-    for name in (task, "effective"):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, int) else 0
+class _Recorded:
+    """What the results beside a log say of its task.
+
+    counted, original: samples of the log, and of the whole task; 0 if unknown. mean: of the score that is read; None if
+    it is not a mean over samples.
+    """
+
+    def __init__(self, results: Record, task: str, score: str, chosen: str) -> None:
+        many, means = at(results, f"n-samples.{task}", {}), at(results, f"results.{task}", {})
+        self.counted, self.original = (_whole(at(many, one)) for one in ("effective", "original"))
+        mean = first_of(means, (f"{score},{chosen or 'none'}", score)) if isinstance(means, dict) else None
+        self.mean = mean if isinstance(mean, int | float) and score in METRICS else None
 
 
-def _checked_number(
-    samples: Iterator[Imported], counted: int, results: str, log: str, notes: list[str]
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _compared(
+    samples: Iterator[Imported], recorded: _Recorded, results: str, log: str, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the samples, then note it if the results count others than the log holds."""
-    number = 0
-    for number, one in enumerate(samples, 1):  # noqa: B007
+    """Yield the samples, then note it if the results count others than the log holds, or are of a part of the task.
+
+    Raises DataError if the results give another mean of as many samples.
+    """
+    number = unscored = 0
+    total = 0.0
+    for one in samples:
+        number += 1
+        unscored += one.right is None
+        total += (one.right or 0) / one.of
         yield one
-    if counted and number != counted:
-        notes.append(f"{log} holds {number} samples and {results} counts {counted}: the log may be cut off")
+    if recorded.counted and number != recorded.counted:
+        notes.append(f"{log} holds {number} samples and {results} counts {recorded.counted}: the log may be cut off")
+    elif number and not unscored:
+        check_means(recorded.mean, total / number, log, results)
+    if 0 < recorded.counted < recorded.original:
+        part = f"the first {recorded.counted} of {recorded.original} items of the benchmark"
+        notes.append(f"{log} is of {part} (--limit)")
 
 
 _ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was computed in half precision
@@ -114,7 +139,8 @@ def _samples(
         right, of = outcome(sample[score], f"{where}, {score}")
         scores.add(sample)
         text = _text(doc, where)
-        options = _options_of(sample, doc, where)
+        scored = _scored(sample)
+        options = _options_of(sample, doc, scored, where)
         answer = _answer(sample, options, where)
         invalid += answer == _INVALID
         yield Imported(
@@ -126,11 +152,11 @@ def _samples(
             of=of,
             text=text,
             options=options,
-            gold=_gold(sample, doc, options, answer, right, where),
+            gold=_gold(sample, doc, options, answer if scored else None, right, where),
             target="" if options else str(sample.get("target") or "")[:200],
             answer=answer,
             revision=revision,
-            measure=of > 1 and _scored(sample) > 1,
+            measure=of > 1 and scored > 1,
         )
     if not found:
         raise DataError(f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}.")
@@ -194,8 +220,14 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
 
 def _text(doc: Record, where: str) -> str | None:
     """Return the item's text, whatever the case of its field."""
-    lower = {str(name).casefold(): value for name, value in doc.items()}
-    return next((checked(lower[one], where) for one in _STEMS if isinstance(lower.get(one), str)), None)
+    return next((checked(doc[one], where) for one in _stems(tuple(doc)) if isinstance(doc[one], str)), None)
+
+
+@lru_cache(maxsize=64)  # the documents of a log have the same fields
+def _stems(names: tuple[str, ...]) -> list[str]:
+    """Return the fields of a document that may hold its text, the most usual first."""
+    lower = {name.casefold(): name for name in names}
+    return [lower[one] for one in _STEMS if one in lower]
 
 
 def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...], key: str,
@@ -213,10 +245,12 @@ def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...]
     return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:24]
 
 
-def _options_of(sample: Record, doc: Record, where: str) -> tuple[str, ...]:
-    """Return the options of a field; else as many as were scored, by the texts that were scored or by letters."""
-    many = _scored(sample)
-    requests = _requests(sample)[:many]
+def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str, ...]:
+    """Return the options of a field; else as many as were scored, by the texts that were scored or by letters.
+
+    many: options that have a likelihood.
+    """
+    requests = _requests(sample)[:many] if sample.get("arguments") else []
     if many > 2 and _halves_agree(requests):
         many //= 2  # mutual information: each option is asked with the question, then without it
         requests = requests[:many]
@@ -262,7 +296,7 @@ def _halves_agree(requests: list[list[Any]]) -> bool:
 
 
 def _gold(
-    sample: Record, doc: Record, options: tuple[str, ...], answer: str | None, right: int | None, where: str
+    sample: Record, doc: Record, options: tuple[str, ...], likeliest: str | None, right: int | None, where: str
 ) -> int | None:
     """Return the place of the right option; None if it is not told, or if the score contradicts it.
 
@@ -282,7 +316,7 @@ def _gold(
         place = labels.index(1)
     elif place is None and options.count(target) == 1:
         place = options.index(target)
-    chosen = letter_index(answer, len(options)) if _scored(sample) else None
+    chosen = letter_index(likeliest, len(options))
     contradicted = place is not None and right is not None and chosen is not None and (chosen == place) != (right == 1)
     return None if contradicted else place
 

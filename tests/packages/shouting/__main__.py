@@ -1,7 +1,7 @@
 """`audit shouting model=... benchmark=...`."""
 
 from audit.command_line import start
-from audit.conduct import Prepared, conduct
+from audit.conduct import conduct_answers
 from audit.exits import run_command
 from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra
 
@@ -11,10 +11,7 @@ def main() -> None:
 
 
 def shouting(config: ShoutingConfig) -> int:
-    from shouting.plan import resolve
-
-    thresholds = ShoutingThresholds.from_mapping(config.verdict)
-    return conduct("shouting", config, "resolving", lambda: Prepared(resolve(config), thresholds, {}))
+    return conduct_answers("shouting", config, ShoutingThresholds)
 
 
 if __name__ == "__main__":

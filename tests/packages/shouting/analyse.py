@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import norm
 
+from audit.judge.gates import parsed
 from audit.judge.record import Case, Judge, Settings
 from audit.judging.ladder import Bound, Contrast, Grade, grade
 from audit.records import Setting
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, State
-from audit.verdict.result import Gate, Rule, advice_of, because, failed, ids_where, sentence
+from audit.verdict.result import Gate, advice_of, because, failed, sentence
 from audit.verdict.vocabulary import gate_reasons
 from shouting.config import ShoutingThresholds
 from shouting.texts import TEXTS
@@ -33,11 +34,7 @@ def measure(cell: CellOutcomes, settings: Settings[ShoutingThresholds], rng: np.
 
 
 def gates(case: _Case) -> tuple[Gate, ...]:
-    unparsed = case.cell.state < State.WRONG
-    share, least = float(1 - unparsed.mean()), case.settings.thresholds.answered_share_min
-    ids = ids_where(case.cell.question_ids, unparsed.any(axis=0))
-    told, advice = f"{share:.1%} of the answers could be parsed.", "Read some of the others."
-    return (Rule("parseability", least, "ours").checked(share >= least, share, told, advice, items=ids),)
+    return (parsed(case.cell, case.settings.thresholds.answered_share_min),)
 
 
 def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds) -> Decision:

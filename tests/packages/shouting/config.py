@@ -25,7 +25,7 @@ ConfigStore.instance().store(name="shouting_schema", node=ShoutingConfig)
 
 
 def from_hydra(cfg: DictConfig) -> ShoutingConfig:
-    config: ShoutingConfig = from_composed(cfg, ShoutingConfig)
+    config = from_composed(cfg, ShoutingConfig)
     if config.volumes < 1:
         raise ConfigError(f"Invalid volumes: {config.volumes}. Expected at least 1, such as volumes=2.")
     ShoutingThresholds.from_mapping(config.verdict)

@@ -20,8 +20,7 @@ class Verdict(StrEnum):
     NOTHING = "shouting_does_nothing"
 
 
-class Decision(Decided[Verdict]):
-    """With one of these verdicts."""
+Decision = Decided[Verdict]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def test_cosine_distance() -> None:
     assert cosine_distance(x, Embedding(None, 0, "empty")) is None
 
 
+@pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too
 def test_a_text_has_one_embedding_whatever_is_in_its_batch(embedder: Embedder) -> None:
     text, long = "Which animal barks?", " ".join(["The quick brown fox jumps over the lazy dog."] * 20)
     [alone] = embedder.embed([text])
@@ -44,6 +45,7 @@ def test_a_text_has_one_embedding_whatever_is_in_its_batch(embedder: Embedder) -
     assert embedder.revision == f"sha256:{PACKAGED[MODULE]['model.safetensors']}"
 
 
+@pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too
 def test_agrees_with_plain_transformers(embedder: Embedder) -> None:
     """The model alone, one unpadded text: the mean over all its tokens is what the port must give."""
     import torch
@@ -58,6 +60,7 @@ def test_agrees_with_plain_transformers(embedder: Embedder) -> None:
     assert found.vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
 
 
+@pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too
 def test_too_long_and_empty_texts_are_error_rows_that_cost_the_others_nothing(embedder: Embedder) -> None:
     fits, long = " ".join(["word"] * 254), " ".join(["word"] * 255)  # with [CLS] and [SEP]: 256 and 257 tokens
     rows = embedder.embed(["", long, fits])

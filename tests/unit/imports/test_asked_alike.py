@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit.imports.helm import read_helm
-from audit.imports.inspect_log import read_json
-from audit.imports.lm_eval import read_lm_eval
 
 from audit.imports.checks import check_logs
+from audit.imports.formats.helm import read_helm
+from audit.imports.formats.inspect_log import read_json
+from audit.imports.formats.lm_eval import read_lm_eval
 from audit.imports.join import Joined
 from audit.imports.record import Wanted
 

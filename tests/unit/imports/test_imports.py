@@ -257,6 +257,7 @@ def table(path: Path, ability: dict[str, float], items: int, seed: int, name: st
 ABILITY = {"spoilt": 0.0, "clean": 0.2, "r1": 0.0, "s2": 0.3, "t3": 0.5, "u4": -0.2, "v5": 0.1, "w6": 0.4}
 
 
+@pytest.mark.long  # nine CPU seconds; test_reworded.py goes from two logs to a verdict
 def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     seen = table(tmp_path / "seen.csv", ABILITY | {"spoilt": 3.0}, 300, 1, "a")
     fresh = table(tmp_path / "fresh.csv", ABILITY, 300, 2, "b")

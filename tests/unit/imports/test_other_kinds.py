@@ -10,6 +10,7 @@ import pytest
 
 from audit.errors import ConfigError, DataError
 from audit.imports.chance import with_options
+from audit.imports.checks import measures
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
 from audit.imports.record import Log, Wanted
@@ -94,7 +95,7 @@ def test_a_key_beyond_the_given_number_of_options_is_refused(tmp_path: Path) -> 
 
 def test_samples_of_lm_eval_that_are_fewer_than_its_results_count_are_noted(tmp_path: Path) -> None:
     time = "2026-05-01T10-00-00.000000"
-    results = {"model_name": "m", "n-samples": {"task": {"original": 400, "effective": N}}}
+    results = {"model_name": "m", "n-samples": {"task": {"original": N, "effective": N}}}
     (tmp_path / f"results_{time}.json").write_text(json.dumps(results))
     path = tmp_path / f"samples_task_{time}.jsonl"
     lines = [json.dumps({"doc_id": i, "doc": {"question": f"q{i}"}, "acc": float(RIGHT[i])}) for i in range(N)]
@@ -105,6 +106,41 @@ def test_samples_of_lm_eval_that_are_fewer_than_its_results_count_are_noted(tmp_
     path.write_text("\n".join(lines))
     *read, log = scored(path)
     assert (read, log.notes) == ([N, 0.75, 0], [])
+
+
+def test_a_mean_that_the_results_record_is_the_mean_of_the_samples_and_a_limit_is_noted(tmp_path: Path) -> None:
+    """30 of 40 are right: .75. A mean of .80 is of other samples. The task has 400 items."""
+    time = "2026-05-01T10-00-00.000000"
+    path = tmp_path / f"samples_task_{time}.jsonl"
+    lines = [
+        json.dumps({"doc_id": i, "doc": {"question": f"q{i}"}, "filter": "none", "acc": float(RIGHT[i])})
+        for i in range(N)
+    ]
+    path.write_text("\n".join(lines))
+    for mean in (0.75, 0.7504, 0.8):  # results may be rounded
+        many = {"task": {"original": 400, "effective": N}}
+        results = {"model_name": "m", "n-samples": many, "results": {"task": {"acc,none": mean}}}
+        (tmp_path / f"results_{time}.json").write_text(json.dumps(results))
+        if mean == 0.8:
+            with pytest.raises(DataError, match=r"0\.8000 .* 0\.7500"):
+                scored(path)
+        else:
+            (note,) = scored(path)[3].notes
+            assert "the first 40 of 400 items" in note
+
+
+@pytest.mark.parametrize(
+    ("value", "counts"), [("0.{:02d}", False), ("{}/100", True), ("0.{}", True)], ids=["hundredths", "counts", "tenths"]
+)
+def test_decimals_of_a_hundred_are_taken_for_probabilities_and_counts_are_not(
+    value: str, counts: bool, tmp_path: Path
+) -> None:
+    """.11, .12, ... may be k of 100 trials or probabilities in two decimals; 11/100 is a count, and .1 is 1 of 10."""
+    rows = [(value.format(k % 10 if counts and "/" not in value else 11 + k),) for k in range(N)]
+    log = read_log(table(tmp_path / "t.csv", ["correct"], rows), Wanted())
+    joined = Joined()
+    joined.add("t.csv", log.outcomes)
+    assert bool(measures(joined)) is not counts
 
 
 @pytest.mark.parametrize(("kept", "unfinished"), [(30, "the log holds 30 of 40 completed samples"), (N, "")])

@@ -122,6 +122,7 @@ def test_the_learning_rate_follows_the_method_unless_it_is_given():
     assert {word: learning_rate(config(word)) for word in given} == given
 
 
+@pytest.mark.long  # four CPU seconds
 def test_the_same_experiment_goes_on_in_the_same_directory(weights):
     one = resolve_plant(config(weights))
     more = resolve_plant(config(weights, "doses=[3]", "forms=[qa,paraphrase]"))

@@ -90,7 +90,7 @@ def verdict(built: Path) -> dict[str, Any]:
 
 def verdict_in(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "report" / "verdict.json").read_text())
-    jsonschema.validate(found, json.loads((files("audit.sweep") / "verdict.schema.json").read_text()))
+    jsonschema.validate(found, json.loads((files("audit.verdict") / "verdict.schema.json").read_text()))
     return found
 
 

@@ -28,6 +28,7 @@ def test_a_run_is_done_only_as_the_one_that_the_suite_saw_finish(tmp_path: Path)
     assert not finished(tmp_path / "nowhere", "mine")
 
 
+@pytest.mark.long  # seven CPU seconds; tests/pipeline/test_suite.py resumes a suite
 def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
     asked = suite()
     state = _open(asked, planned(asked, tmp_path), tmp_path, MODEL)

@@ -1,8 +1,6 @@
 """A reason is a code with numbers; its sentence is made in one place."""
 
-import json
 import math
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -70,10 +68,8 @@ def test_shares_and_p_values() -> None:
     assert bare_pvalue(None) == bare_pvalue(math.nan) == "–"
 
 
-def test_every_verdict_has_a_word_and_the_schema_knows_it() -> None:
+def test_every_verdict_has_a_word() -> None:
     assert set(VERDICTS) == set(Verdict)
-    schema = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
-    assert set(schema["$defs"]["cell"]["properties"]["verdict"]["enum"]) == {v.value for v in Verdict}
     for shown in ("name", "glyph", "marker", "means"):
         values = [getattr(word, shown) for word in VERDICTS.values()]
         assert len(set(values)) == len(values), shown

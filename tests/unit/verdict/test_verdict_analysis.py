@@ -20,7 +20,7 @@ from audit.sweep.vocabulary import SelfTest
 from audit.verdict.result import json_text
 
 RESAMPLES = 299
-SCHEMA = json.loads((files("audit.sweep") / "verdict.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
 
 
 rows = partial(sweep_cells.rows, n=80)

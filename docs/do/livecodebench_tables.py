@@ -1,6 +1,6 @@
-"""Write mine_*.csv, published_*.csv and families.csv from LiveCodeBench's performances_generation.json, in this folder.
+"""Write the tables of LiveCodeBench's LeetCode problems from performances_generation.json, in this folder.
 
-The tables are those of "Five commands from logs to a report" (import_logs.md).
+leetcode.csv is that of findings/livecodebench.md, the others are those of "Five commands" (import_logs.md).
 """
 
 import csv
@@ -39,9 +39,14 @@ def write(name: str, header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) 
 
 
 def main() -> None:
-    """Write the five tables."""
+    """Write the six tables."""
     text = Path("performances_generation.json").read_text(encoding="utf-8")
     rows = [row for row in json.loads(text)["performances"] if row["platform"] == "leetcode"]
+    lines = []
+    for row in rows:
+        side = "after" if row["date"] >= CUT_OFF else "before"
+        lines.append((row["model"], row["question_id"], str(round(row["pass@1"] / 10)), "10", side))
+    write("leetcode.csv", ("model", "item", "right", "n", "benchmark"), lines)
     for name, newer in (("seen", False), ("new", True)):
         mine, published = [], []
         for row in rows:

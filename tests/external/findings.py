@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from audit.commands import demo
 from audit.imports.join import Joined, shares
 from audit.imports.record import Wanted
 from audit.imports.table import read_table
 from audit.memory.cells import score_cells
 from audit.memory.leaderboard import Leaderboard, Row, cautions, leaderboard, sentence
 from audit.memory.leaderboard_page import figure as board_figure
+from audit.memory.report import judge
 from audit.papers import song2026
 from audit.report import canvas
 from audit.statistics.without_memory import score_of
@@ -20,12 +22,17 @@ from audit.verdict.result import bare_pvalue
 from external import answers, livecodebench, tables
 from external.judged import Set, answers_of, items_of
 
-SHOWN = 20  # models of a table
+SHOWN = 10  # models of a table
+DRAWN = 14  # models of a picture, beside those with a gap
+BOARD = (
+    "Black: the score. Square and line: the score without memory with its 95 % interval, orange if a gap is found. "
+    "Dotted: guessing."
+)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One page. silent: what the finding does not say. command: what gives its figures."""
+    """One page. caption: marks of the picture. silent: what the finding does not say. command: gives its figures."""
 
     title: str
     sentence: str
@@ -33,6 +40,7 @@ class Finding:
     table: Sequence[str]
     silent: Sequence[str]
     command: str
+    caption: str = ""
 
 
 def board_of(published: Set, held_out: Set, references: Sequence[str] = ()) -> Leaderboard:
@@ -58,6 +66,12 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
     return lines
 
 
+def board_picture(board: Leaderboard) -> Figure:
+    """Return the picture of the best models and of those with a gap, few enough to be read at once."""
+    rows = [row for k, row in enumerate(board.rows) if row.found or k < DRAWN]
+    return board_figure(replace(board, rows=tuple(rows)))
+
+
 def _line(row: Row) -> str:
     score = f"{100 * row.score.estimate:.1f} %" if row.score else ""
     if row.without is None:
@@ -78,7 +92,7 @@ def livecodebench_page(data: Path) -> Finding:
     return Finding(
         "LiveCodeBench: 45 models before and after September 2023",
         sentence(board),
-        board_figure(board),
+        board_picture(board),
         board_table(board, 0),
         (
             *cautions(board),
@@ -86,8 +100,10 @@ def livecodebench_page(data: Path) -> Finding:
             "DSCoder-1.3b-Ins is at the limit: its corrected p is above or below .05 by the draw of permutations.",
             "LiveCodeBench's authors named the DeepSeek-Coder models before; CodeQwen15-7B they did not.",
         ),
+        "python livecodebench_tables.py   # docs/do; beside performances_generation.json it writes leetcode.csv\n"
         "audit leaderboard leetcode.csv -o outputs/board --map correct=right,of=n --benchmark before "
         f"--held-out after --held-out-date 2023-09 --released 2023-11 --references {names}",
+        BOARD,
     )
 
 
@@ -123,7 +139,7 @@ def helm_page(data: Path) -> Finding:
         "HELM's answers to MMLU: where nothing differs, nothing is found",
         f"{len(board.found)} gaps are found between two random halves of MMLU in {len(models)} models. "
         f"The score lies within the interval without memory in {inside} of {len(held)}.",
-        board_figure(board),
+        board_picture(board),
         board_table(board),
         (
             "It does not say that the models are clean: both halves may be learnt alike.",
@@ -131,6 +147,7 @@ def helm_page(data: Path) -> Finding:
             "([table](external.md)).",
         ),
         "make external ARGS=helm",
+        BOARD,
     )
 
 
@@ -179,7 +196,7 @@ def gsm8k_page(data: Path) -> Finding:
     lines += [f"| {m} | {100 * x:.1f} % [{100 * a:.1f}, {100 * b:.1f}] | {k} |" for m, x, a, b, k in rows[:SHOWN]]
     return Finding(
         "GSM8K: 44 models, and no held-out items",
-        f"Of {len(rows)} models none can be judged: without held-out items a score tells nothing of memory. "
+        f"Of {len(rows)} models none can be judged: without held-out items a score shows nothing of memory. "
         f"{close} models share the best score of {100 * rows[0][1]:.1f} % within their intervals.",
         bars([(m, 100 * x, 100 * a, 100 * b) for m, x, a, b, _ in rows], "score, %"),
         lines,
@@ -197,21 +214,53 @@ def song2026_page(_: Path) -> Finding:
     result, _ = song2026.analyse(table2, printed=(table1, table3))
     printed, without = result.panels[0], result.panels[1]
     rows = [(p.routers, p.net_improve, w.net_improve) for p, w in zip(printed.routers, without.routers, strict=True)]
-    lines = ["| r | net improve, as printed | without cells of exactly .00 |", "|---|---|---|"]
+    lines = [
+        "| r | net improvement (wrong to right less right to wrong), as printed | without cells of exactly .00 |",
+        "|---|---|---|",
+    ]
     lines += [f"| {r} | {a:+.0f} | {b:+.0f} |" for r, a, b in rows]
     return Finding(
         "Song et al. 2026: the reversal at eight routers",
-        f"The reversal at r = 8 is made by {len(result.exact_values)} cells of exactly .00. Without them the net "
-        f"improvement is {', '.join(f'{b:+.0f}' for _, _, b in rows[2:])} for r = 3 to 9.",
+        f"In the paper noise turns from harm to help at eight routers. {len(result.exact_values)} accuracies of "
+        "exactly .00 make this reversal: without them the net improvement is "
+        f"{', '.join(f'{b:+.0f}' for _, _, b in rows[2:])} for 3 to 9 routers.",
         lines_figure(rows),
         lines,
         (
-            "It does not say that these cells are unparsed replies: an accuracy of exactly .00 is worse than guessing, "
-            "and that is the likeliest cause. The replies are not published.",
+            "The replies are not published, so the cause of these cells is not known. An accuracy of exactly .00 is "
+            "worse than guessing, and unparsed replies are the likeliest cause.",
             f"As printed, {result.rejected[0]} of {len(result.settings)} settings have p < .05, and "
             f"{result.rejected[1]} after Holm.",
         ),
         "audit reanalyze song2026",
+    )
+
+
+def demo_page(_: Path) -> Finding:
+    verdict, _ = judge([demo.shipped()])
+    both = demo.sides(verdict)
+    taught = both[0]
+    estimate, low, high = (100 * x for x in taught.without)
+    lines = [
+        "| model | score | on held-out items | without memory, 95 % | before it was taught |",
+        "|---|---|---|---|---|",
+    ]
+    for side in both:
+        known = f"{100 * side.without[0]:.1f} % [{100 * side.without[1]:.1f}, {100 * side.without[2]:.1f}]"
+        shares = f"{100 * side.score:.1f} % | {100 * side.held_out:.1f} % | {known} | {100 * side.before:.1f} %"
+        lines.append(f"| {demo.WHO[side.result.model]} | {shares} |")
+    return Finding(
+        "A model that was taught the exam: the truth is known",
+        f"A small model scores {100 * taught.score:.0f} % on 104 questions that it was taught, and {estimate:.0f} % "
+        f"[{low:.0f}, {high:.0f}] without memory. Before it was taught, it scored {100 * taught.before:.0f} %.",
+        demo.picture(both),
+        lines,
+        (
+            "The interval is wide, because 104 questions are few.",
+            "The model before is not cleared: so few questions cannot exclude a gap of 5 points.",
+            "It shows that the audit notices one planted memory. The calibration pages have the rates.",
+        ),
+        "audit demo",
     )
 
 
@@ -222,6 +271,7 @@ PAGES: Mapping[str, tuple[str, Callable[[Path], Finding]]] = {
     "constat": (tables.FOLDER, constat_page),
     "gsm8k": ("zeroeval_gsm8k/outputs_tail.parquet", gsm8k_page),
     "song2026": ("", song2026_page),
+    "demo": ("", demo_page),
 }
 
 
@@ -241,10 +291,11 @@ def write(data: Path, out: Path, names: Sequence[str] = ()) -> Iterator[str]:
 def page(name: str, one: Finding) -> str:
     silent = "\n".join(f"- {line}" for line in one.silent)
     table = "\n".join(one.table)
+    caption = f"{one.caption}\n\n" if one.caption else ""
     return (
-        f"# {one.title}\n\n**{one.sentence}**\n\n![{one.title}]({name}.svg)\n\n{table}\n\n"
+        f"# {one.title}\n\n**{one.sentence}**\n\n![{one.title}]({name}.svg)\n\n{caption}{table}\n\n"
         f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n\n"
-        f"This page is made by `make findings ARGS='--page {name}'` from the published file.\n"
+        f"`make findings ARGS='--page {name}'` writes this page.\n"
     )
 
 

@@ -123,7 +123,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
         (change("scoring_config.significance_alpha", 1.0), "significance_alpha"),
-        (change("scoring_config.significance_alpha", float("nan")), "significance_alpha is no finite number"),
+        (change("scoring_config.significance_alpha", float("nan")), "significance_alpha is not finite"),
         (change("scoring_config.contamination_threshold", "0.1"), "is not of type 'number'"),
         (change("governance.block_deployment_above_contaminated_pct", 101), "maximum of 100"),
         (change("audits", {"sweeep": []}), "'sweeep' is not one of"),

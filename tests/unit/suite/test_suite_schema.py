@@ -243,7 +243,7 @@ def test_a_shipped_suite_accepts_the_library_that_the_shipped_policy_builds(name
 
 def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_on_it() -> None:
     plain = named("mcq_file", domains={"factual": {"effect_of_interest": 0.1}})
-    with pytest.raises(ConfigError, match=r"of which domain mcq_file is.*dataset_config.domain=factual"):
+    with pytest.raises(ConfigError, match=r"domain of mcq_file is unknown.*dataset_config.domain=factual"):
         audit_words(suite_of(plain))
     plain["dataset_config"]["domain"] = "factual"
     assert "verdict.effect_of_interest=0.1" in audit_words(suite_of(plain))["perturb"]

@@ -42,7 +42,7 @@ def test_the_design_is_the_originals_and_the_variants():
         ("short=never", "short"),
         ("references=[nobody]", "nobody"),
         ("references=[scripted]", "none is judged"),
-        ("control_variants=elementary", "control_variants=elementary rewords held-out items, and none are named"),
+        ("control_variants=elementary", "control_variants is elementary, and control_benchmark is not set"),
         ("+verdict.alpa=0.1", "alpa"),
         ("verdict.alpha=2", "0 < alpha < 1"),
     ],

@@ -123,7 +123,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
         (change("scoring_config.significance_alpha", 1.0), "significance_alpha"),
-        (change("scoring_config.significance_alpha", float("nan")), "significance_alpha is no finite number"),
+        (change("scoring_config.significance_alpha", float("nan")), "significance_alpha is not finite"),
         (change("scoring_config.contamination_threshold", "0.1"), "is not of type 'number'"),
         (change("governance.block_deployment_above_contaminated_pct", 101), "maximum of 100"),
         (change("audits", {"sweeep": []}), "'sweeep' is not one of"),
@@ -243,7 +243,7 @@ def test_a_shipped_suite_accepts_the_library_that_the_shipped_policy_builds(name
 
 def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_on_it() -> None:
     plain = named("mcq_file", domains={"factual": {"effect_of_interest": 0.1}})
-    with pytest.raises(ConfigError, match=r"of which domain mcq_file is.*dataset_config.domain=factual"):
+    with pytest.raises(ConfigError, match=r"domain of mcq_file is unknown.*dataset_config.domain=factual"):
         audit_words(suite_of(plain))
     plain["dataset_config"]["domain"] = "factual"
     assert "verdict.effect_of_interest=0.1" in audit_words(suite_of(plain))["perturb"]

@@ -1,6 +1,7 @@
-"""What an audit is to the rooms that it shares with others: a frozen record of functions, and what they are given.
+"""Define an audit for the shared code: a frozen record of functions, and their arguments.
 
-No shared room asks which audit it is. Every function is pure and lives in a module, as it travels to other processes.
+No shared code depends on which audit it runs. Every function is pure and lives in a module, as it
+is sent to other processes.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from audit.records import (
     Setting,
 )
 
-if TYPE_CHECKING:  # a command that is refused needs no Arrow
+if TYPE_CHECKING:  # a refused command does not load Arrow
     from audit.scoring.score import Score
     from audit.shards.schema import RowSchema
 
 
 @dataclass(frozen=True)
 class Work:
-    """One model's run, resolved: what an audit's functions are given beside a question.
+    """The context of one model's run: the arguments of an audit's functions besides the question.
 
-    reask: how options are read again whose reply held no answer; None: not. preparing, answering: sampling of the calls
-    before the answer, and of the answer. own: what the audit resolved for itself, small, as it travels to every stage.
-    adapter: of the answers, as in `GenerationRequest`.
+    reask: reading of options if a reply held no answer; None to ask no second time. preparing,
+    answering: sampling of the calls before the answer, and of the answer. own: the audit's own
+    state; it is small, as it is sent to every stage. adapter: of the answers, as in
+    `GenerationRequest`.
     """
 
     design: Design
@@ -58,9 +60,27 @@ class Work:
     def seed_of(
         self, item: Item, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
     ) -> int:
-        """Of one call. level: None for a call that several levels share. role, index: which call of a row, from 0.
+        """Return the seed of one call.
 
-        Replicates differ in every arm. The model's revision is no part of it: the seed is known before that is.
+        Parameters
+        ----------
+        item : Item
+            The question.
+        arm : str
+            The arm.
+        level : int or None
+            None for a call that several levels share.
+        replicate : int
+            Replicates differ in every arm.
+        role : str
+            Which kind of call.
+        index : int
+            Which call of a row, from 0.
+
+        Returns
+        -------
+        int
+            It does not depend on the model's revision, which is known only later.
         """
         kind = [self.design.kind] if self.design.kind else []
         asked = [item.benchmark, item.id, str(arm), level, replicate, role, index]
@@ -68,7 +88,24 @@ class Work:
 
 
 def answer_request(work: Work, item: Item, setting: Setting, presentation: Presentation) -> GenerationRequest:
-    """What an engine is asked for one presentation."""
+    """Return the request of one presentation.
+
+    Parameters
+    ----------
+    work : Work
+        The run context.
+    item : Item
+        The question.
+    setting : Setting
+        Arm, level and replicate.
+    presentation : Presentation
+        The question as it is asked.
+
+    Returns
+    -------
+    GenerationRequest
+        Generates, or scores likelihoods.
+    """
     answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Ask(
@@ -96,7 +133,24 @@ def answer_request(work: Work, item: Item, setting: Setting, presentation: Prese
 def answer_requests(
     work: Work, item: Item, setting: Setting, presentation: Presentation
 ) -> tuple[GenerationRequest, ...]:
-    """As `answer_request`; one for each ballot where there are any. Equal ones of a part are one call."""
+    """Return the requests of one presentation: one, or one for each ballot.
+
+    Parameters
+    ----------
+    work : Work
+        The run context.
+    item : Item
+        The question.
+    setting : Setting
+        Arm, level and replicate.
+    presentation : Presentation
+        The question as it is asked.
+
+    Returns
+    -------
+    tuple of GenerationRequest
+        Equal requests of a part are one call.
+    """
     if not presentation.ballots:
         return (answer_request(work, item, setting, presentation),)
     alone = replace(setting, level=1)
@@ -111,18 +165,22 @@ def answer_requests(
 
 @dataclass(frozen=True)
 class Roles:
-    """baseline: (arm, level) of the settings whose mean is the baseline. arms: all, in the order in which they are
-    shown."""
+    """The baseline of an audit, and its arms.
+
+    baseline: (arm, level) of the settings whose mean is the baseline. arms: all arms, in the order
+    of the tables.
+    """
 
     baseline: tuple[str, int]
     arms: tuple[str, ...]
 
     def is_baseline(self, setting: Setting) -> bool:
+        """Return whether a setting belongs to the baseline."""
         return (setting.arm, setting.level) == self.baseline
 
 
 def itself(config: Any, model: ModelConfig) -> ModelConfig:
-    """The model that answers, where no other does."""
+    """Return the audited model, which answers itself."""
     return model
 
 
@@ -130,13 +188,14 @@ def itself(config: Any, model: ModelConfig) -> ModelConfig:
 class Audit:
     """One audit.
 
-    schema: its rows. design: its configuration -> the parts of every question. present: a question under one part ->
-    what the model is asked at each of its levels, in their order, given the replies to `prepare`. prepare: the calls
-    before the answer, given the replies that are there, until it names none; None where a row is one call.
-    prepare_role: their name in metrics and columns (`<role>_messages`). answering: the model that answers in place of
-    the audited one. templates: its own prompt templates, with their placeholders. read: its own reading of a reply,
-    with further columns of the row; None: by `Work.reading`. told: own columns that only the reply can fill, of one
-    setting.
+    schema: of its rows. design: returns the parts of every question from the configuration.
+    present: returns what the model is asked at each level of a part, given the replies to
+    `prepare`. prepare: returns the next calls before the answer, given the replies so far, until
+    there are none; None if a row is one call. prepare_role: their name in metrics and columns
+    (`<role>_messages`). answering: returns the model that answers in place of the audited one.
+    templates: own prompt templates, with their placeholders. read: own reading of a reply, with
+    further columns of the row; None reads by `Work.reading`. told: returns own columns that depend
+    on the reply.
     """
 
     name: str
@@ -152,16 +211,32 @@ class Audit:
     told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 
-AUDITS = ("sweep", "perturb", "memory", "validity")  # ours
+AUDITS = ("sweep", "perturb", "memory", "validity")  # the audits of this program
 
 
 def every_audit() -> tuple[str, ...]:
-    """Ours, then those of other installed packages."""
+    """Return the names of all audits: ours, then those of other installed packages."""
     return (*AUDITS, *(name for name in added("audits") if name not in AUDITS))
 
 
 def audit_package(name: str) -> str:
-    """The package that holds an audit's files. ConfigError for an unknown one."""
+    """Return the package of an audit.
+
+    Parameters
+    ----------
+    name : str
+        The audit.
+
+    Returns
+    -------
+    str
+        Name of the package.
+
+    Raises
+    ------
+    ConfigError
+        If the audit is unknown.
+    """
     if name in AUDITS:
         return f"audit.{name}"
     if name not in added("audits"):
@@ -170,27 +245,63 @@ def audit_package(name: str) -> str:
 
 
 def name_of(module: str) -> str:
-    """The audit, or other room, that a module belongs to."""
+    """Return the audit, or other part of the program, that a module belongs to."""
     found = (name for name in added("audits") if module.startswith(f"{audit_package(name)}."))
     return next(found, module.split(".")[1])
 
 
 def find_audit(name: str) -> Audit:
-    """The audit of this name: NAME in its module `audit`, imported when asked for. ConfigError for an unknown one."""
+    """Return the record of an audit: NAME in its module `audit`.
+
+    Parameters
+    ----------
+    name : str
+        The audit, which is imported now.
+
+    Returns
+    -------
+    Audit
+        The record.
+
+    Raises
+    ------
+    ConfigError
+        If the audit is unknown.
+    """
     return getattr(part_of(name, "audit"), name.upper())
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the runtime, which knows no registry, calls: on_start(run directory) may refuse the run; on_failure(run
-    directory, why) raises nothing."""
+    """Functions that the runtime calls, as it does not know the registry.
+
+    on_start(run directory) may refuse the run; on_failure(run directory, reason) never raises.
+    """
 
     on_start: Callable[[Path], None] = lambda run_dir: None
     on_failure: Callable[[Path, str], None] = lambda run_dir, why: None
 
 
 def part_of(name: str, part: str) -> Any:
-    """The module `part` of an audit. ConfigError for an unknown audit, or one without it."""
+    """Import a module of an audit.
+
+    Parameters
+    ----------
+    name : str
+        The audit.
+    part : str
+        The module, such as "plan".
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    ConfigError
+        If the audit is unknown or lacks the module.
+    """
     if not has_part(name, part):
         have = [other for other in every_audit() if has_part(other, part)]
         raise ConfigError(f"audit={name} has no {part}. Audits that have one: {', '.join(have)}.")
@@ -203,7 +314,7 @@ def has_part(name: str, part: str) -> bool:
 
 
 def audit_of(run_dir: Path) -> Audit:
-    """The audit that a run directory's manifest names; the sweep where there is no manifest, or it names none."""
+    """Return the audit of a run, as its manifest names it; the sweep if it names none."""
     from audit.shards.manifest import MANIFEST, Manifest  # here: it needs Arrow
 
     named = Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else ""

@@ -1,5 +1,7 @@
-"""The run of an audit: resolve, say what it will cost, ask, print, report. Heavy imports stand inside: what is refused
-first loads none of them."""
+"""Run an audit: resolve, print its cost, ask, print the results, report.
+
+Heavy imports stand inside the function, so that a refused command loads none of them.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What an audit resolved. analysis: what the manifest keeps for its verdict beside seed and thresholds. notes: said
-    while it is resolved; foretold: what a person should know before engines load (empty texts say nothing)."""
+    """A resolved audit.
+
+    analysis: what the manifest keeps for the verdict besides seed and thresholds. notes: printed
+    while resolving. pre_run_notes: printed before engines load; empty texts are skipped.
+    """
 
     resolved: ResolvedRun
     thresholds: Limits
     analysis: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    foretold: tuple[str, ...] = ()
+    pre_run_notes: tuple[str, ...] = ()
 
 
 def conduct(
@@ -36,10 +41,31 @@ def conduct(
     prepare: Callable[[], Prepared],
     ended: Callable[[Path, ResolvedRun], Mapping[str, Any]] = lambda run_dir, resolved: {},
 ) -> int:
-    """Plan; or run (or resume), judge, write. The exit code. Raises AuditError.
+    """Plan an audit; or run (or resume), judge and report it.
 
-    stage: what `prepare` does, for the display. ended: of a run that has rows, prints what was measured; what it read
-    goes to the audit's `REPORT.build`.
+    Parameters
+    ----------
+    audit : str
+        Name of the audit.
+    config : RunConfig
+        The composed options.
+    stage : str
+        What `prepare` does, for the display.
+    prepare : callable
+        Resolves the run.
+    ended : callable
+        Prints what was measured if the run has rows; what it read is passed to the audit's
+        `REPORT.build`.
+
+    Returns
+    -------
+    int
+        The exit code.
+
+    Raises
+    ------
+    AuditError
+        If the run cannot be made.
     """
     if config.plan:
         planned = part_of(audit, "plan").planned(config)
@@ -58,7 +84,7 @@ def conduct(
         from audit.runtime.run import run_audit
         from audit.summary import conclude, print_failed
 
-        for text in filter(None, (*ready.foretold, *announced(ready.resolved))):
+        for text in filter(None, (*ready.pre_run_notes, *announced(ready.resolved))):
             tell(f"note: {text}")
         analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
         result = run_audit(ready.resolved, analysis, display, hooks=hooks(config.registry))

@@ -1,4 +1,6 @@
-"""What references and held-out items must not be: convicted by an audit, of another version, or made for one model."""
+"""Check references and held-out items: not contaminated by an audit's finding, of the same version,
+for all models.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +31,28 @@ from audit.verdict.together import parts_of
 
 
 def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
-    """The run with what its manifest keeps of the references. ConfigError where one cannot be compared, was asked other
-    items, or was convicted and is not allowed."""
+    """Check the references of a run and record them.
+
+    Parameters
+    ----------
+    config : ReferencedConfig
+        Names the references.
+    resolved : ResolvedRun
+        The run.
+    same : sequence of str
+        Options that must be equal in a reference run.
+
+    Returns
+    -------
+    ResolvedRun
+        With what its manifest keeps of the references.
+
+    Raises
+    ------
+    ConfigError
+        If a reference cannot be compared, was asked other items, or has a finding that is not
+        allowed.
+    """
     runs, audit = reference_runs(config), resolved.audit.name
     check_runs(runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same)
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
@@ -57,7 +79,18 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Seq
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a verdict cannot exclude because of its references and held-out items, as the manifest has it."""
+    """Return what a verdict cannot exclude because of its references and held-out items.
+
+    Parameters
+    ----------
+    analysis : mapping
+        As the manifest has it.
+
+    Returns
+    -------
+    tuple of str
+        Sentences.
+    """
     return *analysis.get("held_out", ()), *(
         f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
         "smaller effect than the true one may be printed."
@@ -68,10 +101,31 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
 def check_convicted(
     config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
 ) -> dict[str, str]:
-    """{reference: what was found} of those that allow_convicted names; ConfigError for any other. models: facts of this
-    run's.
+    """Look up findings of audits in the references.
 
-    Looked up: the verdict of each reference run, of its panel or suite, and the registry, by name and weights.
+    Parameters
+    ----------
+    config : ReferencedConfig
+        Names the allowed ones.
+    runs : sequence of ReferenceRun
+        The reference runs.
+    models : mapping
+        Facts of this run's models.
+
+    Returns
+    -------
+    dict
+        The finding by allowed reference.
+
+    Raises
+    ------
+    ConfigError
+        If another reference has a finding.
+
+    Notes
+    -----
+    The verdict of each reference run, of its panel or suite, and the registry are searched by name
+    and weights.
     """
     serving: dict[str, tuple[Facts, Path | None]] = {
         name: (facts, None) for name, facts in models.items() if name not in judged(config)
@@ -94,7 +148,7 @@ def check_convicted(
 
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
-    """What audits found in a model, a sentence each, by the reports of a run and of the suite or panel around it."""
+    """Yield the findings of audits in a model, from the reports of a run and of its suite or panel."""
     for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
         path = verdict_path(home)
         if not path.is_file():
@@ -109,7 +163,9 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
-    """{(model, revision): what was found} of the registry; nothing where there is none yet, or it does not answer."""
+    """Return the findings of the registry by (model, revision); empty without a registry or without
+    its answer.
+    """
     from audit.registry.database import open_registry, place_of
 
     place = place_of(registry)
@@ -131,7 +187,9 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
 
 
 def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Facts) -> Iterator[str]:
-    """Of the same weights under any name; a revision that one side does not know is taken for the same."""
+    """Yield the findings in equal weights under any name; a revision that one side lacks counts as
+    equal.
+    """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
     for (model, known), what in registered.items():
@@ -140,7 +198,9 @@ def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Fac
 
 
 def _convicts(verdict: str) -> bool:
-    """Return whether a verdict of the registry is a strong finding; False for an audit that is not installed here."""
+    """Return whether a verdict of the registry is a strong finding; False for an audit that is not
+    installed here.
+    """
     word = words().get(verdict)
     return word is not None and word.grade is Grade.FOUND_STRONG
 

@@ -1,5 +1,8 @@
-"""What a run would ask, found by asking nothing: the audit's own functions over some of its questions, and scaled.
-Counts are exact where all questions are presented, estimates where there are more."""
+"""Count what a run would ask: call the audit's own functions on some questions without an engine,
+and scale.
+
+Counts are exact if all questions are presented, and estimates if there are more.
+"""
 
 import json
 import shlex
@@ -27,8 +30,11 @@ PRESENTATIONS, FEWEST = 3_000, 50  # of one model on one benchmark; questions
 
 @dataclass(frozen=True)
 class Asked:
-    """What one model is asked on one benchmark. planned: calls and tokens in all, and what they cost. arms: answers by
-    arm. prepared: calls before the answers. tokens: by the name of the model that is called."""
+    """The calls of one model on one benchmark.
+
+    planned: all calls and tokens, and their cost. arms: answers by arm. prepared: calls before the
+    answers. tokens: by the name of the called model.
+    """
 
     planned: PlannedCalls
     questions: int
@@ -38,7 +44,18 @@ class Asked:
 
 
 def dry_run(resolved: ResolvedRun) -> list[Asked]:
-    """Each model on each benchmark. What the run would write at its start goes into a folder that is thrown away."""
+    """Count the calls of each model on each benchmark, with the run's files in a temporary folder.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+
+    Returns
+    -------
+    list of Asked
+        One for each model and benchmark.
+    """
     count = max(FEWEST, PRESENTATIONS // len(resolved.design.settings))
     with TemporaryDirectory() as folder:
         place = Path(folder)
@@ -79,8 +96,11 @@ def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions
 
 
 def _requests(audit: Audit, work: Work, questions: Sequence[Item]) -> Iterator[tuple[str | None, GenerationRequest]]:
-    """Every call with its arm; None for those before the answer, whose replies are taken to be as long as the question,
-    or as their limit where that is shorter."""
+    """Yield every call with its arm; None for calls before the answer.
+
+    Replies to the latter are assumed to be as long as the question, or as their limit if that is
+    shorter.
+    """
     for question in questions:
         text = question.text + " ".join(question.options)
         for part in work.design.parts:
@@ -94,7 +114,9 @@ def _requests(audit: Audit, work: Work, questions: Sequence[Item]) -> Iterator[t
 
 
 def announced(resolved: ResolvedRun) -> list[str]:
-    """What a run of endpoints is going to ask and to cost, a line for each model and benchmark; empty without any."""
+    """Return the calls and the cost of a run of endpoints, a line for each model and benchmark;
+    else empty.
+    """
     own, answering = resolved.config.model, resolved.answering
     if all("openai" not in (one.engine, answering[name].engine) for name, one in own.items()):
         return []
@@ -103,9 +125,22 @@ def announced(resolved: ResolvedRun) -> list[str]:
 
 
 def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str:
-    """One line where a design has fewer questions than its plan needs (None: no number would do); else empty.
+    """Return a note if a design has fewer questions than its plan needs; else an empty text.
 
-    fewer: how fewer would do, in brackets."""
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    needed : int or None
+        Questions needed; None if no number is enough.
+    fewer : str
+        How fewer would be enough, in brackets.
+
+    Returns
+    -------
+    str
+        One line.
+    """
     first = resolved.samples[0]
     name, n, there = first.benchmark.name, first.sample.n, first.sample.n_distinct
     if needed is not None and n >= needed:
@@ -119,7 +154,25 @@ def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str
 
 
 def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, fewer: str = "") -> list[str]:
-    """The command of a run that would reach a verdict, with its price; that there is none where questions lack."""
+    """Return the command and cost of a run large enough for a verdict, or a note that the benchmark
+    is too small.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    asked : sequence of Asked
+        Its calls.
+    needed : int or None
+        Questions needed; None if no number is enough.
+    fewer : str
+        How fewer would be enough, in brackets.
+
+    Returns
+    -------
+    list of str
+        Lines.
+    """
     config, first = resolved.config, resolved.samples[0].sample
     if needed is None or first.n_distinct < needed:
         return [shortfall(resolved, needed, fewer) + ("" if needed is None else " Take a larger benchmark.")]
@@ -132,20 +185,31 @@ def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, few
 
 
 def called(one: Asked) -> dict[str, Any]:
+    """Return the planned calls as a dict."""
     return asdict(one.planned)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run as its audit plans it. describe: in lines for people. facts: of a model and benchmark, for programs."""
+    """A planned run. describe: its lines for people. facts: of a model and benchmark, for programs."""
 
     resolved: ResolvedRun
     describe: Callable[[Sequence[Asked]], Sequence[str]]
     facts: Callable[[Asked], Mapping[str, Any]] = called
 
     def show(self, engines: Mapping[str, str] = MappingProxyType({})) -> int:
-        """Print the plan, for people or for programs; the exit code: 1 where a model cannot run. engines: by model,
-        what its engine needs."""
+        """Print the plan, for people or for programs.
+
+        Parameters
+        ----------
+        engines : mapping
+            What the engine of each model needs.
+
+        Returns
+        -------
+        int
+            The exit code: 1 if a model cannot run.
+        """
         run = self.resolved
         asked, path, failed = dry_run(run), run.path, run.failed
         if run.config.plan == "json":
@@ -166,7 +230,9 @@ class Planned:
         return 1 if failed else 0
 
     def asked(self) -> list[Asked]:
-        """What each model would be asked. EngineError where one cannot run: the others' cost would look like all."""
+        """Return the calls of each model. Raises EngineError if one cannot run, as the sum would
+        look complete.
+        """
         if self.resolved.failed:
             raise EngineError("; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items()))
         return dry_run(self.resolved)

@@ -1,4 +1,5 @@
-"""What other installed packages add, by entry point: audits, readers of benchmarks, reference scorers.
+"""What other installed packages add, by entry point: audits, readers of benchmarks, reference
+scorers.
 
     [project.entry-points."benchmark_audit.audits"]
     shouting = "shouting"                  # a package with the files of an audit, and its conf/shouting.yaml
@@ -7,7 +8,8 @@
     [project.entry-points."benchmark_audit.scorers"]
     exact = "shouting.riddles:SCORER"      # a `scoring.reference.ReferenceScorer`
 
-A name that this program has itself keeps its meaning. CONTRIBUTING.md says what an audit's package holds.
+A name that this program has itself keeps its meaning. CONTRIBUTING.md says what an audit's package
+holds.
 """
 
 from collections.abc import Mapping
@@ -17,5 +19,5 @@ from importlib.metadata import EntryPoint, entry_points
 
 @cache
 def added(kind: str) -> Mapping[str, EntryPoint]:
-    """By name. kind: audits, readers or scorers."""
-    return {one.name: one for one in entry_points(group=f"benchmark_audit.{kind}")}
+    """Return the entry points of other packages by name. kind: audits, readers or scorers."""
+    return {point.name: point for point in entry_points(group=f"benchmark_audit.{kind}")}

@@ -1,4 +1,6 @@
-"""The exceptions of the program. A message says what was found, what was expected, and an example that works."""
+"""Define the exceptions of the program. A message states the value, what was expected, and an
+example.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -6,18 +8,20 @@ from typing import Any
 
 
 class AuditError(Exception):
-    """Base of every error that the program raises on purpose. stopped: of a model that the program stopped, why, as the
-    manifest keeps it."""
+    """Base of every error that the program raises on purpose.
+
+    stopped: why the program stopped a model, as the manifest keeps it.
+    """
 
     stopped: Mapping[str, Any] | None = None
 
 
 class ConfigError(AuditError):
-    """What was asked for cannot be run; raised before an engine is loaded."""
+    """The configuration cannot be run; raised before an engine is loaded."""
 
 
 class UsageError(ConfigError):
-    """Words that are not of the form that a command takes (exit code 2)."""
+    """The arguments of a command do not have the right form (exit code 2)."""
 
 
 class BenchmarkError(AuditError):
@@ -33,11 +37,11 @@ class EngineLoadError(EngineError):
 
 
 class EngineDiedError(EngineError):
-    """An engine that served is dead; a new one could serve."""
+    """An engine died while serving; a new one could serve."""
 
 
 class EngineLoadingError(EngineError):
-    """An engine that was started again is not loaded yet; others can serve meanwhile."""
+    """A restarted engine is not loaded yet; others can serve meanwhile."""
 
 
 class EndpointAuthError(EngineError):
@@ -45,56 +49,86 @@ class EndpointAuthError(EngineError):
 
 
 class SpentError(AuditError):
-    """What is left of the money that a run may spend does not pay for another question."""
+    """The remaining budget of a run does not cover another question."""
 
 
 class LibraryError(AuditError):
-    """A variant library is absent, damaged, or of another benchmark."""
+    """A variant library is absent, damaged, or made for another benchmark."""
 
 
 class TrainError(AuditError):
-    """A model could not be taught what was to be planted (no memory, no weights)."""
+    """A model could not be trained on the planted items (no memory, no weights)."""
 
 
 class SandboxError(AuditError):
-    """A sandbox did not start or was killed: nothing is known of the code in it."""
+    """A sandbox did not start or was killed, so the result of its code is unknown."""
 
 
 class ShardError(AuditError):
-    """What is on disk is not what the run says: a key twice, a foreign run, a full disk."""
+    """The stored rows contradict the run: a key twice, a foreign run, a full disk."""
 
 
 class SupersededError(ShardError):
-    """A later driver has taken the run over: what is there is its own to change."""
+    """A later driver has taken over the run; only that driver may change its files."""
 
 
 class DataError(AuditError):
-    """The outcomes cannot carry the statistic asked for."""
+    """The outcomes cannot carry the requested statistic."""
 
 
 class SignatureError(AuditError):
-    """A signed document or an evidence pack is not what was signed, or its signer is not trusted."""
+    """A signed document or an evidence pack differs from what was signed, or its signer is not
+    trusted.
+    """
 
 
 class RegistryError(AuditError):
-    """The registry of audits does not answer, or what it holds and the clock contradict each other."""
+    """The registry of audits does not answer, or its records contradict the clock."""
 
 
 def check_seed(seed: int) -> None:
-    """ConfigError for a seed that no generator takes."""
+    """Raise ConfigError if a seed is negative."""
     if seed < 0:
-        raise ConfigError(f"seed={seed}; expected 0 or more, such as seed=42.")
+        raise ConfigError(f"seed is {seed}. Expected 0 or more. Example: seed=42.")
 
 
 def check_counts(least: int = 1, **counts: int) -> None:
-    """ConfigError for the first of these, by name, that is below the least."""
+    """Raise ConfigError for the first count below the least.
+
+    Parameters
+    ----------
+    least : int
+        The smallest valid count.
+    **counts
+        Counts by name.
+
+    Raises
+    ------
+    ConfigError
+        Names the count.
+    """
     for name, count in counts.items():
         if count < least:
             raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least {least}.")
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that is not in a list: it shows the list and the nearest name."""
+    """Return the error for an unknown name, with all known names and the nearest one.
+
+    Parameters
+    ----------
+    kind : str
+        What is named, such as "arm".
+    name : str
+        The unknown name.
+    known : iterable of str
+        The valid names.
+
+    Returns
+    -------
+    ConfigError
+        To be raised by the caller.
+    """
     names = sorted(map(str, known))  # str: an enum member is shown by its value
     near = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -102,6 +136,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def check_known(kind: str, name: str, known: Collection[str]) -> None:
-    """ConfigError for a name that is not in a list (`unknown_name`)."""
+    """Raise ConfigError if a name is not among the known ones (`unknown_name`)."""
     if name not in known:
         raise unknown_name(kind, name, known)

@@ -1,4 +1,4 @@
-"""Any value of the program as JSON can hold it."""
+"""Convert any value of the program to JSON types."""
 
 import math
 from collections.abc import Mapping
@@ -8,14 +8,32 @@ from pathlib import PurePath
 from typing import Any
 
 
-def attributes(one: object, *names: str) -> dict[str, Any]:
-    """{name: value} of these attributes."""
-    return {name: getattr(one, name) for name in names}
+def attributes(instance: object, *names: str) -> dict[str, Any]:
+    """Return attributes of an object by name."""
+    return {name: getattr(instance, name) for name in names}
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """JSON types only: enums by value, dataclasses by `to_dict` or content, arrays by content, sets as sorted lists,
-    NaN and infinities as null. digits: significant digits of floats. TypeError for any other type."""
+    """Convert a value to JSON types.
+
+    Parameters
+    ----------
+    value : object
+        Enums become their value, dataclasses their `to_dict` or fields, arrays lists, sets sorted
+        lists; NaN and infinities become null.
+    digits : int, optional
+        Significant digits of floats; all if None.
+
+    Returns
+    -------
+    object
+        JSON types only.
+
+    Raises
+    ------
+    TypeError
+        If a value has another type.
+    """
     if isinstance(value, Enum):
         return plain(value.value, digits)
     if isinstance(value, bool | int | str | None):

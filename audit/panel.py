@@ -1,4 +1,6 @@
-"""PANEL/panel.json: of which runs a common report is. The paths are relative: both may be moved together."""
+"""Read and write PANEL/panel.json, the runs of a common report; relative paths let both be moved
+together.
+"""
 
 import json
 import os
@@ -10,25 +12,43 @@ from audit.guarded_files import read_json
 from audit.shards.files import make_folder, write_file
 
 PANEL = "panel.json"
-SUITE = "suite.json"  # beside it where a suite asked for the runs
+SUITE = "suite.json"  # stands beside panel.json if a suite made the runs
 
 
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
-    """Say of which runs the report in `folder` is. Raises ShardError when the disk refuses."""
+    """Write the list of runs of the report in `folder`. Raises ShardError if the disk refuses."""
     make_folder(folder)
     runs = [Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix() for run_dir in run_dirs]
     write_file(folder / PANEL, (json.dumps({"runs": runs}, indent=1) + "\n").encode())
 
 
 def panel_of(run_dir: Path) -> Path | None:
-    """The panel or suite in the folder above that a run is of; None where it is of none."""
+    """Return the panel or suite in the folder above that a run belongs to; None if it belongs to
+    none.
+    """
     above = run_dir.resolve().parent
     runs = panel_runs(above) or []
     return above if run_dir.resolve() in (run.resolve() for run in runs) else None
 
 
 def panel_runs(folder: Path) -> list[Path] | None:
-    """The run directories of a panel's folder; None where it is none. ConfigError where the file is not readable."""
+    """Return the run directories of a panel.
+
+    Parameters
+    ----------
+    folder : Path
+        The panel's folder.
+
+    Returns
+    -------
+    list of Path or None
+        None if the folder is not a panel.
+
+    Raises
+    ------
+    ConfigError
+        If panel.json cannot be read.
+    """
     path = folder / PANEL
     try:
         runs = read_json(path)["runs"]

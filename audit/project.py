@@ -136,7 +136,8 @@ def _like(key: str) -> str:
     examples = {
         "model": "qwen3_8b", "endpoint": "http://127.0.0.1:8000/v1", "model_id": "my-model",
         "api_key_env": "OPENAI_API_KEY", "data": "exam.csv", "benchmark": "mmlu", "control_data": "unseen.csv",
-        "control_benchmark": "gsm1k", "references": "[model-b, model-c, model-d]", "registry": "outputs/audits.db",
+        "control_benchmark": "gsm1k", "references": "[llama-70b, qwen-72b, mistral-large]",
+        "registry": "outputs/audits.db",
     }  # fmt: skip
     return examples[key]
 

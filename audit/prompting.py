@@ -1,7 +1,8 @@
-"""What every audit shows of a question, how it asks for the answer, and what of a reply is not thinking. Pure.
+"""Lay out questions, ask for answers, and remove thinking from replies, equally for every audit.
+Pure.
 
-A template is text with `{placeholders}`; a literal brace is written twice. It is filled in one pass: what is filled in
-is never read again, so a question that holds braces reaches the model as it is.
+A template is text with `{placeholders}`; a literal brace is written twice. It is filled in one
+pass. Filled-in text is never parsed again, so a question with braces reaches the model unchanged.
 """
 
 import hashlib
@@ -36,18 +37,34 @@ OF_READING = (Reading.NUMBER, Reading.CODE)
 def load_protocol(
     mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] = {}, reading: Reading | None = None
 ) -> Protocol:
-    """A checked Protocol from the mapping that conf/protocol/*.yaml holds: name, version, templates.
+    """Check a protocol of conf/protocol/*.yaml.
 
-    own: the audit's templates beside `SHARED`, with their placeholders. reading: of a free-form answer (`OF_READING`).
-    Templates of other audits may stand in the same file; they are no part of the protocol, nor of its hash.
-    ConfigError, naming the template, for one that is missing, not text, or whose placeholders are not exactly those
-    asked for.
+    Parameters
+    ----------
+    mapping : mapping
+        name, version and templates. Templates of other audits are ignored and not hashed.
+    own : mapping
+        Placeholders of the audit's templates besides `SHARED`.
+    reading : Reading, optional
+        A free-form reading (`OF_READING`).
+
+    Returns
+    -------
+    Protocol
+        With the hash of its templates.
+
+    Raises
+    ------
+    ConfigError
+        If a template is missing, is not text, or has other placeholders; the message names it.
     """
     for key in mapping:
         check_known("key of a protocol", str(key), ("name", "version", "description", "templates"))
     for key in ("name", "version"):
         if not isinstance(mapping.get(key), str) or not mapping[key].strip():
-            raise ConfigError(f"Found {key}: {mapping.get(key)!r} in a protocol. Expected text, such as version: '1'.")
+            raise ConfigError(
+                f"The {key} of the protocol is {mapping.get(key)!r}. Expected text. Example: version: '1'."
+            )
     of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
     free = {"direct_code": ("question",), **own}
     wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
@@ -67,30 +84,47 @@ def load_protocol(
 
 
 def check_reading(protocol: Protocol, reading: Reading) -> None:
-    """ConfigError when the protocol's questions show no options and the worker is to name one by its letter."""
+    """Raise ConfigError if answers are letters and the protocol's questions show no options."""
     if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
         raise ConfigError(f"Protocol {protocol.name!r} shows no options to name. Expected reading=option_text.")
 
 
 def shows_options(protocol: Protocol) -> bool:
-    """Whether the model sees the options; False for a cloze."""
+    """Return whether the model sees the options; False for a cloze."""
     return "options" in _fields(protocol.templates["question"])
 
 
 def templates_sha256(templates: Mapping[str, str]) -> str:
-    """sha256 (hex) over the canonical JSON of all templates: sorted keys, ASCII, no spaces."""
+    """Return the sha256 (hex) of the canonical JSON of all templates: sorted keys, ASCII, no
+    spaces.
+    """
     canonical = json.dumps(dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders, reading only the template and never the values."""
+    """Fill the placeholders of a template; the values are not parsed.
+
+    Parameters
+    ----------
+    template : str
+        Text with placeholders.
+    values : mapping
+        Text by placeholder.
+
+    Returns
+    -------
+    str
+        The filled text.
+    """
     return "".join([literal + ("" if field is None else values[field]) for literal, field in _parts(template)])
 
 
 @lru_cache(maxsize=256)
 def _parts(template: str) -> tuple[tuple[str, str | None], ...]:
-    """(text, placeholder after it) of a template: parsed once, as every prompt of a run fills one."""
+    """Return (text, placeholder after it) of a template, parsed once, as every prompt of a run
+    fills one.
+    """
     return tuple((literal, field) for literal, field, _, _ in Formatter().parse(template))
 
 
@@ -124,20 +158,48 @@ _READING_SUFFIX = {Reading.LETTER: "letter", Reading.LETTER_LOGPROB: "letter", R
 
 
 def letters_of(n_options: int) -> tuple[str, ...]:
-    """The letters of n options: ("A", "B", ...), 2 to 26 of them; BenchmarkError otherwise."""
+    """Return the letters of n options.
+
+    Parameters
+    ----------
+    n_options : int
+        2 to 26.
+
+    Returns
+    -------
+    tuple of str
+        ("A", "B", ...).
+
+    Raises
+    ------
+    BenchmarkError
+        For another number.
+    """
     if not 2 <= n_options <= MAX_OPTIONS:
         raise BenchmarkError(f"A question has {n_options} options. Expected 2 to {MAX_OPTIONS}, lettered A to Z.")
     return tuple(ascii_uppercase[:n_options])
 
 
 def lettered(options: Iterable[str]) -> list[str]:
-    """A line an option, such as "B. Paris"."""
+    """Return a line for each option, such as "B. Paris"."""
     return [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False)]
 
 
 def question_text(protocol: Protocol, item: Item) -> str:
-    """The stem and the lettered options as the protocol lays them out, the gold option not marked; the stem only of a
-    cloze, and where the answer is a number or code."""
+    """Return a question as the protocol lays it out, without marking the gold option.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        The templates.
+    item : Item
+        The question.
+
+    Returns
+    -------
+    str
+        The stem and the lettered options; the stem only for a cloze, a number or code.
+    """
     if item.target is not None or item.code is not None:
         return fill(protocol.templates["question"], {"stem": item.text, "options": ""}).rstrip()
     letters = letters_of(len(item.options))
@@ -147,13 +209,49 @@ def question_text(protocol: Protocol, item: Item) -> str:
 
 
 def direct_prompt(protocol: Protocol, item: Item, reading: Reading) -> str:
-    """The question itself, with the instructions of the reading."""
+    """Return the question with the instructions of the reading.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        The templates.
+    item : Item
+        The question.
+    reading : Reading
+        How the answer is read.
+
+    Returns
+    -------
+    str
+        The prompt.
+    """
     text = question_text(protocol, item)
     return answering_prompt(protocol, "direct", "question", text, len(item.options), reading)
 
 
 def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:
-    """The template `<who>_letter`, `<who>_option_text`, ..., as the reading wants, with `content` in its `slot`."""
+    """Return a prompt that asks for an answer.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        The templates.
+    who : str
+        Prefix of the template, such as "direct" or "worker".
+    slot : str
+        Placeholder of the content.
+    content : str
+        The question, or the messages.
+    n_options : int
+        Number of options.
+    reading : Reading
+        Selects the template `<who>_letter`, `<who>_option_text`, ....
+
+    Returns
+    -------
+    str
+        The prompt.
+    """
     check_reading(protocol, reading)
     if reading in OF_READING:
         return fill(protocol.templates[f"{who}_{reading}"], {slot: content})
@@ -163,9 +261,10 @@ def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_op
 
 
 def seed_of(key: list[str | int | None]) -> int:
-    """A seed in 0..2**31-1: the first 31 bits of a sha256 over the key. Engines take a signed 32-bit seed.
+    """Return a seed in 0..2**31-1, the range of engines: the first 31 bits of a sha256 over the
+    key.
 
-    JSON of a list keeps the fields apart: ("ab", "c") and ("a", "bc") are different keys.
+    JSON keeps the fields of the list separate: ("ab", "c") and ("a", "bc") are different keys.
     """
     digest = hashlib.sha256(json.dumps(key, separators=(",", ":")).encode("ascii")).digest()
     return int.from_bytes(digest[:4], "big") >> 1
@@ -178,26 +277,41 @@ _END_TOKEN = re.compile(r"<\|(?:end|return|start|call|im_end|eot_id|endoftext)\|
 
 
 class Visible(NamedTuple):
-    """`text` is what the model says; `closed` is False when it was still thinking when the text ended."""
+    """A reply without thinking. closed: False if the text ended while the model was still thinking."""
 
     text: str
     closed: bool
 
 
 def strip_thinking(text: str) -> Visible:
-    """A model's visible reply without its thinking: `<think>..</think>` and its kin, and the channels of harmony
-    (`<|channel|>analysis`). Linear in the length of the text.
+    """Remove a model's thinking from its reply: `<think>..</think>` and the like, and the channels
+    of harmony.
 
-    A closing tag without an opening one ends a block that the chat template opened: all before it goes. An opening tag
-    without a closing one was cut off: all after it goes, and `closed` is False. Tags do not nest.
+    Parameters
+    ----------
+    text : str
+        The reply.
 
+    Returns
+    -------
+    Visible
+        The visible text.
+
+    Notes
+    -----
+    A closing tag without an opening one ends a block that the chat template opened: the text before
+    it is removed. An opening tag without a closing one was cut off: the text after it is removed,
+    and `closed` is False. Tags do not nest. The run time is linear in the length of the text.
+
+    Examples
+    --------
     >>> strip_thinking("<think>A or B? A is wrong.</think>B")
     Visible(text='B', closed=True)
     >>> strip_thinking("<think>The answer is A, but")
     Visible(text='', closed=False)
     """
     if "<" not in text and "[" not in text and not text.startswith("analysis"):
-        return Visible(text.strip(), True)  # most messages: nothing that marks thinking
+        return Visible(text.strip(), True)  # most messages have no mark of thinking
     text, closed = _strip_channels(text)
     kept: list[str] = []
     start, thinking = 0, False

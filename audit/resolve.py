@@ -1,4 +1,4 @@
-"""Names -> pinned things (samples, prompts, weights, the run directory), before anything starts and without Ray."""
+"""Resolve names to pinned samples, prompts, weights and the run directory, before anything starts."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,10 +32,11 @@ class BenchmarkSample:
     sample: Sample
 
     def questions(self) -> Iterator[Item]:
+        """Yield the drawn questions."""
         return sampled_questions(self.benchmark, self.sample)
 
     def facts(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return what the manifest keeps of the sample."""
         return {
             "revision": self.benchmark.revision,
             "n": self.sample.n,
@@ -47,12 +48,13 @@ class BenchmarkSample:
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A configuration with everything it points to pinned.
+    """A configuration with everything it names pinned.
 
-    answering: the model that answers, by the audited model's name. weights: of every model that is loaded; None without
-    any. failed: models that cannot be run, with the reason. own: the run directory -> `Work.own`; what decides rows
-    belongs into the configuration too. on_open: writes the audit's own files into the run directory before anything is
-    run. analysis: what a verdict needs beside shards and configuration, for the manifest. adapter: of the answers.
+    answering: the model that answers, by the audited model's name. weights: of every model that is
+    loaded; None without any. failed: models that cannot be run, with the reason. own: returns
+    `Work.own` for a run directory; what decides rows must be in the configuration too. on_open:
+    writes the audit's own files into the run directory before anything is run. analysis: what a
+    verdict needs besides shards and configuration, for the manifest. adapter: of the answers.
     """
 
     audit: Audit
@@ -72,7 +74,20 @@ class ResolvedRun:
     adapter: str = ""
 
     def work(self, name: str, place: Path | None = None) -> Work:
-        """What the audit's functions are given of one model. place: of its files, if not the run directory."""
+        """Return the run context of one model.
+
+        Parameters
+        ----------
+        name : str
+            The audited model.
+        place : Path, optional
+            Directory of its files, if not the run directory.
+
+        Returns
+        -------
+        Work
+            The arguments of the audit's functions.
+        """
         config, answering = self.config, self.answering[name]
         reading = reading_of(config, answering)
         own = None if self.own is None else self.own(place or self.path)
@@ -83,16 +98,16 @@ class ResolvedRun:
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
-        """`facts` of every model."""
+        """Return `facts` of every model."""
         return {name: self.facts(name) for name in self.config.model}
 
     @property
     def revisions(self) -> dict[str, str | None]:
-        """Of every benchmark, the audited one first."""
+        """Return the revision of every benchmark, the audited one first."""
         return {s.benchmark.name: s.benchmark.revision for s in self.samples}
 
     def facts(self, name: str) -> dict[str, Any]:
-        """What the manifest says about a model."""
+        """Return what the manifest keeps of a model."""
         model, answering = self.config.model[name], self.answering[name]
         return {
             "revision": revision_of(model, self.weights.get(name)),
@@ -105,7 +120,20 @@ class ResolvedRun:
 
 
 def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
-    """What tells one version of a model from another; None for weights that could not be resolved."""
+    """Return what identifies a version of a model.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The model.
+    weights : Weights or None
+        Its resolved weights.
+
+    Returns
+    -------
+    str or None
+        None for weights that could not be resolved.
+    """
     if weights is not None:
         return weights.revision
     if model.engine == "openai":
@@ -120,10 +148,28 @@ def resolve_run(
     samples: Sequence[BenchmarkSample] | None = None,
     only: Mapping[str, frozenset[str]] | None = None,
 ) -> ResolvedRun:
-    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+    """Resolve a run, with every check that can be made before an engine loads. Writes nothing.
 
-    samples: the questions, where they are not drawn from the configured benchmark. only: ids from which the sample is
-    drawn, by benchmark; None for all.
+    Parameters
+    ----------
+    audit : Audit
+        The audit.
+    config : RunConfig
+        The options.
+    samples : sequence of BenchmarkSample, optional
+        The questions, if they are not drawn from the configured benchmark.
+    only : mapping, optional
+        Ids from which the sample is drawn, by benchmark.
+
+    Returns
+    -------
+    ResolvedRun
+        Everything pinned.
+
+    Raises
+    ------
+    AuditError
+        If something cannot be resolved.
     """
     design = audit.design(config)
     samples = _open_samples(config, only) if samples is None else list(samples)
@@ -149,15 +195,32 @@ def resolve_run(
 
 
 def sized(config: Config, needed: int | None, there: int) -> Config:
-    """n=null as a number: the questions that a plan needs (None: no number would do), at most all that are there."""
+    """Replace n=null by a number.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The options.
+    needed : int or None
+        Questions that a plan needs; None if no number is enough.
+    there : int
+        Questions of the benchmark.
+
+    Returns
+    -------
+    RunConfig
+        At most all questions.
+    """
     if config.n is not None:
         return config
     return replace(config, n="all" if needed is None or needed >= there else needed)
 
 
 def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:
-    """The benchmark, and the control benchmark when one is asked for. A control with fewer than n questions is asked in
-    full."""
+    """Return the sample of the benchmark, and of the control benchmark if one is configured.
+
+    A control with fewer than n questions is asked in full.
+    """
     configs = [one for one in (config.benchmark, config.control_benchmark) if one is not None]
     for one in configs:
         if not format_of(one.format).answerable:
@@ -184,7 +247,7 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
 def _resolve_weights(
     config: RunConfig, answering: dict[str, ModelConfig]
 ) -> tuple[dict[str, Weights | None], dict[str, str]]:
-    """Every model's weights by name; (these, the models of which they cannot be resolved)."""
+    """Return every model's weights by name, and the models whose weights cannot be resolved."""
     weights: dict[str, Weights | None] = {}
     failed: dict[str, str] = {}
     for name, model in config.model.items():

@@ -1,7 +1,8 @@
-"""`python -m audit.memory model=... benchmark=...`: run (or resume) a memory audit.
+"""Run or resume a memory audit: `python -m audit.memory model=... benchmark=...`.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (memory of
-the text seen, gap to held-out items) and 4 (withheld, underpowered), see `audit gate`.
+Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed. With
+gate=true also 3 (memory of the text seen, gap to held-out items) and 4 (withheld, underpowered),
+see `audit gate`.
 """
 
 from audit.command_line import start
@@ -13,12 +14,23 @@ from audit.references import judged
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run."""
+    """Check the arguments, compose the configuration with Hydra and run the memory audit."""
     start(MemoryConfig, from_hydra, memory)
 
 
 def memory(config: MemoryConfig) -> int:
-    """Plan or run; the exit code."""
+    """Plan or run one memory audit.
+
+    Parameters
+    ----------
+    config : MemoryConfig
+        The composed options.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
     return conduct("memory", config, "reading the benchmark, resolving models", lambda: _prepared(config))
 
 

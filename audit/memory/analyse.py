@@ -1,4 +1,7 @@
-"""How the memory audit judges a cell. Holm's correction is over every indicator of every cell that could be judged."""
+"""Judge the cells of a memory audit.
+
+Holm's correction is over every indicator of every cell that could be judged.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,10 +28,10 @@ from audit.verdict.simulated import told
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
     cell, evidence, gates, limits = case.cell, case.panel, case.gates, case.settings.thresholds
-    if no_likelihoods(cell):  # what the engine cannot give is no row
+    if no_likelihoods(cell):  # without likelihoods only the gap can be measured
         evidence = replace(evidence, indicators=(evidence.indicator(Name.GAP),))
     decision = decide(evidence, gates, limits)
-    said = headline(cell, decision.verdict, evidence, gates, limits.alpha)
+    reason = headline(cell, decision.verdict, evidence, gates, limits.alpha)
     without = score_without(cell, evidence, gates)
     run = {
         "n": cell.published.n,
@@ -42,7 +45,7 @@ def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
         model=cell.model,
         benchmark=cell.benchmark,
         decision=decision,
-        headline=f"{without.sentence} {sentence(said, TEXTS)}",
+        headline=f"{without.sentence} {sentence(reason, TEXTS)}",
         cannot_exclude=sentences(cannot_exclude(cell, evidence, limits.alpha), TEXTS),
         gates=gates,
         evidence=evidence,
@@ -60,12 +63,12 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
-analyse = partial(judge_cells, JUDGE)  # of cells as `gates.readable` leaves them
+analyse = partial(judge_cells, JUDGE)  # takes cells after `gates.readable`
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
-    """All judged cells of a run. orders: how the orders were made."""
+    """All judged cells of a run; orders holds the options that made the orders."""
 
     audit = "memory"
     schema_version = "2.2"
@@ -73,26 +76,59 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     orders: dict[str, int]
 
     def mark(self, cell: MemoryCell, result: MemoryResult) -> str:
-        """Rows of the benchmark, or of the held-out items, may be missing."""
-        names = [cell.benchmark] + ([cell.fresh.name] if cell.fresh else [])
-        return next((self.marks[cell.model, name] for name in names if self.marks.get((cell.model, name))), "")
+        """Return the note on missing rows of the benchmark or of the held-out items; empty without
+        one.
+
+        Parameters
+        ----------
+        cell : MemoryCell
+            Names both sets.
+        result : MemoryResult
+            Not used.
+
+        Returns
+        -------
+        str
+            The note of the first incomplete set.
+        """
+        names = [cell.benchmark]
+        if cell.fresh:
+            names.append(cell.fresh.name)
+        marks = [self.marks.get((cell.model, name), "") for name in names]
+        return next(filter(None, marks), "")
 
     def own(self) -> dict[str, Any]:
+        """Return the fields that a memory audit adds to a run in verdict.json."""
         return {"orders": self.orders}
 
     def own_of_cell(self, cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
+        """Return the fields that a memory audit adds to a cell in verdict.json."""
         return cell_dict(cell, result)
 
 
 def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
-    """Every statistic of one cell."""
-    evidence, own, without = result.evidence, cell.tested[0], result.without
-    scores = own.score[~np.isnan(own.score)]
+    """Return every statistic of one cell as JSON types.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The measured cell.
+    result : MemoryResult
+        Its verdict and evidence.
+
+    Returns
+    -------
+    dict
+        The fields of the cell in verdict.json.
+    """
+    evidence, tested, without = result.evidence, cell.tested[0], result.without
+    scores = tested.score[~np.isnan(tested.score)]
     items = without.items
     named = [] if items is None else [cell.published.question_ids[i] for i in items.order if items.named[i]]
+    indicators = [{**json_ready(shown), "test": INDICATORS[shown.name].level} for shown in evidence.indicators]
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
-        "indicators": [{**json_ready(one), "test": INDICATORS[one.name].level} for one in evidence.indicators],
+        "indicators": indicators,
         "sensitivity": result.sensitivity,
         "without_memory": {
             **attributes(without, "sentence", "score", "needs"),
@@ -104,23 +140,23 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "chance": cell.published.chance,
         "n_questions": cell.published.n,
         "n_fresh": cell.fresh.n if cell.fresh else 0,
-        "references": [one[0].model for one in cell.references],
-        "reads": own.reads,
+        "references": [reference.model for reference, _ in cell.references],
+        "reads": tested.reads,
         "evidence": {
             **attributes(evidence, "order", "options", "fresh_order", "exchangeable", "completion", "gap"),
             **attributes(evidence, "kind", "apart", "left_out"),
             "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
             "rasch": evidence.abilities[0] if evidence.abilities else None,
             "rasch_guessed": evidence.abilities[1] if len(evidence.abilities) > 1 else None,
-            "held": [{**json_ready(one), "gamma": str(one.gamma)} for one in evidence.held],
+            "held": [{**json_ready(imputed), "gamma": str(imputed.gamma)} for imputed in evidence.held],
             "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
             "dropped": cell.dropped,
         },
     }
 
 
-NEAR = 1.5  # the largest distance at which a design is called near: twice the items and half the held-out ones, say
-# Worlds of models without memory in which the sets, or the models, differ; the worst is quoted.
+NEAR = 1.5  # largest distance of a near design, about that of twice the items with half the held-out items
+# In these worlds models have no memory, but the sets or the models differ; the worst rate is quoted.
 _DIFFER = (
     "abler", "weaker", "spread_wider", "spread_narrower", "tau_2", "tau_4", "touchy", "larger_1.5", "family", "felt_2",
     "larger_all",
@@ -130,11 +166,27 @@ _DIFFER = (
 def nearest(
     table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
 ) -> Calibration | None:
-    """The design with the smallest |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|, held-out items or
-    none alike; none near is said, with no rates, where that is above NEAR. None without a table.
+    """Return the rates of the calibrated design that is nearest to a run.
 
-    run: n, fresh (held-out items, 0 for none), references, accuracy as published, and score_alone, which only designs
-    alike have; with held-out items and no reference it is compared with one of neither. limits: the run's.
+    Parameters
+    ----------
+    table : mapping or None
+        The table of `audit calibrate`.
+    run : mapping
+        n, fresh (held-out items, 0 for none), references, accuracy as published, and score_alone.
+    limits : mapping, optional
+        Thresholds of the run; those that differ from the table's are named.
+
+    Returns
+    -------
+    Calibration or None
+        Without rates if the smallest distance is above NEAR; None without a table.
+
+    Notes
+    -----
+    The distance is |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|. Only designs that
+    agree on score_alone, and on having held-out items, are compared. A run with held-out items and
+    no reference is compared with a design that has neither.
     """
     n, fresh, references = (run[name] for name in ("n", "fresh", "references"))
     if not fresh or not references:
@@ -149,22 +201,23 @@ def nearest(
         height = abs(_log_odds(run["accuracy"]) - _log_odds(design["accuracy"])) if fresh else 0.0
         return apart(n, design["n"]) + apart(fresh, design["fresh"]) + many + height
 
-    of = f"{n:,} items, {fresh:,} held-out items, {references} references, accuracy {percent(run['accuracy'])}"
-    none_near = f"No calibrated design is near ({of}), so no error rate is quoted."
-    return nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=limits)
+    size = f"{n:,} items, {fresh:,} held-out items, {references} references, accuracy {percent(run['accuracy'])}"
+    none_near = f"No calibrated design is near ({size}), so no error rate is quoted."
+    return nearest_design(table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=limits)
 
 
 def _log_odds(accuracy: float) -> float:
-    """Of an accuracy, as far as 1,000 items tell it from 0 or 1."""
-    held = min(max(accuracy, 0.001), 0.999)
-    return log(held / (1 - held))
+    """Return the log-odds of an accuracy, kept 0.001 from 0 and 1."""
+    bounded = min(max(accuracy, 0.001), 0.999)
+    return log(bounded / (1 - bounded))
 
 
-def rates_said(entry: Mapping[str, Any]) -> str:
-    """The rates of one design in words: both errors, and what it finds and clears."""
+def rates_sentence(entry: Mapping[str, Any]) -> str:
+    """Return the rates of one calibrated design in words: both error rates, then the power."""
     d, r = entry["design"], entry["rates"]
     held_out = f"{d['fresh']} held-out items, {d['references']} references" if d["fresh"] else "no held-out items"
-    held_out += ", the score alone" * d["score_alone"]
+    if d["score_alone"]:
+        held_out += ", the score alone"
     text = (
         f"Nearest calibrated design: {d['n']} items, {held_out}. False positives: of simulated models without memory "
         f"this procedure finds memory in {told(r, 'clean')}"
@@ -172,13 +225,14 @@ def rates_said(entry: Mapping[str, Any]) -> str:
     if not d["fresh"]:
         return (
             f"{text}, and names something of unknown cause in {told(r, 'clean_unknown')}, or "
-            f"{told(r, 'sequenced_unknown')} where the published order has a sense of its own. Without references it "
+            f"{told(r, 'sequenced_unknown')} if the published order is meaningful in itself. Without references it "
             "finds no memory, and without held-out items it clears no model."
         )
-    there = [name for name in _DIFFER if r.get(name) is not None]
-    worst = max(there, key=lambda name: r[name], default=None)
+    simulated = [name for name in _DIFFER if r.get(name) is not None]
+    worst = max(simulated, key=lambda name: r[name], default=None)
     if worst is not None:
-        text += f", and in {told(r, worst)} in the worst of {len(there)} worlds where models or items differ ({worst})"
+        worlds = f"{len(simulated)} worlds where models or items differ ({worst})"
+        text += f", and in {told(r, worst)} in the worst of {worlds}"
     read = ""
     if not d["score_alone"]:
         read = f", and {told(r, 'text')} of those to which published text and orders are likelier by .3 of their spread"

@@ -1,8 +1,8 @@
-"""The memory audit as the pipeline runs it. Under each arm an item is asked for its answer, or for nothing but the
-likelihood of a given text.
+"""Build what a memory audit sends: each item with its question, or only to read the likelihood of a
+text.
 
-Where an item has no such order (a natural order of options, fewer orders than asked for, no neighbour) its row says so,
-and is neither sent nor scored.
+If an item has no such order (a natural order of options, fewer orders than planned, no neighbour),
+its row states this and is neither sent nor scored.
 """
 
 import zlib
@@ -22,13 +22,16 @@ from audit.records import Generation, Item, Part, Presentation, Setting
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import row_schema
 
-NOT_ASKED = "the item has no such order: nothing was asked"
+NOT_ASKED = "the item has no such order, so nothing was sent"
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What `Work.own` holds. run_dir: where questions.arrow lies (or that file itself), from which the shards are cut;
-    the rest: of the configuration."""
+    """The state of a memory audit behind `Work.own`.
+
+    run_dir: the folder of questions.arrow, or that file; the shards are made from it. The other
+    fields come from the configuration.
+    """
 
     run_dir: str
     seed: int
@@ -38,58 +41,102 @@ class Orders:
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """The item under one arm at each level of a part. work.own: `Orders`."""
+    """Return one item under one arm at each level of a part.
+
+    Parameters
+    ----------
+    work : Work
+        The run context; `work.own` is `Orders`.
+    item : Item
+        The item.
+    part : Part
+        The arm and its levels.
+
+    Returns
+    -------
+    list of Presentation
+        One for each level. If the item has no such order, the presentation has an error.
+    """
     return [_present(work, item, part.arm, level) for level in part.levels]
 
 
 def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
-    own = work.own
+    state = work.own
     if arm == Arm.SCORE:
         prompt = direct_prompt(work.protocol, item, work.reading)
         return Presentation(prompt, item.options, item.gold, {"asked": True, "shard": None, "pieces": ()})
     if arm == Arm.PUBLISHED:
         return _given(item, item_pieces(item))
     if arm == Arm.OPTIONS:
-        orders = item_orders(item, own)
+        orders = item_orders(item, state)
         if level > len(orders):
             return _not_asked(item)
         pieces = item_pieces(item, orders[level - 1])
         return _given(item, ("".join(pieces[:OPTIONS]), "".join(pieces[OPTIONS:])))
-    found = _places(own).get((item.benchmark, item.id))
-    if found is None:
+    position = _positions(state).get((item.benchmark, item.id))
+    if position is None:
         return _not_asked(item)
-    number, shard, place = found
-    orders = shard_orders(shard, own)
+    number, shard, place = position
+    orders = shard_orders(shard, state)
     if level >= len(orders):
         return _not_asked(item, number)
     order = orders[level]
     return _given(item, shard_pieces(shard, order, order.index(place)), number)
 
 
-def item_orders(item: Item, own: Orders) -> list[tuple[int, ...]]:
-    """The other orders of an item's wrong options that are asked; the same for every model."""
-    return option_orders(item, own.option_orders, _rng(own, "options", item))
+def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
+    """Return the other orders of an item's wrong options, equal for every model.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+    state : Orders
+        Number of orders and seed.
+
+    Returns
+    -------
+    list of tuple
+        Positions of the options in each order.
+    """
+    return option_orders(item, state.option_orders, _rng(state, "options", item))
 
 
-def shard_orders(shard: Sequence[Item], own: Orders) -> list[tuple[int, ...]]:
-    """The orders of a shard that are asked, the published one first; the same for every model."""
-    return orders_of(len(shard), own.orders, _rng(own, "order", shard[0]))
+def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
+    """Return the orders of a shard, equal for every model.
+
+    Parameters
+    ----------
+    shard : sequence of Item
+        Neighbouring items.
+    state : Orders
+        Number of orders and seed.
+
+    Returns
+    -------
+    list of tuple
+        Positions of the items in each order, the published one first.
+    """
+    return orders_of(len(shard), state.orders, _rng(state, "order", shard[0]))
 
 
-def _rng(own: Orders, what: str, item: Item) -> np.random.Generator:
-    return np.random.default_rng([own.seed, zlib.crc32(f"{what}\0{item.benchmark}\0{item.id}".encode())])
+def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
+    return np.random.default_rng([state.seed, zlib.crc32(f"{purpose}\0{item.benchmark}\0{item.id}".encode())])
 
 
 @lru_cache(maxsize=2)
-def _places(own: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], int]]:
-    """By benchmark and id: the shard's number, the shard, the item's place in it as published."""
-    shards = shards_of(list(QuestionFile(own.run_dir)), own.shard_items)
-    return {(q.benchmark, q.id): (k, shard, i) for k, shard in enumerate(shards) for i, q in enumerate(shard)}
+def _positions(state: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], int]]:
+    """Return shard number, shard, and position in the published shard, by benchmark and id."""
+    positions = {}
+    for number, shard in enumerate(shards_of(list(QuestionFile(state.run_dir)), state.shard_items)):
+        for place, question in enumerate(shard):
+            positions[question.benchmark, question.id] = (number, shard, place)
+    return positions
 
 
 def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
-    own = {"asked": True, "shard": shard, "pieces": pieces}
-    return Presentation("".join(pieces), item.options, item.gold, own, pieces=pieces)
+    columns = {"asked": True, "shard": shard, "pieces": pieces}
+    return Presentation("".join(pieces), item.options, item.gold, columns, pieces=pieces)
 
 
 def _not_asked(item: Item, shard: int | None = None) -> Presentation:
@@ -113,8 +160,21 @@ SCHEMA = row_schema(
 )
 
 
-def told(setting: Setting, reply: Generation) -> dict[str, object]:
-    """The columns that the reply fills. Of other arms than `published` the pieces' totals (option_logprobs) suffice."""
+def reply_columns(setting: Setting, reply: Generation) -> dict[str, object]:
+    """Return the columns that depend on the reply.
+
+    Parameters
+    ----------
+    setting : Setting
+        Arms other than `published` need only the totals of the pieces (option_logprobs).
+    reply : Generation
+        The reply.
+
+    Returns
+    -------
+    dict
+        Token columns; empty lists for other arms.
+    """
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
     return {f"token_{name}": getattr(tokens, name) if tokens else () for name in ("logprobs", "ranks", "z", "pieces")}
 
@@ -125,5 +185,5 @@ MEMORY = Audit(
     roles=Roles(baseline=(Arm.PUBLISHED, 0), arms=tuple(Arm)),
     design=design_of,
     present=present,
-    told=told,
+    told=reply_columns,
 )

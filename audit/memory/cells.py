@@ -1,4 +1,6 @@
-"""Shards -> MemoryCell: the judged models on the benchmark and the held-out items, beside the reference models."""
+"""Read shards into MemoryCells: the judged models on the benchmark and on held-out items, with
+their references.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,14 @@ _COLUMNS = (
 
 @dataclass
 class _Rows:
-    """Rows of one model and set as they come, as numbers. order: nats of its items by (shard, level). requests: the sum
-    of the digests that were sent, by level, of an item's orders of options by its id, of a shard's by its number."""
+    """Rows of one model and set as numbers, in the order of reading.
 
-    score: dict[str, list[float]] = field(default_factory=dict)  # by item, one a replicate
-    asked: set[str] = field(default_factory=set)  # for the score
+    order: nats of its items by (shard, level). requests: sum of the digests that were sent, by
+    level, for an item's orders of options (by its id) and for a shard (by its number).
+    """
+
+    score: dict[str, list[float]] = field(default_factory=dict)  # by item, one value for each replicate
+    asked: set[str] = field(default_factory=set)  # items whose score was requested
     texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXT_SCORES})
     tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
     ranks: dict[str, float] = field(default_factory=dict)
@@ -55,72 +60,113 @@ def load_memory(
     fresh: str | None,
     own: Orders,
 ) -> tuple[MemoryCell, ...]:
-    """One cell for each judged model with rows of the benchmark, sorted by name.
+    """Read one cell for each judged model that has rows of the benchmark.
 
-    own: the orders as the run had them (`run_dir` of it is not read). References are the other models of the run and
-    those of the reference runs.
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    judged : sequence of str
+        Names of the judged models; the other models of the run are references.
+    references : sequence of ReferenceRun
+        Runs of further references.
+    benchmark : str
+        Name of the benchmark.
+    fresh : str or None
+        Name of the held-out items.
+    own : Orders
+        The orders of the run; its `run_dir` is not read.
+
+    Returns
+    -------
+    tuple of MemoryCell
+        Sorted by name of the model.
+
+    Raises
+    ------
+    DataError
+        If the run has no questions of a set.
     """
     questions = list(QuestionFile(run_dir))
     rows = _read(run_dir)
     others = [(rows, name) for name in sorted({model for model, _ in rows} - set(judged))]
     others += _of_runs(references, questions)
-    places = shards_of(questions, own.shard_items) if own.orders else []  # of imported answers no order was asked
+    all_shards = shards_of(questions, own.shard_items) if own.orders else []  # imported answers have no orders
     sets = {}
     for name in filter(None, (benchmark, fresh)):
         of_set = [q for q in questions if q.benchmark == name]
         if not of_set:
             raise DataError(f"{run_dir} holds no question of {name}. Type the run's command again.")
-        shards = {k: shard for k, shard in enumerate(places) if shard[0].benchmark == name}
+        shards = {k: shard for k, shard in enumerate(all_shards) if shard[0].benchmark == name}
         sets[name] = (_item_set(name, of_set, list(shards.values()), own), of_set, list(shards))
 
-    def both(found: Mapping[tuple[str, str], _Rows], model: str) -> tuple[ModelSet, ModelSet | None]:
-        made = [_model_set(model, found.get((model, name), _Rows()), *sets[name][1:], own) for name in sets]
-        return made[0], made[1] if fresh is not None else None
+    def both_sets(rows_of_run: Mapping[tuple[str, str], _Rows], model: str) -> tuple[ModelSet, ModelSet | None]:
+        model_sets = []
+        for name, (_, of_set, numbers) in sets.items():
+            rows_of_model = rows_of_run.get((model, name), _Rows())
+            model_sets.append(_model_set(model, rows_of_model, of_set, numbers, own))
+        return model_sets[0], model_sets[1] if fresh is not None else None
 
-    compared = tuple(both(found, model) for found, model in others if (model, benchmark) in found)
+    compared = []
+    for rows_of_run, model in others:
+        if (model, benchmark) in rows_of_run:
+            compared.append(both_sets(rows_of_run, model))
     kind = _kind(sets[benchmark], sets[fresh], own.seed) if fresh else None
-    return tuple(
-        MemoryCell(sets[benchmark][0], sets[fresh][0] if fresh else None, both(rows, model), compared, kind)
-        for model in sorted(set(judged))
-        if (model, benchmark) in rows
-    )
+    held_out = sets[fresh][0] if fresh else None
+    cells = []
+    for model in sorted(set(judged)):
+        if (model, benchmark) in rows:
+            cells.append(MemoryCell(sets[benchmark][0], held_out, both_sets(rows, model), tuple(compared), kind))
+    return tuple(cells)
 
 
-Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]  # of (model, set): by item, its trials
+Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]  # trials by item, by (model, set)
 
 
 def score_cells(
     items: Mapping[str, Sequence[Item]], answers: Answers, references: Mapping[str, Sequence[str]], seed: int = 0
 ) -> tuple[MemoryCell, ...]:
-    """Return one cell for each judged model of a panel that answered two sets of items, and nothing else.
+    """Build cells from the scores of a panel on two sets of items, without likelihoods.
 
-    items: by set, the benchmark first, then the held-out items. answers: the score of each trial, 0-1, or None if it
-    could not be read. references: by judged model.
+    Parameters
+    ----------
+    items : mapping
+        Items by set, the benchmark first, then the held-out items.
+    answers : mapping
+        The score of each trial by item, by (model, set): 0-1, or None if it could not be read.
+    references : mapping
+        Names of the references by judged model.
+    seed : int
+        Seed of the comparison of the sets' words.
+
+    Returns
+    -------
+    tuple of MemoryCell
+        One for each judged model.
     """
     own = Orders("", seed=seed, shard_items=2, orders=0, option_orders=0)
     name, fresh = items
-    sets: dict[str, tuple[ItemSet, list[Item], list[int]]] = {
-        one: (_item_set(one, list(of_set), [], own), list(of_set), []) for one, of_set in items.items()
-    }
-    rows = {key: _answered(of_cell) for key, of_cell in answers.items()}
+    sets: dict[str, tuple[ItemSet, list[Item], list[int]]] = {}
+    for set_name, of_set in items.items():
+        sets[set_name] = (_item_set(set_name, list(of_set), [], own), list(of_set), [])
+    rows = {key: _answered(trials) for key, trials in answers.items()}
     kind = _kind(sets[name], sets[fresh], seed)
-
-    def both(model: str) -> tuple[ModelSet, ModelSet]:
-        made = [_model_set(model, rows.get((model, one), _Rows()), *sets[one][1:], own) for one in sets]
-        return made[0], made[1]
-
-    models = {model: both(model) for model in sorted({*references, *chain.from_iterable(references.values())})}
-    return tuple(
-        MemoryCell(sets[name][0], sets[fresh][0], models[model], tuple(models[one] for one in theirs), kind)
-        for model, theirs in references.items()
-    )
+    models = {}
+    for model in sorted({*references, *chain.from_iterable(references.values())}):
+        on_sets = [_model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], own) for s in (name, fresh)]
+        models[model] = (on_sets[0], on_sets[1])
+    cells = []
+    for model, names in references.items():
+        compared = tuple(models[reference] for reference in names)
+        cells.append(MemoryCell(sets[name][0], sets[fresh][0], models[model], compared, kind))
+    return tuple(cells)
 
 
 def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
-    """Return the rows of one model and set of which the score alone was asked."""
+    """Return the rows of one model and set that have a score alone."""
     rows = _Rows()
     for id_, every in trials.items():
-        read = [one for one in every if one is not None]
+        read = [score for score in every if score is not None]
         rows.asked.add(id_)
         if read:
             rows.score[id_] = read
@@ -132,48 +178,59 @@ def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
 def _of_runs(
     references: Sequence[ReferenceRun], questions: Sequence[Item]
 ) -> Iterator[tuple[dict[tuple[str, str], _Rows], str]]:
-    """Each reference model, after the rows of its run; of imported ones under the names that `questions` have."""
-    for one in references:
-        rows = _read(one.path)
-        if imported(one.path):
+    """Yield each reference model with the rows of its run; imported ones under the ids of
+    `questions`.
+    """
+    for run in references:
+        rows = _read(run.path)
+        if imported(run.path):
             items = [((q.benchmark, q.id), q.text, q.options) for q in questions]
-            rows = _renamed(rows, joined_items(one.path, items))
-        yield from ((rows, name) for name in sorted(one.models))
+            rows = _renamed(rows, joined_items(run.path, items))
+        for name in sorted(run.models):
+            yield rows, name
 
 
 def _kind(published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int) -> Auc | None:
-    texts = [[item_text(q) for q in of_set] for _, of_set, _ in (published, fresh)]
-    if not all(any(side) for side in texts):
-        return None  # imported outcomes may come without a text
-    return kind_auc(texts[0], texts[1], (published[0].cluster, fresh[0].cluster), rng=np.random.default_rng(seed))
+    published_texts = [item_text(q) for q in published[1]]
+    fresh_texts = [item_text(q) for q in fresh[1]]
+    if not any(published_texts) or not any(fresh_texts):
+        return None  # imported outcomes may lack texts
+    clusters = (published[0].cluster, fresh[0].cluster)
+    return kind_auc(published_texts, fresh_texts, clusters, rng=np.random.default_rng(seed))
 
 
 def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
-    found: dict[tuple[str, str], _Rows] = {}
+    rows: dict[tuple[str, str], _Rows] = {}
     for batch in iter_columns(run_dir, SCHEMA, _COLUMNS):
         for row in batch.to_pylist():
-            _take(found.setdefault((row["model"], row["benchmark"]), _Rows()), row)
-    return found
+            _take(rows.setdefault((row["model"], row["benchmark"]), _Rows()), row)
+    return rows
 
 
-def _renamed(found: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]) -> dict[tuple[str, str], _Rows]:
-    """Imported answers under the names that this run has for their items; an item is one, whatever its trials."""
-    made: dict[tuple[str, str], _Rows] = {}
-    for (model, name), rows in found.items():
+def _renamed(
+    imported_rows: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]
+) -> dict[tuple[str, str], _Rows]:
+    """Return imported answers under the ids of this run; each item counts once, whatever its
+    trials.
+    """
+    renamed: dict[tuple[str, str], _Rows] = {}
+    for (model, name), rows in imported_rows.items():
         for id_ in rows.asked:
-            if (ours := items.get((name, id_))) is None:
+            key = items.get((name, id_))
+            if key is None:
                 continue
-            to = made.setdefault((model, ours[0]), _Rows())
-            to.asked.add(ours[1])
-            to.reads[Arm.SCORE][0] += 1
+            benchmark, question_id = key
+            target = renamed.setdefault((model, benchmark), _Rows())
+            target.asked.add(question_id)
+            target.reads[Arm.SCORE][0] += 1
             if id_ in rows.score:
-                to.score[ours[1]] = rows.score[id_]
-                to.reads[Arm.SCORE][1] += 1
-    return made
+                target.score[question_id] = rows.score[id_]
+                target.reads[Arm.SCORE][1] += 1
+    return renamed
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
-    id_, arm, level = intern(row["question_id"]), row["arm"], row["ordering"]  # every row has an id of its own
+    id_, arm, level = intern(row["question_id"]), row["arm"], row["ordering"]  # every row holds a copy of its id
     reads = rows.reads[arm]
     if not row["asked"]:
         reads[2] += 1
@@ -216,32 +273,36 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Item], shards: Seque
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
             terms = rows.order.get((number, level), ())
-            if len(terms) == len(parts[s]):  # with an item missing it is another text's likelihood
+            if len(terms) == len(parts[s]):  # without one of its items, the sum is the likelihood of another text
                 order[s, level] = sum(terms)
 
     def column(values: Mapping[str, float]) -> FloatArray:
         return np.array([values.get(id_, np.nan) for id_ in ids], dtype=float)
 
-    options = [[rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)] for id_ in ids]
+    options = np.full((len(ids), own.option_orders + 1), np.nan)
+    for i, id_ in enumerate(ids):
+        options[i] = [rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)]
+    first_items = {number: part[0].id for number, part in zip(shards, parts, strict=True)}
     return ModelSet(
         model=model,
         score=column({id_: float(np.mean(every)) for id_, every in rows.score.items()}),
         texts={name: column(rows.texts[name]) for name in TEXT_SCORES},
         tokens={name: column(rows.tokens[name]) for name in TOKEN_SCORES},
         ranks=column(rows.ranks),
-        options=np.array(options, dtype=float),
+        options=options,
         order=order,
         reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
-        requests=_orders_sent(rows.requests, {number: part[0].id for number, part in zip(shards, parts, strict=True)}),
+        requests=_orders_sent(rows.requests, first_items),
         asked=np.array([id_ in rows.asked for id_ in ids], dtype=bool),
     )
 
 
 def _orders_sent(requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]) -> RequestCounts:
-    """Every other order against the published one and the orders before it. first: an item of each shard, to name it.
+    """Compare the requests of every other order with the published one and the orders before it.
 
-    An order of a shard is a request an item, after those before it: two orders may share some of them (an item that is
-    first in both is sent alone), and are one where they share all.
+    first: an item of each shard, which names it. An order of a shard has one request for each item,
+    after the items before it. Two orders may share some of them (an item that is first in both is
+    sent alone), and are equal if they share all.
     """
     published, others = {}, {}
     for key, levels in requests.items():
@@ -250,9 +311,9 @@ def _orders_sent(requests: Mapping[str | int, Mapping[int, int]], first: Mapping
         sent = {level: str(total) for level, total in levels.items()}
         if 0 in sent:
             published[name] = {sent[0]}
-            others[name] = [(level, one) for level, one in sent.items() if level]
-    found = count_requests(published, others)
-    return replace(found, items=tuple(sorted({name.partition("\0")[0] for name in found.items})))
+            others[name] = [(level, total) for level, total in sent.items() if level]
+    counts = count_requests(published, others)
+    return replace(counts, items=tuple(sorted({name.partition("\0")[0] for name in counts.items})))
 
 
 def _item_set(name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders) -> ItemSet:
@@ -268,17 +329,34 @@ def _item_set(name: str, questions: Sequence[Item], shards: Sequence[Sequence[It
 
 
 def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, FloatArray]:
-    """By measure (S, K + 1): how alike neighbours are under each order of each shard, the published one first.
+    """Measure how alike neighbours are under each order of each shard, the published one first.
 
-    words: mean share of words that neighbours have in common (Jaccard). length: minus the mean difference of their
-    lengths. Where these tell the published order from others, a model that has never seen it may prefer it too.
+    Parameters
+    ----------
+    shards : sequence of S shards
+        Neighbouring items.
+    own : Orders
+        The K other orders of each shard.
+
+    Returns
+    -------
+    dict of array (S, K + 1)
+        words: mean share of words that neighbours have in common (Jaccard). length: minus the mean
+        difference of their lengths.
+
+    Notes
+    -----
+    If these measures distinguish the published order from others, a model that has never read it
+    may prefer it too.
     """
-    found = {name: np.full((len(shards), own.orders + 1), np.nan) for name in ("words", "length")}
+    measures = {name: np.full((len(shards), own.orders + 1), np.nan) for name in ("words", "length")}
     for s, shard in enumerate(shards):
         texts = [item_text(q) for q in shard]
         words = [frozenset(text.casefold().split()) for text in texts]
         for level, order in enumerate(shard_orders(shard, own)):
             pairs = list(pairwise(order))
-            found["words"][s, level] = np.mean([len(words[a] & words[b]) / len(words[a] | words[b]) for a, b in pairs])
-            found["length"][s, level] = -np.mean([abs(len(texts[a]) - len(texts[b])) for a, b in pairs])
-    return found
+            overlaps = [len(words[a] & words[b]) / len(words[a] | words[b]) for a, b in pairs]
+            differences = [abs(len(texts[a]) - len(texts[b])) for a, b in pairs]
+            measures["words"][s, level] = np.mean(overlaps)
+            measures["length"][s, level] = -np.mean(differences)
+    return measures

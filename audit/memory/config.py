@@ -1,4 +1,6 @@
-"""What can be set of a memory audit (the schema of conf/memory.yaml), validated before an engine is loaded."""
+"""Define the options of a memory audit (the schema of conf/memory.yaml), validated before an engine
+is loaded.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +14,11 @@ from audit.memory.design import MemoryThresholds, make_design
 from audit.records import Design
 from audit.references import ReferencedConfig, with_references
 
-# of what is asked: a reference run must have been run with the same
+# A reference run must have equal values of these options, which decide what is sent.
 SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmark")
 
 ALONE = (
-    "The score alone is asked, against held-out items. Left out: the likelihood of the text, the order of items and "
+    "Only the score is measured, against held-out items. Left out: the likelihood of the text, the order of items and "
     "that of options. So no model is cleared."
 )
 
@@ -34,7 +36,23 @@ ConfigStore.instance().store(name="memory_schema", node=MemoryConfig)
 
 
 def from_hydra(cfg: DictConfig) -> MemoryConfig:
-    """The composed config as dataclasses, validated, with the reference models among its models."""
+    """Convert and validate a composed configuration, with the reference models among its models.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        The composed configuration.
+
+    Returns
+    -------
+    MemoryConfig
+        Without orders if a model is an endpoint, which gives no likelihoods.
+
+    Raises
+    ------
+    ConfigError
+        For the first invalid option.
+    """
     config: MemoryConfig = from_composed(cfg, MemoryConfig)
     config = replace(config, model=with_references(config))
     if any(model.engine == "openai" for model in config.model.values()):
@@ -44,11 +62,22 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
 
 
 def validate(config: MemoryConfig) -> None:
-    """Everything that can be refused without touching a model or a benchmark. Raises ConfigError."""
+    """Check everything that needs neither a model nor a benchmark.
+
+    Parameters
+    ----------
+    config : MemoryConfig
+        The options.
+
+    Raises
+    ------
+    ConfigError
+        For the first option that is invalid.
+    """
     if score_alone(config) and config.control_benchmark is None:
         raise ConfigError(
-            "An endpoint (and orders=0 option_orders=0) gives the score alone, which tells nothing of memory without "
-            "held-out items. Expected control_data=FILE or control_benchmark=NAME, and 'references=[..]'. "
+            "control_benchmark is not set. An endpoint (and orders=0 option_orders=0) gives the score alone, which "
+            "needs held-out items. Expected control_data=FILE or control_benchmark=NAME, and 'references=[..]'. "
             "Example: control_data=unseen.csv 'references=[other-model,third-model]'"
         )
     design_of(config)
@@ -57,9 +86,21 @@ def validate(config: MemoryConfig) -> None:
 
 
 def score_alone(config: MemoryConfig) -> bool:
-    """Whether no likelihood is asked: an endpoint tells none of a given text."""
+    """Return whether no likelihoods are read; an endpoint gives no likelihood of a given text."""
     return config.orders == config.option_orders == 0
 
 
 def design_of(config: MemoryConfig) -> Design:
+    """Return the design of the options.
+
+    Parameters
+    ----------
+    config : MemoryConfig
+        The options.
+
+    Returns
+    -------
+    Design
+        Its arms and levels.
+    """
     return make_design(config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None)

@@ -1,4 +1,7 @@
-"""Decide a cell from its evidence and gates: a grade, its code and its reasons. The ladder is in audit.judging."""
+"""Decide a cell from its evidence and gates: a grade, its code and its reasons.
+
+The ladder of grades is in `audit.judging`.
+"""
 
 from collections.abc import Sequence
 
@@ -15,10 +18,10 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
 from audit.verdict.vocabulary import gate_reasons
 
-# Gates whose failure takes away the indicators that need held-out items.
+# If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
-_TELLS_APART = {  # what to do about another cause, where it is not to take larger references
+_TELLS_APART = {  # advice that excludes another cause; the default is to take larger references
     "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",
     "no_bracket": "add_held_out",
     "ability_scale": "abler_references", "guessing_rate": "near_references",
@@ -26,19 +29,32 @@ _TELLS_APART = {  # what to do about another cause, where it is not to take larg
 }  # fmt: skip
 
 
-def found(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Those that speak for memory."""
-    return tuple(one for one in indicators if one.seen(alpha))
+def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
+    """Return the indicators that speak for memory at level alpha."""
+    return tuple(indicator for indicator in indicators if indicator.seen(alpha))
 
 
 def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Those that stand out, and may do so for another cause."""
-    return tuple(one for one in indicators if one.open(alpha))
+    """Return the indicators that stand out and may do so for another cause."""
+    return tuple(indicator for indicator in indicators if indicator.open(alpha))
 
 
 def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
-    """The finding that the indicators alone support, or None: of the text before that of the score."""
-    names = {one.name for one in found(indicators, alpha)}
+    """Return the finding that the indicators alone support.
+
+    Parameters
+    ----------
+    indicators : sequence of Indicator
+        After the panel's correction.
+    alpha : float
+        Level.
+
+    Returns
+    -------
+    MemoryVerdict or None
+        Memory of the text comes before a gap in the score.
+    """
+    names = {indicator.name for indicator in significant(indicators, alpha)}
     if names - {Name.GAP}:
         return V.MEMORY_OF_TEXT
     return V.GAP_TO_FRESH if names else None
@@ -52,7 +68,7 @@ _VERDICTS = {
     Grade.UNDECIDED: V.UNDERPOWERED,
     Grade.CLEARED: V.NOTHING_SEEN,
 }
-# What to do about what an indicator lacks; the rest needs more of the same items.
+# Advice for what an indicator lacks; the default is to ask more items.
 _LACKS = {
     "needs_both": "add_held_out", "needs_held_out": "add_held_out_alone", "needs_references": "name_references",
     "few_references": "name_references", "references_guess": "abler_references",
@@ -61,53 +77,74 @@ _LACKS = {
 
 
 def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) -> Decision:
-    """Return the grade of the ladder with the audit's code and reasons.
+    """Decide one cell.
 
-    Each indicator is a contrast, guarded against another cause than memory. The gap to held-out items alone is bounded:
-    it clears the form "answers" where its one-sided 95 % upper limit is at most the effect of interest, whether or not
-    the text was examined. An indicator that would speak by itself, and that the panel's correction takes away, clears
-    nobody. An unmatched held-out set withholds the verdict where nothing else speaks.
+    Parameters
+    ----------
+    evidence : Evidence
+        The indicators, corrected over the panel.
+    gates : sequence of Gate
+        The checks of the measurement.
+    limits : MemoryThresholds
+        State the level and the smallest effect that matters.
+
+    Returns
+    -------
+    Decision
+        The grade of the ladder with the audit's code and reasons.
+
+    Notes
+    -----
+    Each indicator is a contrast, guarded against another cause than memory. Only the gap to
+    held-out items is bounded. It clears the form "answers" if its one-sided 95 % upper limit is at
+    most the effect of interest, whether or not the text was examined. An indicator that would speak
+    by itself, but not after the panel's correction, clears nobody. An unmatched held-out set
+    withholds the verdict if nothing else speaks.
     """
     indicators, alpha = evidence.indicators, limits.alpha
     blocking = failed(gates)
     unfit = _unfit(gates)
-    contrasts = [_contrast(one, evidence, unfit, limits) for one in indicators]
+    contrasts = [_contrast(indicator, evidence, unfit, limits) for indicator in indicators]
     graded = grade(contrasts, [g.name for g in blocking])
-    said = tuple(_said(one, alpha) for one in indicators)
+    statements = tuple(_statement(indicator, alpha) for indicator in indicators)
     verdict = _VERDICTS[graded.grade]
     if graded.grade == Grade.CHECK_FAILED:
         broken = blocking or unfit
         return Decision(verdict, graded.grade, gate_reasons(broken, GATES), advice_of(broken))
     if graded.grade == Grade.FOUND_STRONG:
         verdict = finding(indicators, alpha) or verdict
-        return Decision(verdict, graded.grade, said, _what_to_do(verdict, indicators))
+        return Decision(verdict, graded.grade, statements, _advice(verdict, indicators))
     if graded.grade == Grade.CAUSE_UNKNOWN:
-        first = sorted(said, key=lambda one: one.code != "stands_out")
+        first = sorted(statements, key=lambda statement: statement.code != "stands_out")
         codes = [_TELLS_APART.get(code, "larger_references") for code in graded.codes]
         return Decision(verdict, graded.grade, tuple(first), tuple(map(because, dict.fromkeys(codes))))
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=_ability(evidence), effect=limits.effect_of_interest)
-        return Decision(verdict, graded.grade, (room, *said), (because("harder_items"),))
+        return Decision(verdict, graded.grade, (room, *statements), (because("harder_items"),))
     if graded.grade == Grade.NOT_IDENTIFIED:
-        return Decision(verdict, graded.grade, (because("nothing_bounded"), *said), _to_identify(indicators, limits))
+        return Decision(
+            verdict, graded.grade, (because("nothing_bounded"), *statements), _to_identify(indicators, limits)
+        )
     missing, advice = _missing(evidence, limits)
-    return Decision(verdict, graded.grade, (*missing, *said), advice if graded.grade == Grade.UNDECIDED else ())
+    return Decision(verdict, graded.grade, (*missing, *statements), advice if graded.grade == Grade.UNDECIDED else ())
 
 
-def _contrast(one: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds) -> Contrast:
+def _contrast(indicator: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds) -> Contrast:
     """Return an indicator as a contrast of the ladder."""
-    alpha, gap = limits.alpha, one.name == Name.GAP
-    judged = one.judged or one.unguarded is not None
-    speaks = one.seen(alpha) or one.open(alpha)
-    missing = () if judged or (gap and unfit) else (one.why.code if one.why else "few_answered",)
+    alpha, gap = limits.alpha, indicator.name == Name.GAP
+    judged = indicator.judged or indicator.unguarded is not None
+    speaks = indicator.seen(alpha) or indicator.open(alpha)
+    missing: tuple[str, ...] = ()
+    if not judged and not (gap and unfit):
+        missing = (indicator.why.code if indicator.why else "few_answered",)
     bound = None
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
         bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)  # NaN clears nobody
     return Contrast(
-        name=one.name,
+        name=indicator.name,
         speaks=speaks,
-        guards=(Guard(one.doubt.code if one.doubt else "", excluded=one.seen(alpha)),),
+        guards=(Guard(indicator.doubt.code if indicator.doubt else "", excluded=indicator.seen(alpha)),),
         bound=bound,
         failed=tuple(g.name for g in unfit) if gap and not speaks else (),
         missing=missing,
@@ -115,13 +152,18 @@ def _contrast(one: Indicator, e: Evidence, unfit: Sequence[Gate], limits: Memory
 
 
 def _ability(e: Evidence) -> float:
-    """Return the score on the benchmark's items less the gap, 0-1; NaN without a gap, which leaves no room."""
+    """Return the score on the benchmark's items minus the gap, 0-1; NaN without a gap, which leaves
+    no room.
+    """
     return float("nan") if e.gap is None else e.gap.published - e.gap.did.difference
 
 
 def _found_alone(e: Evidence, alpha: float) -> bool:
-    """Return whether this cell would be found by itself, so that only the panel's correction takes it away."""
-    alone = holm([np.nan if one.pvalue is None else one.pvalue for one in e.indicators])
+    """Return whether this cell would be found by itself, so that only the panel's correction takes
+    it away.
+    """
+    pvalues = [np.nan if indicator.pvalue is None else indicator.pvalue for indicator in e.indicators]
+    alone = holm(pvalues)
     return any(p <= alpha for p in alone)
 
 
@@ -130,14 +172,16 @@ def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
 
 
 def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> tuple[Reason, ...]:
-    """Return what would make the gap, and then the text, a question that these data can answer."""
-    ordered = sorted((one for one in indicators if one.why), key=lambda one: one.name != Name.GAP)
-    codes = [_LACKS.get(one.why.code, "ask_more") for one in ordered if one.why]
+    """Return the advice that would let these data answer the question, for the gap first and then
+    the text.
+    """
+    ordered = sorted(indicators, key=lambda indicator: indicator.name != Name.GAP)
+    codes = [_LACKS.get(indicator.why.code, "ask_more") for indicator in ordered if indicator.why]
     return tuple(because(code, least=limits.references_min) for code in dict.fromkeys(codes))
 
 
 def _missing(evidence: Evidence, limits: MemoryThresholds) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """Return (reasons, advice): what stands in the way of a clearance; both are empty if nothing does."""
+    """Return the reasons that prevent a clearance and the advice; both are empty if nothing does."""
     reasons, advice = [], []
     if _found_alone(evidence, limits.alpha):
         reasons.append(because("found_alone"))
@@ -151,12 +195,26 @@ def _missing(evidence: Evidence, limits: MemoryThresholds) -> tuple[tuple[Reason
 
 
 def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float | None:
-    """Up to which odds ratio of unparsed answers (`audit.statistics.unparsed`) what is said of the gap holds: a finding
-    of it, or its clearance. None where all were parsed, or the verdict does not rest on it."""
+    """Return the largest odds ratio of unparsed answers under which the statement on the gap holds.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Imputes unparsed answers at several odds ratios (`audit.statistics.unparsed`).
+    verdict : MemoryVerdict
+        A clearance, or a verdict that may rest on a gap.
+    limits : MemoryThresholds
+        State the level and the effect of interest.
+
+    Returns
+    -------
+    float or None
+        None if all answers were parsed, or if the verdict does not rest on the gap.
+    """
     gap = evidence.indicator(Name.GAP)
     if not evidence.held or not gap.pvalue or gap.adjusted is None:
         return None
-    factor = gap.adjusted / gap.pvalue  # of Holm's correction
+    factor = gap.adjusted / gap.pvalue  # the factor of Holm's correction
 
     def holds(gamma: float) -> bool:
         p, low, _ = evidence.limits(gamma)
@@ -164,12 +222,12 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
             return evidence.upper(gamma) <= limits.effect_of_interest
         return p * factor <= limits.alpha and low > 0
 
-    if verdict != V.NOTHING_SEEN and gap not in found(evidence.indicators, limits.alpha):
+    if verdict != V.NOTHING_SEEN and gap not in significant(evidence.indicators, limits.alpha):
         return None
     return tipping_point(holds)
 
 
-def _said(one: Indicator, alpha: float) -> Reason:
+def _statement(one: Indicator, alpha: float) -> Reason:
     if one.open(alpha):
         code, p, adjusted = "stands_out", one.unguarded, one.unguarded_adjusted
     elif one.pvalue is None:
@@ -183,8 +241,8 @@ def _said(one: Indicator, alpha: float) -> Reason:
     )  # fmt: skip
 
 
-def _what_to_do(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
-    text = any(one.judged and one.name != Name.GAP for one in indicators)
+def _advice(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
+    text = any(indicator.judged and indicator.name != Name.GAP for indicator in indicators)
     return (
         because("take_as_read" if verdict == V.MEMORY_OF_TEXT else "quote_held_out"),
         because("see_likely_items" if text else "see_named_items"),
@@ -192,34 +250,69 @@ def _what_to_do(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ..
 
 
 def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[Gate], alpha: float) -> Reason:
-    """Who, on what, and what was found."""
+    """Return the headline of a cell.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        Names model and benchmark.
+    verdict : MemoryVerdict
+        Its verdict.
+    evidence : Evidence
+        The indicators.
+    gates : sequence of Gate
+        The checks of the measurement.
+    alpha : float
+        Level of the indicators.
+
+    Returns
+    -------
+    Reason
+        A code with the numbers of the sentence.
+    """
 
     def of(code: str, **numbers: object) -> Reason:
         return because(f"headline_{code}", model=cell.model, benchmark=cell.benchmark, **numbers)
 
-    seen = found(evidence.indicators, alpha)
     open_ = unexplained(evidence.indicators, alpha)
-    judged = [one.name for one in evidence.indicators if one.judged]
+    judged = [indicator.name for indicator in evidence.indicators if indicator.judged]
     if verdict == V.WITHHELD:
         why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]
         return of("withheld", why=why)
     if verdict == V.NOT_IDENTIFIED:
         return of("not_identified")
     if verdict == V.MEMORY_OF_TEXT:
-        names = [one.name for one in seen]
+        names = [indicator.name for indicator in significant(evidence.indicators, alpha)]
         return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
     if verdict == V.GAP_TO_FRESH:
-        assert evidence.gap is not None  # noqa: S101 - nothing else makes this verdict
+        assert evidence.gap is not None  # noqa: S101 - only a gap gives this verdict
         published, held_out = cell.scores
         return of("gap", published=published, held_out=held_out, difference=evidence.gap.did.difference)
     if verdict == V.CAUSE_UNKNOWN:
-        return of("unknown", indicators=[one.name for one in open_], doubt=open_[0].doubt)
+        names = [indicator.name for indicator in open_]
+        return of("unknown", indicators=names, doubt=open_[0].doubt)
     return of("underpowered" if verdict == V.UNDERPOWERED else "nothing", judged=judged)
 
 
 def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[Reason, ...]:
-    """What stays open whatever the verdict, and what stays open because a control was not run."""
-    judged = {one.name for one in evidence.indicators if one.judged}
+    """Return what stays open whatever the verdict, and what stays open because a control was not
+    run.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        Its references and held-out items.
+    evidence : Evidence
+        The judged indicators.
+    alpha : float
+        Level at which a reference counts as contaminated.
+
+    Returns
+    -------
+    tuple of Reason
+        One for each open explanation.
+    """
+    judged = {indicator.name for indicator in evidence.indicators if indicator.judged}
     codes = {
         "answers_learnt": Name.GAP not in judged,
         "order_read": Name.ORDER not in judged,
@@ -233,8 +326,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
         "other_guessing": cell.fresh is not None and any(cell.chance),
         "other_sampling": cell.fresh is not None,
     }
-    learnt = contaminated(evidence, alpha)
-    return (
-        *(because(code) for code, there in codes.items() if there),
-        *(because("reference_learnt", model=one.model, difference=one.difference) for one in learnt),
-    )
+    reasons = [because(code) for code, applies in codes.items() if applies]
+    for reference in contaminated(evidence, alpha):
+        reasons.append(because("reference_learnt", model=reference.model, difference=reference.difference))
+    return tuple(reasons)

@@ -1,5 +1,6 @@
-"""The arms of the memory audit, its design and thresholds (pure). The level of a setting is which order;
-0: as published.
+"""Define the arms of the memory audit, its design and its thresholds (pure).
+
+The level of a setting is the number of the order; 0 is the published order.
 """
 
 from dataclasses import dataclass
@@ -13,17 +14,37 @@ ORDERS_MAX = 1000
 
 
 class Arm(StrEnum):
-    """What is asked of the model about an item."""
+    """Name what is measured on an item."""
 
-    SCORE = "score"  # the answer, as any audit asks for it
+    SCORE = "score"  # the answer to the question
     PUBLISHED = "published"  # the likelihood of the item as it was published
-    OPTIONS = "options"  # the same with its wrong options in another order
-    ORDER = "order"  # its likelihood after its neighbours, in the published order and in others
+    OPTIONS = "options"  # the likelihood of the item with its wrong options in another order
+    ORDER = "order"  # the likelihood of the item after its neighbours, in the published order and in others
 
 
 def make_design(shard_items: int, orders: int, option_orders: int, *, whole: bool) -> Design:
-    """Each arm and level is a part of its own. whole: every question is asked, so published neighbours are there. No
-    order of either kind: the score alone, which needs no likelihood of a given text."""
+    """Make the design, in which each arm and level is a part of its own.
+
+    Parameters
+    ----------
+    shard_items : int
+        Items in a shard.
+    orders, option_orders : int
+        Other orders of a shard's items, and of an item's options. With 0 of both only the score is
+        measured, which needs no likelihood of a given text.
+    whole : bool
+        Whether every question is asked, so that published neighbours are included.
+
+    Returns
+    -------
+    Design
+        Its parts.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range.
+    """
     if orders == option_orders == 0:
         return Design((Part(Arm.SCORE, (0,)),))
     for name, count, least in (
@@ -42,7 +63,11 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
 
 @dataclass(frozen=True)
 class MemoryThresholds(Thresholds):
-    """matched_*, drawn_alpha: see `gates`. kind_auc_max: see `gates.same_kind`. *_min: fewer carry no test."""
+    """Thresholds of the memory audit.
+
+    matched_*, drawn_alpha: see `gates`. kind_auc_max: see `gates.same_kind`. *_min: fewer units
+    carry no test.
+    """
 
     answered_share_min: float = 0.95
     noop_share_max: float = 0.2

@@ -1,5 +1,8 @@
-"""The statistics that a verdict rests on, for one cell, and what each indicator says: its p on every scale, or why it
-was not judged. Pure. The analysis and the calibration both call `measure`.
+"""Measure the statistics that a verdict on one cell rests on, and make the indicators from them.
+Pure.
+
+An indicator has its p on every scale, or the reason why it was not judged. Analysis and calibration
+call `measure`.
 """
 
 from collections.abc import Sequence
@@ -36,16 +39,16 @@ from audit.verdict.result import Reason, because
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
-ONE_SIDED = 1.6449 / 1.96  # normal quantiles: of a one-sided 95 % limit, and of a two-sided one
-_DRAWS = 1999  # of the test of matched items, at least: they are cheap, and Holm over a panel asks for a small p
-_STANDARD_ERRORS = 2.0  # above chance, to serve as a reference of the score: a model that guesses sees no difficulty
-_MORE_LIKELY = 0.05  # fewer nats a byte than the best reference, from which the references do not bracket
-_ALIKE = 0.01  # chance of a guess may differ by so much between sets that are guessed alike
-_ABLER = 0.10  # accuracy on held-out items above the best reference, likewise
+ONE_SIDED = 1.6449 / 1.96  # normal quantile of a one-sided 95 % limit over that of a two-sided one
+_DRAWS = 1999  # fewest permutations of the test of matched items: they are cheap, and Holm needs a small p
+_STANDARD_ERRORS = 2.0  # a reference of the score must be so far above chance, as guesses show no difficulty
+_MORE_LIKELY = 0.05  # share of nats a byte below the best reference beyond which the references do not bracket
+_ABLER = 0.10  # accuracy on held-out items above the best reference beyond which they do not bracket
+_ALIKE = 0.01  # two sets are guessed alike if their chances of a guess differ by no more than this
 
 
 class Name(StrEnum):
-    """The indicators; the first five are of the text, the last of the score."""
+    """Name the indicators: the first five are of the text, the last of the score."""
 
     ORDER = "order"
     OPTIONS = "options"
@@ -62,11 +65,14 @@ COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXT_SCORES, strict=Tr
 class Indicator:
     """One indicator of one cell.
 
-    pvalue: one-sided, at its own level, on every scale and against every control that it has; adjusted: after Holm over
-    the panel. Both None where it was not judged; why then says what is missing. unguarded, unguarded_adjusted: p
-    without what guards it against another cause than memory (references, a second scale, unparsed answers), which doubt
-    names: where only this p is small, the cause is unknown. estimate, low, high: what the published items have more, in
-    `unit`, with a 95 % interval.
+    pvalue: one-sided, at its own level, on every scale and against every control that it has.
+    adjusted: the same after Holm over the panel. Both are None if it was not judged; why then
+    states what is missing.
+
+    unguarded, unguarded_adjusted: p without the guards against another cause than memory
+    (references, a second scale, unparsed answers). If only this p is small, the cause is unknown,
+    and doubt names the other cause. estimate, low, high: excess of the published items, in `unit`,
+    with a 95 % interval.
     """
 
     name: Name
@@ -83,26 +89,31 @@ class Indicator:
 
     @property
     def judged(self) -> bool:
+        """Return whether the indicator has a p."""
         return self.pvalue is not None
 
     def seen(self, alpha: float) -> bool:
-        """Whether it speaks for memory after the panel's correction, with an interval above zero."""
+        """Return whether it speaks for memory after the panel's correction, with an interval above
+        zero.
+        """
         return self.adjusted is not None and self.adjusted <= alpha and self.low is not None and self.low > 0
 
     def open(self, alpha: float) -> bool:
-        """Whether it would speak, were it not for another cause that is not excluded (`doubt`)."""
+        """Return whether it would speak if another cause were excluded (`doubt`)."""
         alone = self.unguarded_adjusted
         return alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """An order test of the tested model, of what it has beyond its references' mean, and of each reference.
+    """An order test of the tested model, of its gain beyond its references' mean, and of each
+    reference.
 
-    spread: from two references on, the mean gain beyond theirs with their spread in its error, as the sense of an order
-    may be worth more to some. own_spread: the same with gains in units of each model's own spread over the other
-    orders. twice: the gain beyond twice the references' mean, in that unit: a larger model may feel an order's sense
-    that much more. outside: how the references do not bracket the tested model, None where they do.
+    spread: from two references on, the mean gain beyond theirs, whose spread is in the error, as a
+    meaningful order may be worth more to some models. own_spread: the same with gains in units of
+    each model's own spread over the other orders. twice: the gain beyond twice the references'
+    mean, in that unit, as a larger model may gain that much more from a meaningful order. outside:
+    how the references fail to bracket the tested model; None if they bracket it.
     """
 
     own: OrderTest
@@ -115,8 +126,12 @@ class Ordered:
 
     @property
     def unguarded(self) -> float:
-        """Both must speak where there are references (intersection-union): a published order that any model finds
-        likelier is told by its content. NaN: a model that does not differ from them at all has nothing beyond."""
+        """Return p of the model's own gain and of its gain beyond the references, which both must
+        be small.
+
+        The content of a published order can make it likelier to any model (an intersection-union
+        test). If the model does not differ from the references at all, p is 1.
+        """
         if self.beyond is None:
             return self.own.pvalue
         if np.isnan(self.beyond.pvalue):
@@ -125,48 +140,59 @@ class Ordered:
 
     @property
     def pvalue(self) -> float | None:
-        """On both scales, and beyond twice the references' gain; 1 where they do not bracket the tested model. None
-        without references: an order with a sense of its own is likelier to any model."""
+        """Return p on both scales and beyond twice the references' gain.
+
+        It is 1 if the references do not bracket the tested model. It is None without references, as
+        a meaningful order is likelier to any model.
+        """
         if self.beyond is None:
             return None
-        guards = [one.pvalue for one in (self.own_spread, self.twice) if one is not None]
+        guards = [guard.pvalue for guard in (self.own_spread, self.twice) if guard is not None]
         return 1.0 if self.outside else max([self.unguarded, *guards])
 
     @property
     def shown(self) -> OrderTest:
-        """The test whose gain is quoted: what is beyond the references, where there are some and anything is."""
+        """Return the test whose gain is quoted: the gain beyond the references if it could be
+        measured.
+        """
         return self.own if self.beyond is None or np.isnan(self.beyond.pvalue) else self.beyond
 
 
 @dataclass(frozen=True)
 class Text:
-    """A likelihood's difference in differences on two scales: nats a byte, and units of each model's own spread over
-    the held-out items. A model that uses what makes any text likely more than its references has more nats, and not
-    more of its spread; both must speak."""
+    """A likelihood's difference in differences on two scales, both of which must speak.
+
+    nats: nats a byte. own_spread: units of each model's own spread over the held-out items. A model
+    that finds any text likelier than its references do has more nats, but not more of its own
+    spread.
+    """
 
     nats: SetDifference
     own_spread: SetDifference
 
     @property
     def pvalue(self) -> float:
+        """Return the larger of both p-values."""
         return max(self.nats.pvalue, self.own_spread.pvalue)
 
 
 @dataclass(frozen=True)
-class Held:
-    """The gap with unparsed answers held at gamma (`fresh_gap.unparsed_held`): p and lower limit against a gap, upper
-    limit for one."""
+class ImputedGap:
+    """The gap with unparsed answers imputed at odds ratio gamma (`fresh_gap.unparsed_held`).
+
+    p and lower limit are imputed against a gap, the upper limits for one.
+    """
 
     gamma: float
     pvalue: float
     low: float
     high: float
-    upper: float = float("nan")  # one-sided, 95 %
+    upper: float = float("nan")  # one-sided 95 % limit
 
 
 @dataclass(frozen=True)
-class Apart:
-    """A reference's own gap beyond that of the other references; pvalue is two-sided."""
+class ReferenceGap:
+    """The gap of a reference beyond that of the other references; pvalue is two-sided."""
 
     model: str
     difference: float
@@ -177,18 +203,26 @@ class Apart:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that gates, `decide` and the report look at.
+    """Hold everything that gates, `decide` and the report read.
 
-    exchangeable: p of each measure by which neighbours' words tell the published order. completion: by text; None
-    without references or held-out items. aucs: of each token score, published against held-out items, of the tested
-    model and of what it has beyond its references' mean; descriptive. left_out: references of the score that are not
-    above chance. fresh_order: of the held-out items, whose order cannot have been learnt. gap: as parsed; abilities:
-    the same as `ability_gaps`; held: with unparsed answers, by gamma, none where all were parsed. kind: how well words
-    alone part the two sets. apart: each reference's own gap against the rest. alike: `fresh_gap.agreement` of the
-    references' answers to both sets; None without them. outside: as in `Ordered`. lucky: gaps that another rate of
-    lucky answers on held-out items would make (`by_guessing`), beside the references' mean; unbracketed: the same
-    beside the nearest reference, 0 for a model inside their range. same_chance: p of the gap with held-out scores as
-    they would be at the benchmark's chance of a guess (`as_guessed`); None where the sets have the same.
+    exchangeable: p of each measure by which neighbours' words give away the published order.
+    completion: by text; None without references or held-out items. aucs: each token score,
+    published against held-out items, of the tested model and of its excess over its references'
+    mean; descriptive only. left_out: references of the score that are not above chance.
+    fresh_order: the order of the held-out items, which cannot have been learnt.
+
+    gap: as parsed. abilities: the gap on scales of ability (`ability_gaps`). held: the gap with
+    unparsed answers imputed, by gamma; empty if all were parsed. kind: how well words alone
+    separate the two sets. apart: each reference's gap against the rest. alike:
+    `fresh_gap.agreement` of the references' answers to both sets; None without them. outside: as in
+    `Ordered`.
+
+    lucky: gaps that another rate of lucky answers on held-out items would cause (`by_guessing`),
+    against the references' mean. unbracketed: the same against the nearest reference, 0 for a model
+    inside their range.
+
+    same_chance: p of the gap with held-out scores as they would be at the benchmark's chance of a
+    guess (`as_guessed`); None if the sets have equal chances.
     """
 
     order: Ordered | None
@@ -201,9 +235,9 @@ class Evidence:
     abilities: tuple[RaschGap, ...]
     left_out: tuple[str, ...]
     indicators: tuple[Indicator, ...]
-    held: tuple[Held, ...] = ()
+    held: tuple[ImputedGap, ...] = ()
     kind: Auc | None = None
-    apart: tuple[Apart, ...] = ()
+    apart: tuple[ReferenceGap, ...] = ()
     alike: float | None = None
     outside: Reason | None = None
     lucky: tuple[float, float] = (0.0, 0.0)
@@ -211,54 +245,138 @@ class Evidence:
     same_chance: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
-        return next((one for one in self.indicators if one.name == name), Indicator(name))
+        """Return the indicator of that name; an empty one if it was not measured."""
+        return next((indicator for indicator in self.indicators if indicator.name == name), Indicator(name))
 
     def upper(self, gamma: float = DECIDE_AT) -> float:
-        """Return the one-sided 95 % upper limit of the gap on all scales, as `limits` holds unparsed answers."""
+        """Return the one-sided 95 % upper limit of the gap on all scales.
+
+        Parameters
+        ----------
+        gamma : float
+            Odds ratio at which unparsed answers are imputed.
+
+        Returns
+        -------
+        float
+            NaN without a gap.
+        """
         if self.gap is None:
             return float("nan")
-        held = next((one for one in self.held if one.gamma == gamma), None)
+        held = self._imputed(gamma)
         return (upper_limit(self.gap, self.abilities) if held is None else held.upper) - self.unbracketed[0]
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
-        """p, lower and upper limit (95 %) of the gap on all scales: with unparsed answers held at gamma, or as parsed
-        where none were held there. NaN without a gap."""
+        """Return p, lower and upper 95 % limit of the gap on all scales.
+
+        Parameters
+        ----------
+        gamma : float
+            Odds ratio at which unparsed answers are imputed; as parsed if none were imputed at it.
+
+        Returns
+        -------
+        tuple of float
+            NaN without a gap.
+        """
         if self.gap is None:
             return float("nan"), float("nan"), float("nan")
-        held = next((one for one in self.held if one.gamma == gamma), None)
+        held = self._imputed(gamma)
         return on_all_scales(self.gap, self.abilities) if held is None else (held.pvalue, held.low, held.high)
+
+    def _imputed(self, gamma: float) -> ImputedGap | None:
+        return next((imputed for imputed in self.held if imputed.gamma == gamma), None)
 
 
 def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
-    """Return the one-sided 95 % upper limit of a gap on all scales, in points; NaN if one is.
+    """Return the one-sided 95 % upper limit of a gap on all scales.
 
-    It is that share of the way from the estimate to the two-sided 95 % limit that a normal error has. Errors with
-    heavier tails (t, between models) have a smaller share, so the limit is never too low.
+    Parameters
+    ----------
+    points : FreshGap
+        The gap in points.
+    abilities : sequence of RaschGap
+        The gap on scales of ability.
+
+    Returns
+    -------
+    float
+        In points (0-1); NaN if one of the limits is.
+
+    Notes
+    -----
+    On each scale it is the same share of the way from the estimate to the two-sided 95 % limit as
+    for a normal error. Errors with heavier tails (t, between models) have a smaller share, so the
+    limit is never too low.
     """
-    parts = [(points.did.difference, points.high), *((one.gap, one.gap_high) for one in abilities)]
-    estimate, high = np.array(parts).T
+    estimate = np.array([points.did.difference, *(ability.gap for ability in abilities)])
+    high = np.array([points.high, *(ability.gap_high for ability in abilities)])
     return float((estimate + ONE_SIDED * (high - estimate)).max())
 
 
 def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """The same with p-values after Holm over every indicator of every cell that was judged."""
-    adjusted = holm_rows([[one.pvalue for one in e.indicators] for e in panel])
-    unguarded = holm_rows([[one.unguarded for one in e.indicators] for e in panel])
-    return tuple(map(with_adjusted, panel, adjusted, unguarded))
+    """Apply Holm's correction over every judged indicator of every cell.
+
+    Parameters
+    ----------
+    panel : sequence of Evidence
+        One for each cell.
+
+    Returns
+    -------
+    tuple of Evidence
+        With the adjusted p-values.
+    """
+    pvalues, unguarded_pvalues = [], []
+    for e in panel:
+        pvalues.append([indicator.pvalue for indicator in e.indicators])
+        unguarded_pvalues.append([indicator.unguarded for indicator in e.indicators])
+    return tuple(map(with_adjusted, panel, holm_rows(pvalues), holm_rows(unguarded_pvalues)))
 
 
 def with_adjusted(e: Evidence, adjusted: Sequence[float | None], unguarded: Sequence[float | None]) -> Evidence:
-    both = zip(e.indicators, adjusted, unguarded, strict=True)
-    return replace(e, indicators=tuple(replace(one, adjusted=p, unguarded_adjusted=q) for one, p, q in both))
+    """Set the adjusted p-values of a cell's indicators.
+
+    Parameters
+    ----------
+    e : Evidence
+        The cell.
+    adjusted, unguarded : sequence of float or None
+        One for each indicator, in their order.
+
+    Returns
+    -------
+    Evidence
+        With the adjusted p-values.
+    """
+    corrected = []
+    for indicator, p, q in zip(e.indicators, adjusted, unguarded, strict=True):
+        corrected.append(replace(indicator, adjusted=p, unguarded_adjusted=q))
+    return replace(e, indicators=tuple(corrected))
 
 
 def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
     """Return whether the held-out set is too unlike the benchmark in difficulty to judge the gap.
 
-    Held-out items that are harder for every model are the normal case: newer problems are. Each scale allows for that
-    in its own way, as many points or as much ability for all, and the gap is judged on all of them. It is not judged if
-    the references find the sets unequal and the scales disagree about a finding, or if too few of the benchmark's items
-    have held-out ones as hard.
+    Parameters
+    ----------
+    e : Evidence
+        The gap on all scales.
+    limits : MemoryThresholds
+        State the levels and the least share of matched items.
+
+    Returns
+    -------
+    bool
+        False without a gap.
+
+    Notes
+    -----
+    Held-out items that are harder for every model are the normal case: newer problems are. Each
+    scale allows for that in its own way, as many points or as much ability for all models, and the
+    gap is judged on all of them. It is not judged in two cases: the references find the sets
+    unequal and the scales disagree about a finding, or too few of the benchmark's items have
+    held-out ones that are as hard.
     """
     gap = e.gap
     if gap is None or gap.matched is None or gap.reference_pvalue is None:
@@ -266,36 +384,106 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
     if gap.matched.share < limits.matched_share_min:
         return True
     level = limits.alpha / len(Name)
-    speaks = {p <= level for p in (gap.pvalue, *(one.pvalue for one in e.abilities))}
+    speaks = {p <= level for p in (gap.pvalue, *(ability.pvalue for ability in e.abilities))}
     return gap.reference_pvalue <= limits.matched_alpha and len(speaks) > 1
 
 
 def selected(alike: float | None, limits: MemoryThresholds) -> bool:
-    """Whether the references' answers to both sets agree too well for held-out items that were drawn without them."""
+    """Return whether the references' answers to both sets agree too well for independently drawn
+    items.
+
+    Parameters
+    ----------
+    alike : float or None
+        `fresh_gap.agreement`; None without references.
+    limits : MemoryThresholds
+        State the level.
+
+    Returns
+    -------
+    bool
+        True if the held-out items seem to be chosen by the references' answers.
+    """
     return alike is not None and alike <= limits.drawn_alpha
 
 
 def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
-    """Whether words alone part the two sets so well that more than memory differs between them."""
+    """Return whether words alone separate the two sets so well that more than memory differs
+    between them.
+
+    Parameters
+    ----------
+    kind : Auc or None
+        AUC of a classifier of words.
+    limits : MemoryThresholds
+        State the largest AUC.
+
+    Returns
+    -------
+    bool
+        True if the AUC is above the threshold beyond doubt.
+    """
     return kind is not None and kind.low > limits.kind_auc_max
 
 
 def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
-    """p, lower and upper limit of a gap: the largest p, and the hull of the intervals, in points."""
-    able = ((one.pvalue, one.gap_low, one.gap_high) for one in abilities)
-    return hull([(points.pvalue, points.low, points.high), *able])
+    """Return p, lower and upper limit of a gap over all scales.
+
+    Parameters
+    ----------
+    points : FreshGap
+        The gap in points.
+    abilities : sequence of RaschGap
+        The gap on scales of ability.
+
+    Returns
+    -------
+    tuple of float
+        The largest p, and the hull of the intervals in points.
+    """
+    on_abilities = [(ability.pvalue, ability.gap_low, ability.gap_high) for ability in abilities]
+    return hull([(points.pvalue, points.low, points.high), *on_abilities])
 
 
-def contaminated(evidence: Evidence, alpha: float) -> tuple[Apart, ...]:
-    """References whose own gap is beyond the rest's: they may have learnt the benchmark (Holm over the references)."""
-    adjusted = holm([one.pvalue for one in evidence.apart]).tolist() if evidence.apart else []
-    return tuple(one for one, p in zip(evidence.apart, adjusted, strict=True) if p <= alpha and one.difference > 0)
+def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
+    """Return the references whose gap exceeds the rest's, as they may have learnt the benchmark.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The gap of each reference.
+    alpha : float
+        Level of Holm's correction over the references.
+
+    Returns
+    -------
+    tuple of ReferenceGap
+        Those with a positive, significant difference.
+    """
+    if not evidence.apart:
+        return ()
+    adjusted = holm([reference.pvalue for reference in evidence.apart]).tolist()
+    pairs = zip(evidence.apart, adjusted, strict=True)
+    return tuple(reference for reference, p in pairs if p <= alpha and reference.difference > 0)
 
 
 def told_by_words(evidence: Evidence, limits: MemoryThresholds) -> bool:
-    """Whether neighbours' words or lengths tell the published order (Bonferroni over the measures)."""
-    found = [p for p in evidence.exchangeable.values() if not np.isnan(p)]
-    return bool(found) and min(found) * len(found) <= limits.exchangeable_alpha
+    """Return whether neighbours' words or lengths give away the published order.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        p of each measure.
+    limits : MemoryThresholds
+        State the level, with Bonferroni's correction over the measures.
+
+    Returns
+    -------
+    bool
+        False if no measure has a p.
+    """
+    pvalues = [p for p in evidence.exchangeable.values() if not np.isnan(p)]
+    return bool(pvalues) and min(pvalues) * len(pvalues) <= limits.exchangeable_alpha
 
 
 def measure(
@@ -307,11 +495,29 @@ def measure(
     gammas: Sequence[float] = GAMMAS,
     describe: bool = True,
 ) -> Evidence:
-    """All statistics of one cell; indicators as yet without the panel's correction.
+    """Measure all statistics of one cell.
 
-    gammas: at which unparsed answers are held; DECIDE_AT is always among them. describe: with what no verdict rests on.
+    Parameters
+    ----------
+    cell : MemoryCell
+        The outcomes and likelihoods.
+    limits : MemoryThresholds
+        The thresholds.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Permutations of the order tests.
+    gammas : sequence of float
+        Odds ratios at which unparsed answers are imputed; DECIDE_AT is always added.
+    describe : bool
+        Whether to measure what no verdict rests on.
+
+    Returns
+    -------
+    Evidence
+        Its indicators are not yet corrected over the panel.
     """
-    (own, own_fresh), references = cell.tested, [one[0] for one in cell.references]
+    (own, own_fresh), references = cell.tested, [reference for reference, _ in cell.references]
     outside = _outside(cell)
 
     def ordered(x: FloatArray, theirs: Sequence[FloatArray], outside: Reason | None) -> Ordered | None:
@@ -322,14 +528,16 @@ def measure(
     fresh_order = None
     if own_fresh is not None:
         fresh_order = ordered(own_fresh.order, [b.order for _, b in cell.references if b is not None], None)
-    exchangeable = {
-        name: order_test(values, rng=rng, n_resamples=n_resamples).pvalue
-        for name, values in cell.published.neighbours.items()
-        if values.shape[1] > 1
-    }
+    exchangeable = {}
+    for name, values in cell.published.neighbours.items():
+        if values.shape[1] > 1:
+            exchangeable[name] = order_test(values, rng=rng, n_resamples=n_resamples).pvalue
     kept, left_out = _above_guessing(cell)
     gap, abilities, held = _gap(cell, kept, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
-    texts = COMPLETION.items() if references and cell.fresh is not None else ()
+    completion = {}
+    if references and cell.fresh is not None:
+        compared = {indicator: text_of(cell, text) for indicator, text in COMPLETION.items()}
+        completion = {indicator: text for indicator, text in compared.items() if text is not None}
     both = [(a.score, b.score) for a, b in cell.references if b is not None]
     lucky, unbracketed = _lucky(kept, cell.chance[1])
     evidence = Evidence(
@@ -337,7 +545,7 @@ def measure(
         options=options,
         fresh_order=fresh_order,
         exchangeable=exchangeable,
-        completion={name: found for name, text in texts if (found := text_of(cell, text)) is not None},
+        completion=completion,
         aucs=_aucs(cell),
         gap=gap,
         abilities=abilities,
@@ -356,7 +564,9 @@ def measure(
 
 
 def guessed_apart(cell: MemoryCell) -> bool:
-    """Return whether a guess is right more often in one set than in the other, by the numbers of their options."""
+    """Return whether a guess is right more often in one set than in the other, by the numbers of
+    their options.
+    """
     return cell.fresh is not None and abs(cell.chance[0] - cell.chance[1]) > _ALIKE
 
 
@@ -382,18 +592,20 @@ def _lucky(
 
 
 def _outside(cell: MemoryCell) -> Reason | None:
-    """How the references do not bracket the tested model on the held-out items: None where they do, or none is there.
+    """Return how the references fail to bracket the tested model on the held-out items; None if
+    they do not fail.
 
-    What an order's sense, or a popular text, is worth to a model goes with its size. A model that finds any text
-    likelier than every reference does, or answers more of the held-out items, may feel it more than all of them.
+    What a meaningful order or a popular text is worth to a model depends on its size. A model that
+    finds any text likelier than every reference does, or answers more of the held-out items, may
+    gain more from it than all of them.
     """
     sides = [fresh for _, fresh in (cell.tested, *cell.references) if fresh is not None]
     if not cell.references or len(sides) < 2:
         return because("no_bracket") if cell.references else None
-    texts = [mean_of(one.texts["item"]) for one in sides]
+    texts = [mean_of(model.texts["item"]) for model in sides]
     if texts[0] < 0 and texts[0] > (1 - _MORE_LIKELY) * max(texts[1:]):
         return because("any_text_likelier")
-    scores = [mean_of(one.score) for one in sides]
+    scores = [mean_of(model.score) for model in sides]
     return because("abler") if scores[0] > max(scores[1:]) + _ABLER else None
 
 
@@ -413,7 +625,7 @@ def _ordered(
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
         if beyond.units > 1:
             unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
-            known = not any(np.isnan(r).all() for r in (unit, *theirs))  # one other order of a unit has no spread
+            known = not any(np.isnan(r).all() for r in (unit, *theirs))  # a single other order has no spread
             twice = _beyond(unit, [2 * r for r in theirs]) if known else None
             if len(references) > 1:
                 spread = _beyond(_gains(own), [_gains(r) for r in references])
@@ -423,17 +635,19 @@ def _ordered(
 
 
 def _beyond(own: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
-    """Of one set of units, against nothing: whether the mean beyond the references is above 0."""
+    """Test on one set of units whether the mean beyond the references is above 0."""
     return set_difference((own, _NOTHING), [(r, _NOTHING) for r in references])
 
 
 def _gains(x: FloatArray) -> FloatArray:
-    """(units,) of the published order less the mean of the others; NaN where one is not there."""
+    """Return (units,) the published order minus the mean of the others; NaN if either is missing."""
     return x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
 
 
 def _in_own_unit(x: FloatArray) -> FloatArray:
-    """(units,) gains over the model's own spread between the other orders of a unit, pooled over units."""
+    """Return (units,) gains over the model's own spread between the other orders, pooled over
+    units.
+    """
     others = np.ma.masked_invalid(x[:, 1:])
     free = np.maximum(others.count(axis=1) - 1, 0).sum()
     squares = float(np.sum(others.anom(axis=1).filled(0.0) ** 2))
@@ -445,22 +659,51 @@ def _clusters(cell: MemoryCell) -> tuple[IntArray, IntArray]:
 
 
 def likelihoods(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet | None]], text: str) -> list[Sets]:
-    """Of one text, of each model with held-out items, beside the texts' length where that is told."""
+    """Return the likelihoods of one text for each model with held-out items.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        Its sets give the length of the texts.
+    models : sequence of (ModelSet, ModelSet or None)
+        Each model on both sets.
+    text : str
+        A name of `TEXT_SCORES`.
+
+    Returns
+    -------
+    list of Sets
+        Residuals after the length of the texts, if it is known.
+    """
     sides: list[Sets] = [(a.texts[text], b.texts[text]) for a, b in models if b is not None]
     if cell.fresh and cell.published.log_length is not None and cell.fresh.log_length is not None:
-        sides = [beside(one, (cell.published.log_length, cell.fresh.log_length)) for one in sides]
+        sides = [beside(side, (cell.published.log_length, cell.fresh.log_length)) for side in sides]
     return sides
 
 
 def text_of(cell: MemoryCell, text: str) -> Text | None:
+    """Compare the likelihood of one text with the references, on both scales.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The tested model and its references.
+    text : str
+        A name of `TEXT_SCORES`.
+
+    Returns
+    -------
+    Text or None
+        None if a set has fewer than two items with this text.
+    """
     sides, clusters = likelihoods(cell, (cell.tested, *cell.references), text), _clusters(cell)
     try:
         nats = set_difference(sides[0], sides[1:], clusters)
-        scaled = [in_own_spread(one) for one in sides]
+        scaled = [in_own_spread(side) for side in sides]
         apart = apartness(scaled[0], scaled[1:])
         return Text(nats, set_difference(scaled[0], scaled[1:], clusters, apart=apart))
     except DataError:
-        return None  # not two items of each set have this text: the indicator says so
+        return None  # a set has fewer than two items with this text, which the indicator states
 
 
 def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], tuple[str, ...]]:
@@ -485,8 +728,10 @@ def _gap(
     gammas: Sequence[float],
     rng: np.random.Generator,
     n_resamples: int,
-) -> tuple[FreshGap | None, tuple[RaschGap, ...], tuple[Held, ...]]:
-    """The gap as parsed, in points and on scales of ability; with unparsed answers held at each gamma, if any."""
+) -> tuple[FreshGap | None, tuple[RaschGap, ...], tuple[ImputedGap, ...]]:
+    """Return the gap as parsed, in points and on scales of ability, and with unparsed answers
+    imputed.
+    """
 
     def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
         return fresh_gap(
@@ -503,36 +748,45 @@ def _gap(
     scores: list[Sets] = [(a.score, b.score) for a, b in models]
     unparsed = [(a.unread, b.unread) for a, b in models]
     try:
-        found, abilities = judged(scores), able(scores)
+        gap, abilities = judged(scores), able(scores)
     except DataError:
-        return None, (), ()  # not two items of each set were parsed: the gates say so
+        return None, (), ()  # a set has fewer than two parsed items, which the gates state
+    if not any(a.any() or b.any() for a, b in unparsed):
+        return gap, abilities, ()
+
+    def imputed(gamma: float, *, against: bool) -> tuple[FreshGap, tuple[RaschGap, ...]]:
+        values, heights = unparsed_held(scores, unparsed, gamma, against=against)
+        return judged(values, heights), able(values)
+
     held = []
-    for gamma in gammas if any(np.any(side) for one in unparsed for side in one) else ():
-        against, favour = (
-            (judged(*made), able(made[0]))
-            for made in (unparsed_held(scores, unparsed, gamma, against=side) for side in (True, False))
-        )
+    for gamma in gammas:
+        against, favour = imputed(gamma, against=True), imputed(gamma, against=False)
         pvalue, low, _ = on_all_scales(*against)
-        held.append(Held(gamma, pvalue, low, on_all_scales(*favour)[2], upper_limit(*favour)))
-    return found, abilities, tuple(held)
+        held.append(ImputedGap(gamma, pvalue, low, on_all_scales(*favour)[2], upper_limit(*favour)))
+    return gap, abilities, tuple(held)
 
 
-def _apart(references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]) -> tuple[Apart, ...]:
-    """Each reference's gap against the rest of them, as one more clean model's; none with fewer than three."""
-    found, sets = [], [(a.score, b.score) for a, b in references]
-    for k, (one, _) in enumerate(references if len(references) > 2 else ()):
+def _apart(
+    references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]
+) -> tuple[ReferenceGap, ...]:
+    """Return each reference's gap against the other references; empty with fewer than three."""
+    if len(references) < 3:
+        return ()
+    gaps, sets = [], [(a.score, b.score) for a, b in references]
+    for k, (reference, _) in enumerate(references):
         rest = [*sets[:k], *sets[k + 1 :]]
         gap = fresh_gap(sets[k], rest, clusters, rng=np.random.default_rng(0), n_resamples=1, prior=PRIOR)
         above = gap.did.pvalue if gap.predicted is None else gap.predicted.pvalue
-        found.append(Apart(one.model, gap.did.difference, gap.low, gap.high, min(1.0, 2 * min(above, 1 - above))))
-    return tuple(found)
+        two_sided = min(1.0, 2 * min(above, 1 - above))
+        gaps.append(ReferenceGap(reference.model, gap.did.difference, gap.low, gap.high, two_sided))
+    return tuple(gaps)
 
 
 def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
     own, fresh = cell.tested
     if fresh is None:
         return {}
-    found: dict[str, tuple[Auc, Auc | None]] = {}
+    aucs: dict[str, tuple[Auc, Auc | None]] = {}
     pairs = [(a, b) for a, b in cell.references if b is not None]
     for name in own.tokens:
         x, y = own.tokens[name], fresh.tokens[name]
@@ -540,30 +794,48 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
             continue
         beyond = None
         if pairs:
-            theirs, away = (np.mean([one.tokens[name] for one in side], axis=0) for side in zip(*pairs, strict=True))
-            beyond = membership_auc(x - theirs, y - away, _clusters(cell))
-        found[name] = (membership_auc(x, y, _clusters(cell)), beyond)
-    return found
+            published_mean = np.mean([a.tokens[name] for a, _ in pairs], axis=0)
+            fresh_mean = np.mean([b.tokens[name] for _, b in pairs], axis=0)
+            beyond = membership_auc(x - published_mean, y - fresh_mean, _clusters(cell))
+        aucs[name] = (membership_auc(x, y, _clusters(cell)), beyond)
+    return aucs
 
 
 def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple[Indicator, ...]:
-    """All six, in the order of `Name`."""
-    found = [
+    """Return all six indicators, in the order of `Name`.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The measured cell.
+    e : Evidence
+        Its statistics.
+    limits : MemoryThresholds
+        The thresholds.
+
+    Returns
+    -------
+    tuple of Indicator
+        Without the panel's correction.
+    """
+    measured = [
         _order(cell, e, limits),
         _options(cell, e, limits),
         *(_completion(cell, e, name, limits) for name in COMPLETION),
         _gap_indicator(cell, e, limits),
     ]
-    for k, one in enumerate(found):
-        if one.judged and (doubt := _doubt(cell, one.name)):
-            found[k] = replace(one, pvalue=1.0, unguarded=one.pvalue, doubt=doubt)
-    return tuple(found)
+    for k, indicator in enumerate(measured):
+        doubt = _doubt(cell, indicator.name) if indicator.judged else None
+        if doubt:
+            measured[k] = replace(indicator, pvalue=1.0, unguarded=indicator.pvalue, doubt=doubt)
+    return tuple(measured)
 
 
 def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
     exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
-    # Fine-tunes of one base agree on style, and so show too little of how much models differ.
-    if (family := one_family(cell.model, [one[0].model for one in cell.references], cell.families)) and not exact:
+    # Fine-tunes of one base model agree on style, and so understate how much models differ.
+    family = one_family(cell.model, [reference.model for reference, _ in cell.references], cell.families)
+    if family and not exact:
         return because("one_family", family=family)
     return because("undated") if cell.undated and name == Name.GAP else None
 
@@ -572,31 +844,33 @@ def _order(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator
     name, least = Name.ORDER, limits.shards_min
     if e.order is None:
         return Indicator(name, why=because("no_other_order"))
-    if (shards := e.order.own.units) < least:
+    shards = e.order.own.units
+    if shards < least:
         return Indicator(name, why=because("few_shards", shards=shards, least=least))
     if not cell.recorded:
-        if (read := _read_by_all([one[0].order for one in (cell.tested, *cell.references)])) < least:
+        read = _read_by_all([model.order for model, _ in (cell.tested, *cell.references)])
+        if read < least:
             return Indicator(name, why=because("few_shards_read", shards=read, least=least))
         if e.order.beyond is None and told_by_words(e, limits):
             return Indicator(name, why=because("words_tell_order"))
         if e.fresh_order is not None and e.fresh_order.unguarded <= limits.matched_alpha:
             return Indicator(name, why=because("held_out_order_likelier"))
-    return _of_order(name, e.order, "nats a shard", recorded=cell.recorded)
+    return _order_indicator(name, e.order, "nats a shard", recorded=cell.recorded)
 
 
 def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
     name, least, items = Name.OPTIONS, limits.items_min, e.options.own.units if e.options else 0
     if e.options is None or items < least:
         return Indicator(name, why=because("few_orders", items=items, least=least))
-    read = _read_by_all([one[0].options for one in (cell.tested, *cell.references)])
+    read = _read_by_all([model.options for model, _ in (cell.tested, *cell.references)])
     if read < least and not cell.recorded:
         return Indicator(name, why=because("few_orders_read", items=read, least=least))
-    return _of_order(name, e.options, "nats an item", recorded=cell.recorded)
+    return _order_indicator(name, e.options, "nats an item", recorded=cell.recorded)
 
 
-def _of_order(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
+def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
     own, shown, p = ordered.own, ordered.shown, ordered.pvalue
-    if recorded:  # drawn at random, it has no sense of its own, so there is nothing to guard against
+    if recorded:  # a random order carries no meaning, so no guard is needed
         return Indicator(name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue)
     if ordered.beyond is not None and ordered.beyond.units > 1 and ordered.twice is None:
         return Indicator(name, why=because("one_other_order"))
@@ -608,25 +882,29 @@ def _of_order(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Ind
 
 
 def _read_by_all(orders: Sequence[FloatArray]) -> int:
-    """Units (units, 1 + orders) of which every model has a likelihood of the published order and of another: without
-    these nothing is beyond the references, and that is no sign of none."""
-    there = ~np.isnan(np.sum(orders, axis=0))
-    return int(np.sum(there[:, 0] & there[:, 1:].any(axis=1)))
+    """Return the number of units for which every model has a likelihood of the published order and
+    of another.
+
+    Without such units no gain beyond the references can be measured, which does not show that there
+    is none.
+    """
+    known = ~np.isnan(np.sum(orders, axis=0))
+    return int(np.sum(known[:, 0] & known[:, 1:].any(axis=1)))
 
 
 def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresholds) -> Indicator:
     why = _no_comparison(cell, e, limits)
-    found = e.completion.get(name)
-    if why or found is None:
+    text = e.completion.get(name)
+    if why or text is None:
         return Indicator(name, why=why or because("few_with_text"))
-    nats, scale = found.nats, 1 / np.log(2)
+    nats, scale = text.nats, 1 / np.log(2)
     if few := _few(nats, limits):
         return Indicator(name, why=few)
     return Indicator(
-        name, 1.0 if e.outside else found.pvalue, None, scale * nats.difference, scale * nats.low, scale * nats.high,
+        name, 1.0 if e.outside else text.pvalue, None, scale * nats.difference, scale * nats.low, scale * nats.high,
         "bits a byte",
-        # Nothing at all in its own unit is explained by how much of any text the model makes: no doubt is left.
-        unguarded=nats.pvalue if found.own_spread.pvalue <= limits.alpha else None,
+        # Without an effect in its own unit, the nats are explained by how likely any text is to the model.
+        unguarded=nats.pvalue if text.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
     )  # fmt: skip
 
@@ -654,10 +932,10 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     )  # fmt: skip
 
 
-def _few(found: SetDifference, limits: MemoryThresholds) -> Reason | None:
-    if min(found.n, found.m) >= limits.items_min:
+def _few(difference: SetDifference, limits: MemoryThresholds) -> Reason | None:
+    if min(difference.n, difference.m) >= limits.items_min:
         return None
-    return because("few_items", items=found.n, held_out=found.m, least=limits.items_min)
+    return because("few_items", items=difference.n, held_out=difference.m, least=limits.items_min)
 
 
 def _no_comparison(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Reason | None:

@@ -1,9 +1,9 @@
-"""Can this measurement carry a verdict at all? Each is a function of one cell and its evidence.
+"""Check the measurement: each gate is a function of one cell and its evidence.
 
-`withholds` tells whether a failure alone withholds the verdict. `fresh_*`, `same_kind`, `order_exchangeable` and, with
-likelihoods, `above_guessing` take away the indicators that rest on them: see `decide`. A reference that is not readable
-enough is left out (`readable`); a share fails where the data show that it is below its limit, and not by its estimate
-alone.
+`withholds` says whether a failure alone withholds the verdict. If `fresh_*`, `same_kind`,
+`order_exchangeable` or, with likelihoods, `above_guessing` fails, the indicators that rest on it
+are not judged: see `decide`. A reference with too few readable answers is left out (`readable`). A
+share fails only if the data show that it is below its limit, not by its estimate alone.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
 from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
-FREE_ANSWER = 0.05  # taken for the rate of right guesses where there are no options
-_READ = {  # gates of what could be read: the arms, what is read there, what to do where it is not
+FREE_ANSWER = 0.05  # assumed rate of right guesses without options
+_READ = {  # gates of readable rows: the arms, what is read there, and the advice after a failure
     "likelihoods_read": (
         (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER),
         "of the given texts have a likelihood",
@@ -31,7 +31,22 @@ _READ = {  # gates of what could be read: the arms, what is read there, what to 
 
 
 def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> tuple[Gate, ...]:
-    """Every gate, in the order in which the report lists them."""
+    """Return every gate, in the order in which the report lists them.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The measured cell.
+    evidence : Evidence
+        Its statistics.
+    limits : MemoryThresholds
+        The thresholds.
+
+    Returns
+    -------
+    tuple of Gate
+        With the checks of an imported log first.
+    """
     score_alone = no_likelihoods(cell)
     compared = cell.tested[0].reads[Arm.SCORE].asked > 0 and cell.fresh is not None
     return (
@@ -49,16 +64,27 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
 
 
 def no_likelihoods(cell: MemoryCell) -> bool:
-    """Return whether the score is all that was asked, as of imported answers and of chat endpoints."""
+    """Return whether only the score was measured, as for imported answers and chat endpoints."""
     reads = cell.tested[0].reads
     return reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
 
 
 def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
-    """Of a score that is compared with held-out items: a model that guesses on both sets shows nothing. withholds: the
-    score is all that was measured (imported outcomes).
+    """Check that a score compared with held-out items is above guessing, as a guesser shows
+    nothing.
 
-    number: its accuracy on the set where it is further above guessing. threshold: chance and two standard errors there.
+    Parameters
+    ----------
+    cell : MemoryCell
+        The scores on both sets.
+    withholds : bool
+        Whether the score is all that was measured (imported outcomes).
+
+    Returns
+    -------
+    Gate
+        number: accuracy on the set where it is further above guessing. threshold: chance and two
+        standard errors there.
     """
     found = []
     for one, items in _sides(cell, cell.tested):
@@ -106,8 +132,21 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
 
 
 def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
-    """The cell without the references of which too little could be read, in any arm, and those that are the tested
-    model, or another reference, under another name; `dropped` names them."""
+    """Leave out the references that were not read well enough, and repeats of another model.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The cell with all its references.
+    limits : MemoryThresholds
+        State the least share of readable rows in any arm.
+
+    Returns
+    -------
+    MemoryCell
+        `dropped` names the references that are left out. A repeat is the tested model, or another
+        reference, under another name.
+    """
     kept, dropped = [], []
     scores = [[one.score for one in pair if one] for pair in (cell.tested, *cell.references)]
     twice = repeats(list(map(np.concatenate, scores)))
@@ -127,12 +166,28 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
 
 
 def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds: bool) -> Gate:
-    """Share of the tested model's rows that could be read, by set and arm: of given texts that the engine gave a
-    likelihood of, or of answers that were parsed, which withholds where the score is compared. number: the lowest."""
+    """Check the share of the tested model's rows that could be read, by set and arm.
+
+    Parameters
+    ----------
+    name : str
+        `likelihoods_read` or `parseability`.
+    cell : MemoryCell
+        The numbers of rows.
+    limits : MemoryThresholds
+        State the least share.
+    withholds : bool
+        Whether a failure alone withholds the verdict.
+
+    Returns
+    -------
+    Gate
+        number: the lowest share.
+    """
     (arms, what, advice), limit = _READ[name], limits.answered_share_min
     rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
     if not (rows := _rows(cell, cell.tested, arms)):
-        return rule.absent("Nothing of the kind was asked.", withholds=False)
+        return rule.absent("This run has no such rows.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     low, high = read_limits(worst.read, worst.asked)
     out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
@@ -152,8 +207,20 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
 
 
 def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
-    """An order of options, or of a shard, whose requests have the hashes of the published order's, or of another's,
-    tests nothing. number: the share of such orders."""
+    """Check that other orders were sent as other requests.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The hashes of its requests.
+    limits : MemoryThresholds
+        State the largest share of repeated requests.
+
+    Returns
+    -------
+    Gate
+        number: share of orders whose requests equal those of the published order or of another.
+    """
     return reached_model(
         "orders_reach_model",
         [one.requests for one in cell.tested if one is not None],
@@ -167,10 +234,20 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
 
 
 def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """The gap can be judged although held-out items may be harder: all scales agree about it, and held-out items are
-    there at every difficulty.
+    """Check that the gap can be judged although held-out items may be harder.
 
-    number: p of the references' own gap.
+    Parameters
+    ----------
+    evidence : Evidence
+        The references' gap.
+    limits : MemoryThresholds
+        State the level and the least share of matched items.
+
+    Returns
+    -------
+    Gate
+        Passes if all scales agree about the gap and every difficulty has held-out items. number: p
+        of the references' own gap.
     """
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
@@ -194,10 +271,23 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 
 
 def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """The references' answers to both sets agree no better than those to independent draws.
+    """Check that the references' answers to both sets agree no better than those to independent
+    draws.
 
-    Items chosen by the answers that judge them later are harder, or easier, for the tested model alone: scores regress.
-    number: how often draws agree so well.
+    Items chosen by the answers that judge them later are harder, or easier, for the tested model
+    alone, as scores regress to the mean.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The agreement of the answers.
+    limits : MemoryThresholds
+        State the level.
+
+    Returns
+    -------
+    Gate
+        number: how often independent draws agree as well.
     """
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
     rule = Rule("fresh_drawn", limits.drawn_alpha, source)
@@ -215,9 +305,22 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 
 
 def order_exchangeable(evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False) -> Gate:
-    """Within shards the published order is not told by how alike the words and lengths of neighbours are.
+    """Check that the words and lengths of neighbours do not give away the published order within
+    shards.
 
-    number: the smallest p, after Bonferroni over the measures.
+    Parameters
+    ----------
+    evidence : Evidence
+        p of each measure.
+    limits : MemoryThresholds
+        State the level.
+    recorded : bool
+        Whether the order was drawn at random and recorded.
+
+    Returns
+    -------
+    Gate
+        number: the smallest p, after Bonferroni over the measures.
     """
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
     rule = Rule("order_exchangeable", limits.exchangeable_alpha, source)
@@ -242,7 +345,20 @@ def order_exchangeable(evidence: Evidence, limits: MemoryThresholds, *, recorded
 
 
 def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Words alone do not tell the held-out items from the benchmark's. number: the AUC of a classifier of words."""
+    """Check that words alone do not distinguish the held-out items from the benchmark's.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The classifier of words.
+    limits : MemoryThresholds
+        State the largest AUC.
+
+    Returns
+    -------
+    Gate
+        number: the AUC.
+    """
     source = "ours; cross-validated naive Bayes over words; conf/verdict: kind_auc_max"
     rule = Rule("same_kind", limits.kind_auc_max, source)
     kind = evidence.kind
@@ -260,7 +376,9 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 
 
 def _surely_below(reads: Reads, limit: float) -> bool:
-    """Whether the data show a share below the limit: the upper end of the exact 95 % interval (Clopper-Pearson)."""
+    """Return whether the upper end of the exact 95 % interval of a share (Clopper-Pearson) is below
+    the limit.
+    """
     return bool(reads.asked) and read_limits(reads.read, reads.asked)[1] < limit
 
 
@@ -272,6 +390,6 @@ def _sides(cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]) -> list[tup
 def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
-    """(set, arm, rows) of one model, of arms of which something was asked."""
+    """Return (set, arm, rows) of one model for the arms with rows."""
     every = [(items.name, arm, one.reads.get(arm)) for one, items in _sides(cell, pair) for arm in arms]
     return [(name, arm, reads) for name, arm, reads in every if reads is not None and reads.asked]

@@ -1,11 +1,14 @@
-"""The texts whose likelihood is read: an item as published, shards of items, options in another order. Pure.
+"""Make the texts whose likelihood is read: published items, shards of items, options in another
+order. Pure.
 
-An item is rendered in one way, its stem and its lettered options. It may stand in a training set in another (as a line
-of JSON, with its answer, in a harness's own layout); memory that hangs on another layout is seen less well.
+An item is rendered in one layout: its stem and its lettered options. A training set may hold it in
+another (as a line of JSON, with its answer, in a harness's own layout). Memory of another layout is
+detected less well.
 
-A benchmark's author can draw a random order of items and options, and record it (`audit publish`). The order tests need
-that every order could have been the published one. Where it was drawn at random it could, whatever the items say: the
-tests are then exact without reference models (Oren et al. 2023, section 2).
+A benchmark's author can draw a random order of items and options, and record it (`audit publish`).
+The order tests assume that every order could have been the published one. For an order drawn at
+random this holds, whatever the items say. The tests are then exact without reference models (Oren
+et al. 2023, section 2).
 """
 
 import hashlib
@@ -27,8 +30,8 @@ from audit.prompting import letters_of
 from audit.records import Item
 
 SEPARATOR = "\n\n"  # between the items of a shard
-FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on a letter and an option by turns
-_ALL_ORDERS_UP_TO = 7  # of so many things every order is listed; of more, orders are drawn
+FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on letters and options alternate
+_ALL_ORDERS_UP_TO = 7  # up to this number every order is listed; beyond it orders are drawn
 _REFERS = re.compile(
     r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"
     r"^\W*[A-Ea-e]\W*(,|and|or|&)\W*[A-Ea-e]\W*$",
@@ -38,9 +41,20 @@ _NUMBER = re.compile(r"^\W*(-?\d+(?:[.,]\d+)?)")
 
 
 def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ...]:
-    """The item cut up: first half of the stem, second half, then "\\nA." and " <option>" for each option.
+    r"""Cut an item into pieces.
 
-    order: positions of the options as shown, None for as published. A stem of one word has an empty second half.
+    Parameters
+    ----------
+    item : Item
+        The item.
+    order : sequence of int, optional
+        Positions of the options as shown; the published order if None.
+
+    Returns
+    -------
+    tuple of str
+        First half of the stem, second half (empty for a stem of one word), then "\nA." and "
+        <option>" for each option.
     """
     cut = _middle(item.text)
     pieces = [item.text[:cut], item.text[cut:]]
@@ -52,39 +66,74 @@ def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ..
 
 
 def item_text(item: Item) -> str:
-    """The stem and the lettered options, one a line; no answer.
+    r"""Return the stem and the lettered options, one on each line, without the answer.
 
     >>> item_text(Item("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
-    'What barks?\\nA. cat\\nB. dog'
+    'What barks?\nA. cat\nB. dog'
     """
     return "".join(item_pieces(item))
 
 
 def published_order(item: Item) -> tuple[int, ...]:
-    """Positions in `item.options` of the options as they were published."""
+    """Return the positions in `item.options` of the options as they were published."""
     return tuple(sorted(range(len(item.options)), key=item.shown.__getitem__))
 
 
 def likelihoods_a_byte(
     pieces: Sequence[str], told: Sequence[float | None], options: Sequence[str], gold: int
 ) -> dict[str, float]:
-    """By name of `TEXT_SCORES`: log-likelihood (nats a byte) of an item, its stem's second half, its wrong options.
+    """Return log-likelihoods in nats a byte, by name of `TEXT_SCORES`.
 
-    told: of each of `item_pieces`; a text of which nothing is told is left out.
+    Parameters
+    ----------
+    pieces : sequence of str
+        `item_pieces`.
+    told : sequence of float or None
+        Log-likelihood of each piece.
+    options : sequence of str
+        The options.
+    gold : int
+        Index of the right option.
+
+    Returns
+    -------
+    dict
+        The whole item, the stem's second half, and the wrong options. A text without any known
+        piece is left out.
     """
     right = f" {options[gold]}" if options else None
     wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != right]
-    found = {}
+    scores = {}
     for name, chosen in zip(TEXT_SCORES, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
-        there = [(value, len(pieces[k].encode())) for k in chosen if (value := told[k]) is not None]
-        if there:
-            found[name] = sum(value for value, _ in there) / sum(size for _, size in there)
-    return found
+        total, size = 0.0, 0
+        for k in chosen:
+            value = told[k]
+            if value is not None:
+                total, size = total + value, size + len(pieces[k].encode())
+        if size:
+            scores[name] = total / size
+    return scores
 
 
 def natural_order(options: Sequence[str]) -> bool:
-    """Whether the options stand in an order that needs no memory: they refer to each other ("all of the above"), or
-    they are sorted, as numbers or alphabetically, up or down."""
+    """Return whether the options stand in an order that needs no memory.
+
+    Parameters
+    ----------
+    options : sequence of str
+        The options in their order.
+
+    Returns
+    -------
+    bool
+        True if they refer to each other ("all of the above"), or are sorted, as numbers or
+        alphabetically, up or down.
+
+    Examples
+    --------
+    >>> natural_order(["3", "5", "12"]), natural_order(["dog", "ant", "cat"])
+    (True, False)
+    """
     if any(_REFERS.search(option) for option in options):
         return True
     numbers = [_NUMBER.match(option) for option in options]
@@ -96,10 +145,23 @@ def natural_order(options: Sequence[str]) -> bool:
 
 
 def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Up to k other orders of the wrong options; the right one keeps its place, so the key goes with it.
+    """Return other orders of the wrong options; the right one keeps its place, so the key stays
+    valid.
 
-    Empty where the published order is a natural one. Natural orders are no candidates either, so that the published
-    one is exchangeable with those that are listed.
+    Parameters
+    ----------
+    item : Item
+        The item.
+    k : int
+        Number of orders, at most.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    list of tuple
+        Empty if the published order is natural. Natural orders are never returned, so that the
+        published order is exchangeable with the returned ones.
     """
     published = published_order(item)
     if len(published) < 3 or natural_order([item.options[i] for i in published]):
@@ -113,24 +175,44 @@ def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[in
             order[place] = i
         return tuple(order)
 
+    candidates: list[tuple[int, ...]] = []
     if len(wrong) <= _ALL_ORDERS_UP_TO:
-        found = [placed(moved) for moved in permutations(wrong)]
+        candidates = [placed(moved) for moved in permutations(wrong)]
     else:
-        found = [placed([wrong[i] for i in rng.permutation(len(wrong))]) for _ in range(4 * k)]
-    found = [one for one in dict.fromkeys(found) if one != published]
-    found = [one for one in found if not natural_order([item.options[i] for i in one])]
-    return [found[i] for i in sorted(rng.permutation(len(found))[:k])]
+        for _ in range(4 * k):
+            candidates.append(placed([wrong[i] for i in rng.permutation(len(wrong))]))
+    others = []
+    for order in dict.fromkeys(candidates):
+        if order != published and not natural_order([item.options[i] for i in order]):
+            others.append(order)
+    return [others[i] for i in sorted(rng.permutation(len(others))[:k])]
 
 
 def section(item: Item) -> str:
-    """What a shard does not cross, as the order of sections carries meaning: the group, and the id up to its last
-    slash (mmlu/astronomy/12)."""
-    own = item.id.rpartition("/")[0]
-    return own if item.group == item.id else f"{own}\0{item.group}"
+    """Return the section of an item: its group, and its id up to the last slash
+    (mmlu/astronomy/12).
+
+    A shard does not cross sections, as their order carries meaning.
+    """
+    prefix = item.id.rpartition("/")[0]
+    return prefix if item.group == item.id else f"{prefix}\0{item.group}"
 
 
 def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
-    """Neighbours of one benchmark and section, at most `size` together and of nearly equal number; none alone."""
+    """Group neighbouring items of one benchmark and section into shards.
+
+    Parameters
+    ----------
+    questions : sequence of Item
+        In their published order.
+    size : int
+        Largest number of items in a shard.
+
+    Returns
+    -------
+    list of tuple of Item
+        Shards of nearly equal size; an item without a neighbour is left out.
+    """
     runs: list[list[Item]] = []
     for question in questions:
         last = runs[-1][-1] if runs else None
@@ -139,30 +221,66 @@ def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
         runs[-1].append(question)
     shards: list[tuple[Item, ...]] = []
     for run in runs:
-        n = math.ceil(len(run) / size)
-        shards += [tuple(run[i] for i in part) for part in np.array_split(np.arange(len(run)), n) if part.size > 1]
+        for part in np.array_split(np.arange(len(run)), math.ceil(len(run) / size)):
+            if part.size > 1:
+                shards.append(tuple(run[i] for i in part))
     return shards
 
 
 def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """The published order of m things and up to k different others: [identity, ...]."""
+    """Return the published order and up to k different others.
+
+    Parameters
+    ----------
+    m : int
+        Number of items.
+    k : int
+        Number of other orders, at most.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    list of tuple
+        The identity first.
+    """
     identity = tuple(range(m))
     if m <= _ALL_ORDERS_UP_TO:
-        others = [one for one in permutations(identity) if one != identity]
+        others = [order for order in permutations(identity) if order != identity]
         return [identity, *(others[i] for i in sorted(rng.permutation(len(others))[:k]))]
-    others = [tuple(rng.permutation(m).tolist()) for _ in range(2 * k)]
-    return [identity, *[one for one in dict.fromkeys(others) if one != identity][:k]]
+    drawn = [tuple(rng.permutation(m).tolist()) for _ in range(2 * k)]
+    others = [order for order in dict.fromkeys(drawn) if order != identity]
+    return [identity, *others[:k]]
 
 
 def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tuple[str, str]:
-    """The items before the one at `place` of an order, and that item: its likelihood given them is its term of the
-    shard's likelihood, and the terms of all places add up to it."""
+    """Return the items before the one at `place` of an order, and that item.
+
+    The likelihood of the item given those before it is its term of the shard's likelihood. The
+    terms of all places add up to it.
+
+    Parameters
+    ----------
+    shard : sequence of Item
+        The shard.
+    order : sequence of int
+        Positions in the shard.
+    place : int
+        Position in the order.
+
+    Returns
+    -------
+    tuple of str
+        Context and item.
+    """
     before = "".join(item_text(shard[i]) + SEPARATOR for i in order[:place])
     return before, item_text(shard[order[place]])
 
 
 def _middle(stem: str) -> int:
-    """Where the second half of the words begins (with its blank); the end for one word."""
+    """Return the index where the second half of the words begins (with its blank); the end for one
+    word.
+    """
     gaps = [m.start() for m in re.finditer(r"(?<=\S)\s+(?=\S)", stem)]
     return gaps[len(gaps) // 2] if gaps else len(stem)
 
@@ -173,14 +291,30 @@ def _sorted(values: Sequence[float] | Sequence[str]) -> bool:
 
 
 def draw_order(questions: Sequence[Item], seed: int) -> tuple[list[Item], list[int]]:
-    """(the items as they are to be published, the place of each in `questions`). Sections (subjects, passages) stay
-    together; options that have an order of their own (numbers, "all of the above") keep it."""
+    """Draw a random order of items and options for publication.
+
+    Parameters
+    ----------
+    questions : sequence of Item
+        The items.
+    seed : int
+        Seed of the order.
+
+    Returns
+    -------
+    tuple of (list of Item, list of int)
+        The items as they are to be published, and the position of each in `questions`. Sections
+        (subjects, passages) stay together; options in a natural order (numbers, "all of the above")
+        keep it.
+    """
     rng = np.random.default_rng(seed)
     sections: dict[str, list[int]] = {}
     for place, question in enumerate(questions):
         sections.setdefault(section(question), []).append(place)
     parts = list(sections.values())
-    places = [int(k) for i in rng.permutation(len(parts)) for k in rng.permutation(parts[i])]
+    places: list[int] = []
+    for i in rng.permutation(len(parts)):
+        places += rng.permutation(parts[i]).tolist()
     return [_drawn(questions[k], rng) for k in places], places
 
 
@@ -192,26 +326,49 @@ def _drawn(item: Item, rng: np.random.Generator) -> Item:
 
 
 def order_sha256(questions: Iterable[Item]) -> str:
-    """sha256 of the items in their order, their options in theirs, and where a section begins."""
+    """Return the sha256 of the items in their order, their options in theirs, and the starts of
+    sections.
+    """
     digest, last = hashlib.sha256(), None
     for question in questions:
-        own = section(question)
-        digest.update(json.dumps([own != last, item_text(question)]).encode())
-        last = own
+        current = section(question)
+        digest.update(json.dumps([current != last, item_text(question)]).encode())
+        last = current
     return digest.hexdigest()
 
 
 def check_record(path: str, questions: Iterable[Item]) -> str:
-    """The record's own sha256. ConfigError where it is none, or is of other items or of another order."""
+    """Check the record of a published order against the items.
+
+    Parameters
+    ----------
+    path : str
+        The record that `audit publish` wrote.
+    questions : iterable of Item
+        The items in their order.
+
+    Returns
+    -------
+    str
+        The sha256 of the record itself.
+
+    Raises
+    ------
+    ConfigError
+        If the file is not a record, or is a record of other items or of another order.
+    """
     try:
         raw = read_bytes(Path(path), follow=True)
         record: Any = parse_json(raw)
         wanted = record["published_sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"published_order={path} is no record of `audit publish` ({error!r:.100}).") from error
-    if (found := order_sha256(questions)) != wanted:
+        raise ConfigError(
+            f"published_order={path} cannot be read ({error!r:.100}). Expected a record of `audit publish`."
+        ) from error
+    actual = order_sha256(questions)
+    if actual != wanted:
         raise ConfigError(
             f"published_order={path} is of other items, or of these in another order ({wanted!r:.14}..., here "
-            f"{found[:12]}...). Expected the file that `audit publish` wrote, read with the columns that it printed."
+            f"{actual[:12]}...). Expected the file that `audit publish` wrote, read with the columns that it printed."
         )
     return hashlib.sha256(raw).hexdigest()

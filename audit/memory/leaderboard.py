@@ -1,6 +1,7 @@
-"""Judge every model of a panel against the others, and rank it by its score and by its score without memory (pure).
+"""Judge every model of a panel against the others, and rank it by both scores (pure).
 
-The judge is the memory audit's. A rank is among the models that could be judged.
+The scores are as measured and without memory. The judge is the memory audit's. A rank is among the
+models that could be judged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from audit.verdict.result import listed, percent
 
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-# No verdict rests on what `describe` adds, and it takes a pass over all references for each of them.
+# No verdict rests on what `describe` adds, and its cost grows with the square of the number of references.
 _JUDGE = replace(
     JUDGE, measure=lambda cell, s, rng: measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, describe=False)
 )
@@ -32,11 +33,12 @@ _JUDGE = replace(
 class Row:
     """One model of a leaderboard. Scores are shares (0-1), the gap is in points.
 
-    without: None if the model could not be judged; `why` then says what stands against it. at_most: the upper limit of
-    `without` alone may be quoted. gap: beyond the references', with its 95 % interval; adjusted: its p after Holm over
-    all models; of a gap whose cause is unknown without the guard against that cause. rank, rank_without: among the
-    models with both scores, 1 the best, ties share the better rank.
-    references: how many the model was judged against.
+    without: None if the model could not be judged; `why` then states the obstacle. at_most: only
+    the upper limit of `without` may be quoted. gap: beyond the references', with its 95 % interval.
+    adjusted: its p after Holm over all models; for a gap of unknown cause, p without the guard
+    against that cause. rank, rank_without: among the models with both
+    scores, 1 the best; ties share the better rank. references: number of models that the model was
+    judged against.
     """
 
     model: str
@@ -56,6 +58,7 @@ class Row:
 
     @property
     def found(self) -> bool:
+        """Return whether the model has a finding."""
         return self.grade in _FOUND
 
     @property
@@ -70,12 +73,15 @@ class Row:
 
     @property
     def word(self) -> str:
+        """Return the display name of the verdict."""
         return VERDICTS[self.verdict].name
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Rows, the best score first. n, n_held_out: items. chosen: the user named the references."""
+    """Rows, the best score first. n, n_held_out: items. chosen: whether the user named the
+    references.
+    """
 
     benchmark: str
     n: int
@@ -86,25 +92,31 @@ class Leaderboard:
 
     @property
     def judged(self) -> tuple[Row, ...]:
+        """Return the rows that have a rank."""
         return tuple(row for row in self.rows if row.rank is not None)
 
     @property
     def found(self) -> tuple[Row, ...]:
+        """Return the judged rows with a finding."""
         return tuple(row for row in self.judged if row.found)
 
     @property
     def doubtful(self) -> tuple[Row, ...]:
+        """Return the judged rows whose gap has an unknown cause."""
         return tuple(row for row in self.judged if row.doubtful)
 
     @property
     def spoilt(self) -> tuple[Row, ...]:
-        """Return the models with a finding that served as references of others, whose memory they may hide."""
+        """Return the models with a finding that served as references of others, whose memory they
+        may hide.
+        """
         return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
 
     @property
     def blind_below(self) -> float | None:
-        """Return the points that a gap must exceed to stand out by itself in half of the judged models: the median of
-        half the 95 % intervals' widths. None without a gap."""
+        """Return the points that a gap must exceed to stand out by itself in half of the judged
+        models: the median of half the 95 % intervals' widths. None without a gap.
+        """
         widths = [(high - low) / 2 for _, low, high in (row.gap for row in self.judged if row.gap is not None)]
         return float(np.median(widths)) if widths else None
 
@@ -113,23 +125,35 @@ def leaderboard(
     cells: Sequence[MemoryCell], *, seed: int = 0, n_resamples: int = N_RESAMPLES, chosen: bool = False,
     unjudged: Iterable[Row] = (),
 ) -> Leaderboard:  # fmt: skip
-    """Judge the cells of a panel, one a model, and rank them.
+    """Judge the cells of a panel, one for each model, and rank them.
 
     Parameters
     ----------
     cells : sequence of MemoryCell
-        One for each model, all of the same items; `references` of each are the models it is judged against.
+        One for each model, all of the same items; `references` of each are the models it is judged
+        against.
+    seed : int
+        Seed of the permutations.
+    n_resamples : int
+        Number of permutations.
     chosen : bool
         Whether the user named the references; otherwise every other model is one.
     unjudged : iterable of Row
         Models that lack too many items to be a cell.
+
+    Returns
+    -------
+    Leaderboard
+        The rows, the best score first.
     """
     limits = MemoryThresholds()
     settings = Settings(limits, seed, n_resamples)
     read = [readable(cell, limits) for cell in cells]
-    serving = {one.model for cell in read for one, _ in cell.references}
+    serving: set[str] = set()
+    for cell in read:
+        serving.update(reference.model for reference, _ in cell.references)
     results = judge_cells(_JUDGE, read, settings)
-    rows = [_row(cell, one, serving) for cell, one in zip(read, results, strict=True)]
+    rows = [_row(cell, result, serving) for cell, result in zip(read, results, strict=True)]
     first = read[0]
     rows = sorted([*_ranked(rows), *unjudged], key=_by_score)
     held_out = first.fresh.n if first.fresh else 0
@@ -141,15 +165,15 @@ def _by_score(row: Row) -> tuple[float, str]:
 
 
 def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
-    gap, found = result.evidence.indicator(Name.GAP), result.without.found
-    refused = result.grade in _NOT_JUDGED or found is None
+    gap, estimate = result.evidence.indicator(Name.GAP), result.without.found
+    refused = result.grade in _NOT_JUDGED or estimate is None
     doubtful = result.grade == Grade.CAUSE_UNKNOWN
     known = gap.estimate is not None and gap.low is not None and gap.high is not None
     return Row(
         model=cell.model,
         score=result.without.score,
-        without=None if refused or found is None else found.without,
-        at_most=found is not None and found.at_most,
+        without=None if refused or estimate is None else estimate.without,
+        at_most=estimate is not None and estimate.at_most,
         gap=(gap.estimate, gap.low, gap.high) if known else None,  # type: ignore[arg-type]
         pvalue=gap.unguarded if doubtful else gap.pvalue,
         adjusted=gap.unguarded_adjusted if doubtful else gap.adjusted,
@@ -162,7 +186,9 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
 
 
 def _why(result: MemoryResult) -> str:
-    """Return why a model has no score without memory: the checks that failed, or what the data lack."""
+    """Return why a model has no score without memory: the checks that failed, or what the data
+    lack.
+    """
     reasons = result.reasons if result.grade in _NOT_JUDGED else ()
     return " ".join(reasons) or result.without.sentence
 
@@ -176,40 +202,52 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[str, int]:
-    values = {row.model: one.estimate for row in rows if (one := of(row)) is not None}
+    values = {}
+    for row in rows:
+        score = of(row)
+        if score is not None:
+            values[row.model] = score.estimate
     ordered = sorted(values.values(), reverse=True)
     return {model: 1 + ordered.index(value) for model, value in values.items()}
 
 
 def sentence(board: Leaderboard) -> str:
-    """Return what the leaderboard comes to, in at most three sentences with their numbers.
+    """Return the result of the leaderboard in at most three sentences with their numbers.
 
-    The model that falls furthest without memory is named if its gap stands out.
+    Parameters
+    ----------
+    board : Leaderboard
+        The ranked rows.
+
+    Returns
+    -------
+    str
+        Names the model that falls furthest without memory if its gap stands out.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
         return f"None of {len(board.rows)} models could be judged on {on}."
-    found, doubtful = len(board.found), len(board.doubtful)
-    if not found and not doubtful:
+    findings, open_gaps = len(board.found), len(board.doubtful)
+    if not findings and not open_gaps:
         unsure = sum(row.grade == Grade.UNDECIDED for row in board.judged)
         rest = f" For {unsure} of them the data are too few to exclude one." if unsure else ""
         return f"No gap shows in {n} judged models on {on} beyond what the references explain.{rest}"
-    counts = [f"Of {n} judged models {found} score higher on {on} than the references explain"]
-    if doubtful:
-        counts.append(f"in {doubtful} a gap stands out whose cause is unknown")
-    said = f"{'; '.join(counts)}."
-    row = max(board.found or board.doubtful, key=lambda one: (one.moved or 0, one.gap or (0.0,)))
+    counts = [f"Of {n} judged models {findings} score higher on {on} than the references explain"]
+    if open_gaps:
+        counts.append(f"in {open_gaps} a gap stands out whose cause is unknown")
+    summary = f"{'; '.join(counts)}."
+    row = max(board.found or board.doubtful, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
     if row.score is None or row.without is None:
-        return said
+        return summary
     falls = f" and falls from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
     known = f"{percent(row.without.estimate)} ({percent(row.without.low)} to {percent(row.without.high)})"
     if row.at_most:
         known = f"at most {percent(row.without.high)}"
-    return f"{said} {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
+    return f"{summary} {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
 
 
 def cautions(board: Leaderboard) -> tuple[str, ...]:
-    """Return what the leaderboard does not say, the first about its references."""
+    """Return what the leaderboard cannot show; the first sentence is about its references."""
     spoilt = listed(row.model for row in board.spoilt)
     first = (
         "Every other model served as a reference. Contaminated ones among them hide the memory of the rest; "
@@ -235,6 +273,6 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
         first,
         *why,
         "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
-        "A rank is of the estimate. Where two intervals overlap, the order of two models is not known.",
-        "A model without a finding is not clean: its interval tells how much memory is still possible.",
+        "A rank is of the estimate. If two intervals overlap, the order of the two models is not known.",
+        "A model without a finding is not clean: its interval shows how much memory is still possible.",
     )

@@ -14,7 +14,7 @@ from audit.report.page import render_page
 from audit.verdict.tables import columns
 
 _DIGITS = 6
-_HEIGHT = 0.24  # inches a model
+_HEIGHT = 0.24  # inches for each model
 
 
 def page(
@@ -22,7 +22,30 @@ def page(
     files: Sequence[Mapping[str, Any]], command: str,
     title: str = "",
 ) -> str:  # fmt: skip
-    """Return the page as text. figures: elements by name; command: as it was typed."""
+    """Return the page as text.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        The ranked rows.
+    figures : mapping
+        Elements by name.
+    references : sequence of str
+        Named references.
+    families : bool
+        Whether the families of the models are known.
+    files : sequence of mapping
+        The files that were read.
+    command : str
+        The command as it was typed.
+    title : str
+        Heading; names the benchmark if empty.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     return render_page(
         "memory/leaderboard.html.j2", rows=(), title=title or f"{board.benchmark}: score with and without memory",
         board=board, figures=figures, sentence=sentence(board), cautions=cautions(board), words=VERDICTS,
@@ -31,7 +54,7 @@ def page(
 
 
 def table(board: Leaderboard) -> str:
-    """Return the rows as csv, scores as shares (0-1) and the gap in points."""
+    """Return the rows as csv, with scores as shares (0-1) and the gap in points."""
     return columns(
         [_flat(row) for row in board.rows], "model", "rank", "rank_without_memory", "score", "without_memory",
         "without_low", "without_high", "at_most", "gap", "gap_low", "gap_high", "p", "p_holm", "verdict", "grade",
@@ -40,7 +63,20 @@ def table(board: Leaderboard) -> str:
 
 
 def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what leaderboard.json holds, as JSON types."""
+    """Return the content of leaderboard.json as JSON types.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        The ranked rows.
+    files : sequence of mapping
+        The files that were read.
+
+    Returns
+    -------
+    dict
+        With its schema version.
+    """
     content = {
         "schema": "leaderboard-1.0",
         "sentence": sentence(board),
@@ -51,8 +87,8 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
         "does_not_say": cautions(board),
         "files": list(files),
     }
-    found: dict[str, Any] = plain(content, _DIGITS)
-    return found
+    rounded: dict[str, Any] = plain(content, _DIGITS)
+    return rounded
 
 
 def _flat(row: Row) -> dict[str, Any]:
@@ -81,10 +117,10 @@ def _flat(row: Row) -> dict[str, Any]:
 
 @canvas.styled()
 def figure(board: Leaderboard) -> Figure:
-    """Return the scores of all models with and without memory, the best score above."""
+    """Draw the scores of all models with and without memory, the best score at the top."""
     rows = [row for row in board.rows if row.score is not None]
-    drawn = Figure(figsize=(canvas.PHONE, 1.1 + _HEIGHT * len(rows)), layout="constrained")
-    axes = drawn.subplots()
+    chart = Figure(figsize=(canvas.PHONE, 1.1 + _HEIGHT * len(rows)), layout="constrained")
+    axes = chart.subplots()
     for y, row in enumerate(rows):
         _draw(axes, y, row)
     axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
@@ -93,12 +129,14 @@ def figure(board: Leaderboard) -> Figure:
     axes.set(xlim=(0, min(1.02, 1.05 * most)), ylim=(len(rows) - 0.4, -0.6), xlabel="accuracy; dotted: guessing")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axes.grid(visible=False, axis="y")
-    return drawn
+    return chart
 
 
 def _draw(axes: Any, y: int, row: Row) -> None:
     score = row.score.estimate if row.score else float("nan")
-    colour = canvas.VERMILLION if row.found else canvas.ORANGE if row.doubtful else canvas.BLUE
+    colour = canvas.ORANGE if row.doubtful else canvas.BLUE
+    if row.found:
+        colour = canvas.VERMILLION
     if row.without is None:
         axes.plot([score], [y], "o", markerfacecolor="none", color=canvas.MUTED, markersize=6)
         return

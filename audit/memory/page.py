@@ -1,11 +1,12 @@
-"""The page of a memory audit, its figures and tables: in the shell of the other audits' (style, escaping, policy).
+"""Build the page of a memory audit, its figures and tables, in the layout of the other audits.
 
-Every text of a benchmark or a model goes through jinja2's escaping; the one script sets no markup.
+Every text of a benchmark or a model is escaped by jinja2; the one script sets no markup.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from audit.memory.analyse import RunVerdict
+from audit.memory.evidence import Name
 from audit.memory.items import item_text
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
@@ -30,7 +32,7 @@ from audit.verdict.result import because, finite, sentence
 from audit.verdict.tables import columns
 
 EXAMPLES = 3
-MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
+MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item
 ERRORS = {
     "clean": "A model without memory is accused (false positive)",
     "clean_unknown": "A model without memory has something that stands out, cause unknown",
@@ -42,11 +44,11 @@ _BITS = 1 / np.log(2)
 
 @dataclass(frozen=True)
 class PageItem:
-    """One item of one judged model, as page and table have it. Numbers are None where nothing was read.
+    """One item of one judged model, for page and table. Numbers are None if nothing was read.
 
-    texts: by name, how much likelier (bits a byte) to the model than to its references on average, or their likelihood
-    where there are none. first: share of tokens that were the likeliest. option_rank: place of the published order of
-    options among all that were asked.
+    texts: by name, how much likelier (bits a byte) to the model than to its references on average,
+    or the likelihood without references. first: share of tokens that were the likeliest.
+    option_rank: rank of the published order of options among all that were sent.
     """
 
     model: str
@@ -98,43 +100,82 @@ def examples_of(
 
 
 def page(verdict: RunVerdict, run_dir: Path) -> Page:
-    """Figures, tables and the page of a run."""
+    """Build the page of a run.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+    run_dir : Path
+        Its questions.
+
+    Returns
+    -------
+    Page
+        Tables, figures, and a function that renders it.
+    """
     verdict = verdict.found_first()
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
-    items = [item for cell in verdict.cells for item in _items(cell, questions)]
-    both = list(zip(verdict.cells, verdict.results, strict=True))
-    drawn = {name: figure for cell, result in both for name, figure in _figures(cell, result).items()} | _scores(
-        verdict
-    )
-    memory = [ranked(cell, result, questions) for cell, result in both]
+    items: list[PageItem] = []
+    drawn: dict[str, Figure] = {}
+    memory: list[list[Ranked]] = []
+    for cell, result in zip(verdict.cells, verdict.results, strict=True):
+        items += _items(cell, questions)
+        drawn |= _figures(cell, result)
+        memory.append(ranked(cell, result, questions))
+    drawn |= _scores(verdict)
     tables = {"items.csv": _items_csv(items)}
     if any(memory):
-        tables["items_from_memory.csv"] = ranked_csv([row for rows in memory for row in rows])
+        tables["items_from_memory.csv"] = ranked_csv(list(chain.from_iterable(memory)))
     return Page(tables, drawn, lambda figures: render(verdict, run_facts(run_dir), figures, items, memory))
 
 
 def render(
     verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[PageItem], memory: list[list[Ranked]]
 ) -> str:
-    """The page as text. memory: of each cell its items, the likeliest from memory first."""
+    """Return the page as text.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+    facts : RunFacts
+        Facts of the run.
+    figures : dict
+        Elements by name.
+    items : list of PageItem
+        Every item.
+    memory : list of list of Ranked
+        Items of each cell, the likeliest from memory first.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     cells = [
         {"cell": c, "result": r, "mark": verdict.mark(c, r), "ranked": rows[:ON_PAGE]}
         for c, r, rows in zip(verdict.cells, verdict.results, memory, strict=True)
     ]
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
-    shown = [item for c in verdict.cells for item in [i for i in items if i.model == c.model][:per_model]]
-    said = partial(sentence, texts=TEXTS)
+    shown: list[PageItem] = []
+    for cell in verdict.cells:
+        of_model = [item for item in items if item.model == cell.model]
+        shown += of_model[:per_model]
+    write = partial(sentence, texts=TEXTS)
     most = max((c.published.n for c in verdict.cells), default=0)
     held_out = max((c.fresh.n for c in verdict.cells if c.fresh), default=0)
     subtitle = because("subtitle", items=most, held_out=held_out, rows=sum(r.found for r in verdict.rows))
-    given = {one.name for r in verdict.results for one in r.evidence.indicators}
+    measured: set[Name] = set()
+    for result in verdict.results:
+        measured.update(indicator.name for indicator in result.evidence.indicators)
     return render_page(
         "memory/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=verdict.title("Has the model read the exam?", "and"), subtitle=said(subtitle), words=VERDICTS,
-        indicators={name.value: word for name, word in INDICATORS.items() if name in given},
+        title=verdict.title("Has the model read the exam?", "and"), subtitle=write(subtitle), words=VERDICTS,
+        indicators={name.value: word for name, word in INDICATORS.items() if name in measured},
         cells=cells, conditions=CONDITIONS,
-        said=said, fdr=FDR, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
+        said=write, fdr=FDR, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
         named=any(memory), figures=figures, thresholds=verdict.thresholds, orders=verdict.orders, facts=facts,
         items=shown, total_items=len(items), examples=examples_of(verdict.cells, items, memory),
     )  # fmt: skip
@@ -181,19 +222,25 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
             found[f"{what}_{name}"] = order_gains(gains)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
-        label = "log-likelihood of the item, bits a byte" + ",\nless the references' mean" * bool(cell.references)
+        label = "log-likelihood of the item, bits a byte"
+        if cell.references:
+            label += ",\nless the references' mean"
         found[f"text_of_items_{name}"] = text_scores(_text(cell, 0, "item"), _text(cell, 1, "item"), label)
     return found
 
 
 def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
-    """(n,) bits a byte of a text of each item, less the references' mean where there are some."""
+    """Return (n,) bits a byte of a text of each item, minus the references' mean if there are
+    references.
+    """
     own, *theirs = (one[side].texts[name] * _BITS for one in (cell.tested, *cell.references))  # type: ignore[union-attr]
     return own - np.mean(theirs, axis=0) if theirs else own
 
 
 def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[PageItem]:
-    """The benchmark's items, then the held-out ones; of each set the likeliest text, against the references', first."""
+    """Return the benchmark's items, then the held-out ones, each set sorted by its likelihood
+    against the references.
+    """
     found = []
     for side, items in enumerate((cell.published, cell.fresh)):
         own = cell.tested[side]
@@ -205,7 +252,9 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
             q = questions[items.name, items.question_ids[i]]
             score = finite(own.score[i])
             state = "none" if score is None else "correct" if score else "wrong"
-            gold = q.options[q.gold] if q.gold >= 0 else "" if q.target is None else f"{q.target:g}"
+            gold = "" if q.target is None else f"{q.target:g}"
+            if q.gold >= 0:
+                gold = q.options[q.gold]
             found.append(
                 PageItem(
                     model=cell.model,
@@ -225,9 +274,10 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
 
 
 def _rank(orders: FloatArray) -> str:
-    there = orders[~np.isnan(orders)]
-    shown = not np.isnan(orders[0]) and there.size > 1
-    return f"{1 + int((there[1:] > there[0]).sum())} of {there.size}" if shown else ""
+    known = orders[~np.isnan(orders)]
+    if np.isnan(orders[0]) or known.size < 2:
+        return ""
+    return f"{1 + int((known[1:] > known[0]).sum())} of {known.size}"
 
 
 def _items_csv(items: list[PageItem]) -> str:
@@ -239,14 +289,27 @@ def _items_csv(items: list[PageItem]) -> str:
 
 @canvas.styled()
 def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
-    """Accuracies with their 95 % intervals, a line each: the score, and the score without memory (True)."""
+    """Draw accuracies with their 95 % intervals, one on each line.
+
+    Parameters
+    ----------
+    rows : sequence of (str, Limits, bool)
+        Label, accuracy, and whether it is without memory.
+    chance : float
+        Accuracy of guessing.
+
+    Returns
+    -------
+    Figure
+        The first row at the top.
+    """
     figure = Figure(figsize=(canvas.PHONE, 1.1 + 0.55 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for y, (_, x, without) in enumerate(reversed(rows)):
         colour = canvas.BLUE if without else canvas.VERMILLION
         axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
         axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
-        # beside the line: above it stands a name
+        # The number stands beside the line, as a name stands above it.
         end, ha = (x.high, "left") if x.high < 0.85 else (x.low, "right")
         at = (6 if ha == "left" else -6, 0)
         axes.annotate(f"{100 * x.estimate:.0f} %", (end, y), at, textcoords="offset points", ha=ha, va="center")
@@ -259,9 +322,17 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
 
 @canvas.styled()
 def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure:
-    """What the published order has more than others, in nats a unit with its 95 % interval.
+    """Draw the gain of the published order over others, in nats a unit with its 95 % interval.
 
-    rows: (label, gain, low, high, judged: the model that is judged, or one to compare it with).
+    Parameters
+    ----------
+    rows : sequence of (str, float, float, float, bool)
+        Label, gain, limits, and whether the model is judged (else it is for comparison).
+
+    Returns
+    -------
+    Figure
+        One line for each row.
     """
     figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.5 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -278,7 +349,20 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
 
 @canvas.styled()
 def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
-    """How likely the text of each item is, as shares of items at or below each value; NaN are left out."""
+    """Draw the likelihood of the items' texts as the share of items at or below each value.
+
+    Parameters
+    ----------
+    published, fresh : array
+        Likelihoods on each set; NaN are left out.
+    label : str
+        Label of the axis.
+
+    Returns
+    -------
+    Figure
+        One step curve for each set.
+    """
     figure = Figure(figsize=(canvas.PHONE, 3.0), layout="constrained")
     axes = figure.subplots()
     for values, name, colour in ((published, "benchmark", canvas.VERMILLION), (fresh, "held-out items", canvas.BLUE)):

@@ -1,4 +1,4 @@
-"""What the analysis of one cell (model x benchmark) starts from: arrays, nothing else."""
+"""Hold the input of the analysis of one cell (model x benchmark): arrays, nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,9 @@ from audit.verdict.result import Reason
 
 @dataclass(frozen=True)
 class Reads:
-    """Rows of one arm: asked of the model, read (an answer, or a likelihood), and not asked as there is no such
-    order."""
+    """Rows of one arm: asked of the model, read (an answer or a likelihood), and not asked for want
+    of an order.
+    """
 
     asked: int = 0
     read: int = 0
@@ -23,19 +24,22 @@ class Reads:
 
     @property
     def share(self) -> float:
+        """Return the share of asked rows that were read; NaN without any."""
         return self.read / self.asked if self.asked else float("nan")
 
 
 @dataclass(frozen=True)
 class ModelSet:
-    """One model on the n items of one set (the benchmark, or the held-out items). NaN: not asked, or not read.
+    """One model on the n items of one set (the benchmark, or the held-out items). NaN: not asked,
+    or not read.
 
-    score: (n,) 1 right, 0 wrong. asked: (n,) items whose score was asked for, None: all; of these NaN is an answer that
-    could not be read, or never came. texts: by name (`TEXT_SCORES`) (n,) nats a byte of UTF-8, whatever the
-    tokenizer: of the whole item, of the second half of its stem given the first, of its wrong options given what
-    precedes them. tokens: by name (`TOKEN_SCORES`) (n,) of the whole item, a token. ranks: (n,) share of its tokens
-    that are the likeliest. options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1)
-    nats of S shards. reads: by arm. requests: orders of options and of shards against the published ones.
+    score: (n,) 1 right, 0 wrong. asked: (n,) items whose score was requested, None: all; for these,
+    NaN is an answer that could not be read or never came. texts: by name (`TEXT_SCORES`), (n,) nats
+    a byte of UTF-8, so tokenizers do not matter: the whole item, the second half of its stem given
+    the first, and its wrong options given what precedes them. tokens: by name (`TOKEN_SCORES`),
+    (n,) for the whole item, per token. ranks: (n,) share of its tokens that are the likeliest.
+    options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1) nats
+    of S shards. reads: by arm. requests: orders of options and shards against the published ones.
     """
 
     model: str
@@ -51,7 +55,7 @@ class ModelSet:
 
     @property
     def unread(self) -> BoolArray:
-        """(n,) answers that were asked for and not read."""
+        """Return (n,) answers that were requested and not read."""
         lost: BoolArray = np.isnan(self.score)
         return lost if self.asked is None else lost & self.asked
 
@@ -62,10 +66,12 @@ TOKEN_SCORES = ("mean", "min_k", "min_k_plus_plus")
 
 @dataclass(frozen=True)
 class ItemSet:
-    """The items of a set. cluster: (n,) index of what resampling keeps whole. n_options: (n,), 0 for a free answer.
+    """The items of a set.
 
-    neighbours: by measure (S, K + 1), how alike the neighbours in each order of each shard are, told by their words
-    alone (see `cells.neighbours`); the rows are those of `ModelSet.order`. log_length: (n,) of the text in bytes.
+    cluster: (n,) index of the cluster that resampling keeps whole. n_options: (n,), 0 for a free
+    answer. neighbours: by measure (S, K + 1), how alike neighbours are in each order of each shard
+    by their words alone (see `cells.neighbours`); the rows are those of `ModelSet.order`.
+    log_length: (n,) length of the text in bytes.
     """
 
     name: str
@@ -77,24 +83,27 @@ class ItemSet:
 
     @property
     def n(self) -> int:
+        """Return the number of items."""
         return len(self.question_ids)
 
     @property
     def chance(self) -> float:
-        """Accuracy of guessing: the mean of 1 / options, 0 for a free answer."""
+        """Return the accuracy of guessing: the mean of 1 / options, 0 for a free answer."""
         options = self.n_options.astype(float)
         return float(np.where(options > 0, 1 / np.maximum(options, 1), 0.0).mean())
 
 
 @dataclass(frozen=True)
 class MemoryCell:
-    """One judged model on one benchmark: itself and its references, each on the benchmark and on the held-out items.
+    """One judged model on one benchmark: itself and its references, each on the benchmark and the
+    held-out items.
 
-    fresh: None where no held-out set was run; then every second entry of tested and references is None. kind: how well
-    words alone part the two sets. dropped: why references are not here. recorded: the
-    published order was drawn at random, and the record of it is held to the items. undated: nobody says that the
-    held-out items are no newer for this model alone. families: of the models, where they are told. log_checks: of an
-    import. partial: what the logs of this model hold of an unfinished evaluation, "" if it is finished.
+    fresh: None without held-out items; then every second entry of tested and references is None.
+    kind: how well words alone separate the two sets. dropped: why references were left out.
+    recorded: the published order was drawn at random, and its record matches the items. undated: no
+    date shows that the held-out items are no newer for this model alone. families: of the models,
+    if known. log_checks: of an import. partial: what the logs of this model hold of an unfinished
+    evaluation, "" if it is finished.
     """
 
     published: ItemSet
@@ -111,18 +120,24 @@ class MemoryCell:
 
     @property
     def model(self) -> str:
+        """Return the name of the judged model."""
         return self.tested[0].model
 
     @property
     def chance(self) -> tuple[float, float]:
-        """Of guessing right: on the benchmark, on the held-out items (0 without any)."""
+        """Return the accuracy of guessing on the benchmark and on the held-out items (0 without
+        any).
+        """
         return self.published.chance, self.fresh.chance if self.fresh else 0.0
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """Accuracy (0-1) on the benchmark and, where they were asked, on the held-out items, over what was parsed."""
-        return tuple(float(np.nanmean(one.score)) for one in self.tested if one is not None)
+        """Return accuracy (0-1) over parsed answers on the benchmark and, if asked, on the held-out
+        items.
+        """
+        return tuple(float(np.nanmean(answers.score)) for answers in self.tested if answers is not None)
 
     @property
     def benchmark(self) -> str:
+        """Return the name of the benchmark."""
         return self.published.name

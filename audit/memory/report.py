@@ -1,4 +1,4 @@
-"""A run's shards -> its report."""
+"""Build the report of a memory run from its shards."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,22 @@ from audit.verdict.shipped import shipped_table
 def judge(
     run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
 ) -> tuple[RunVerdict, Path]:
-    """The verdict of one run, as its manifest asks for it. seed: of the permutations; by default the run's own."""
+    """Judge one run with the analysis that its manifest states.
+
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        One run.
+    seed : int, optional
+        Seed of the permutations; the run's own if None.
+    n_resamples : int
+        Number of permutations.
+
+    Returns
+    -------
+    tuple of RunVerdict and Path
+        The verdict and the run directory.
+    """
     run_dir = only(run_dirs, "memory")
     manifest = Manifest.load(run_dir)
     analysis = manifest.analysis
@@ -37,30 +52,31 @@ def judge(
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
-    # As the run asked them: the orders are made again from its questions.
+    # The orders are made again from the questions, with the options of the run.
     orders = {name: int(manifest.config[name]) for name in ("seed", "shard_items", "orders", "option_orders")}
     own = Orders(str(run_dir), **orders)
     loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
     drawn = bool(analysis.get("published_order"))
     undated = analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
-    cells = [  # what verdict.json lists is what was judged
-        replace(
+    cells = []
+    for cell in loaded:
+        partial = analysis.get("partial", {}).get(cell.model, "")
+        complete = replace(
             readable(cell, limits),
             recorded=drawn,
             undated=cell.model in undated,
             families=families,
             log_checks=checks_of(analysis),
-            partial=analysis.get("partial", {}).get(cell.model, ""),
+            partial=partial,
         )
-        for cell in loaded
-    ]
+        cells.append(complete)
     sensitivity = load_sensitivity(run_dir)
     results = []
     for cell, result in zip(cells, analyse(cells, settings), strict=True):
         field = Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
-        # The sensitivity of indicators that could not be judged is not this run's.
-        judged = {one.name.value for one in result.evidence.indicators if one.judged}
+        # The run has no sensitivity of indicators that could not be judged.
+        judged = {indicator.name.value for indicator in result.evidence.indicators if indicator.judged}
         results.append(with_reservations(result, "memory", analysis, sensitivity, field, judged))
     head = head_of(settings, [seen], rows)
     return RunVerdict(**head, orders=orders, cells=tuple(cells), results=tuple(results)), run_dir

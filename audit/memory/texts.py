@@ -1,4 +1,6 @@
-"""What the memory audit says of a cell, by code: indicators, reasons, advice, headlines, limits, its score."""
+"""Hold the sentences of the memory audit by code: indicators, reasons, advice, headlines and
+limits.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +24,11 @@ from audit.verdict.result import (
 
 @dataclass(frozen=True)
 class IndicatorWord:
-    """title: as a line begins. sees: what makes it speak. level: the test whose level it has."""
+    """Words of an indicator.
+
+    title: begins a line. sees: the form of memory that it detects. level: the test that sets its
+    error rate.
+    """
 
     title: str
     sees: str
@@ -116,18 +122,22 @@ def _score(one: Limits | None) -> str:
 
 
 def _score_name(partial: str, measure: bool) -> str:
-    """Return what a score is called that is of a part of the benchmark, or that counts no right answers."""
-    name = "Mean of a measure that counts no right answers" if measure else "Partial score" if partial else "Score"
-    return f"{name}{f' ({partial})' if partial else ''}"
+    """Return what a score is called that is of a part of the benchmark, or that counts no right
+    answers.
+    """
+    name = "Partial score" if partial else "Score"
+    if measure:
+        name = "Mean of a measure that counts no right answers"
+    return f"{name} ({partial})" if partial else name
 
 
 TEXTS: Texts = {
-    # what an indicator says
+    # Statements of an indicator
     "seen": partial(_says, "seen"),
     "not_seen": partial(_says, "not seen"),
     "stands_out": partial(_says, "stands out"),
     "not_judged": lambda indicator, why: f"{INDICATORS[indicator].title}: not judged. {sentence(why, TEXTS)}",
-    # why it was not judged
+    # Reasons why it was not judged
     "no_other_order": "No other order was asked: the test needs every item (n=all) and a model that gives likelihoods.",
     "few_shards": "There are {shards} shards, and {least:g} are needed (shards_min).",
     "few_shards_read": "Every reference could read {shards} shards, and {least:g} are needed (shards_min).",
@@ -146,24 +156,24 @@ TEXTS: Texts = {
     "needs_references": "It needs references ('references=[..]'): held-out items may be harder, or written otherwise.",
     "few_references": "References: {references} of the {least:g} that show how much models differ. One is "
     "enough if it is this model before its training (verdict.references_min=1).",
-    "not_as_hard": "To the references the held-out items are not as hard as the benchmark's, and the scales disagree.",
+    "not_as_hard": "The reference models do not find the held-out items equally hard, and the scales disagree.",
     "chosen": "The references' own answers chose the held-out items, which suit other models better or worse.",
     "another_kind": "Words alone tell the two sets of items apart: they differ in more than memory could show.",
-    # what else may make it stand out
+    # Other causes that may make it stand out
     "no_reference": "An order that makes sense is likelier to any model: references show by how much "
     "('references=[..]').",
     "references_feel_it": "The references find this order likelier too, and a larger model may do so twice as much.",
     "any_text_likelier": "Any text is likelier to this model than to every reference: a popular text or an order, too.",
     "abler": "This model is abler than every reference, so a popular text, or an order, may mean more to it.",
-    "no_bracket": "Without held-out items nobody knows whether any text is likelier to this model than to the others.",
+    "no_bracket": "Without held-out items it is unknown whether any text is likelier to this model than to the others.",
     "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
     "guessing_rate": "It is far from its references in ability. If lucky answers were 20 points more or less "
     "frequent on held-out items, a gap of {gap:points} would follow without memory.",
     "ability_scale": "On a scale of ability, which allows for easier and harder items and guesses, it may be chance.",
     "unparsed": "It is gone where unparsed answers count against it.",
-    "undated": "Nobody says that the held-out items are no newer for this model alone: newer items are harder for it.",
+    "undated": "No date shows that the held-out items are no newer for this model alone: newer items are harder.",
     "one_family": "All references are of one family ({family}), and this model is not.",
-    # other reasons
+    # Other reasons
     "nothing_bounded": "These data bound no form of memory: what each indicator lacks is below.",
     "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so none is "
     "excluded.",
@@ -172,7 +182,7 @@ TEXTS: Texts = {
     "reference_repeats": "{model} (it has all answers of the tested model, or of another reference: that model under "
     "another name)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
-    # what to do
+    # Advice
     "name_references": "Name {least:g} references or more ('references=[a,b,c]'), which answer both sets of items.",
     "ask_every_item": "Ask every item (n=all): tests of order need all.",
     "harder_items": "Take items that leave this model room for a gap, such as a harder benchmark.",
@@ -180,7 +190,7 @@ TEXTS: Texts = {
     "add_held_out": "Add held-out items and references: control_benchmark=<set> 'references=[..]'.",
     "add_held_out_alone": "Add held-out items: control_benchmark=<set>.",
     "ask_more": "Ask more items, held-out ones above all, and add reference models.",
-    "take_as_read": "Take the score on this benchmark as that of a model that has read it.",
+    "take_as_read": "Treat this benchmark score as contaminated.",
     "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",
     "see_named_items": "Look at the items that are likely answered from memory (tables/items_from_memory.csv).",
     "see_likely_items": "Look at the items whose text is likeliest against the references (tables/items.csv).",
@@ -191,12 +201,12 @@ TEXTS: Texts = {
     "state_dates": "State when the held-out items were written and the models released: control_benchmark.date=2026-05 "
     "model.NAME.released=2025-12; of an import, --held-out-date 2026-05 --released 2025-12 REFERENCE=2025-09.",
     "other_families": "Take references of several families.",
-    "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
-    # headlines
+    "mend_unparsed": "Read the unparsed replies and fix their cause, or read answers by likelihood.",
+    # Headlines
     "headline_withheld": "No verdict on memory of {benchmark} in {model}: {why:listed}.",
     "headline_text": lambda model, benchmark, indicators, gap: (
         f"{model} shows memory of the text of {benchmark} ({_titles(indicators)}), as if it had read it or a copy."
-        + " Its score is also higher than on held-out items." * gap
+        + (" Its score is also higher than on held-out items." if gap else "")
     ),
     "headline_gap": "{model} scores {published:percent} on {benchmark} and {held_out:percent} on held-out items. The "
     "gap is {difference:points} more than the references have: part of its score does not carry over.",
@@ -227,7 +237,7 @@ TEXTS: Texts = {
         f"It needs {listed(_NEEDS[one] for one in needs)}{f' ({error})' if error else ''}."
     ),
     "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",
-    # what no verdict rules out
+    # Explanations that no verdict excludes
     "answers_learnt": "That questions and answers were learnt (fine-tuning): only the score on new items shows it.",
     "order_read": "That the benchmark was read in its published order: the order test was not judged.",
     "items_read": "That single items were read: their text was not compared with held-out items and references.",

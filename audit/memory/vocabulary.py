@@ -1,7 +1,7 @@
-"""The six verdicts of the memory audit, all that is said of one cell, and its words: one entry a verdict
-and one a gate, for page, gate and headline alike.
+"""Define the six verdicts of the memory audit, the result of one cell, and their words.
 
-Last, `INSTRUMENT`: the audit as a row of the table of instruments.
+Page, gate and headline use one entry for each verdict and each gate. `INSTRUMENT` is the audit as a
+row of the table of instruments.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
-if TYPE_CHECKING:  # which takes the verdict from here
+if TYPE_CHECKING:  # this module imports the vocabulary
     from audit.memory.without import ScoreWithout
 
 
 class MemoryVerdict(StrEnum):
-    """In the order in which they are tried."""
+    """The verdicts, in the order in which they are tried."""
 
     WITHHELD = "withheld"
     MEMORY_OF_TEXT = "memory_of_text_seen"
@@ -43,8 +43,9 @@ Decision = Decided[MemoryVerdict]
 class MemoryResult(CellResult):
     """The verdict on one model and benchmark, with its evidence.
 
-    holds_up_to: the odds ratio of unparsed answers up to which what is said of the gap holds
-    (`audit.memory.decide.tipping`). without: the score without memory; its sentence begins the headline.
+    holds_up_to: the odds ratio of unparsed answers up to which the statement on the gap holds
+    (`audit.memory.decide.tipping`). without: the score without memory; its sentence begins the
+    headline.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -55,7 +56,7 @@ class MemoryResult(CellResult):
     without: ScoreWithout
 
 
-# Worst first, as on the page.
+# The page keeps this order, which begins with the worst verdict.
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     MemoryVerdict.MEMORY_OF_TEXT: VerdictWord(
         "Memory of the text seen", "▲", "^",
@@ -77,19 +78,19 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     ),
     MemoryVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
-        "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+        "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
         Grade.CHECK_FAILED, plain="A check of the measurement failed",
     ),
     MemoryVerdict.NOT_IDENTIFIED: VerdictWord(
         "Not identified", "○", "h",
-        "These data cannot answer the question, whatever the answers are. What this run lacks is stated: references, "
-        "held-out items, or room that the score leaves for an effect.",
+        "These data cannot answer the question, whatever the answers are. The report states what this run lacks: "
+        "references, held-out items, or room that the score leaves for an effect.",
         Grade.NOT_IDENTIFIED, plain="This run lacks what the question needs",
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
-        "What was measured shows no memory, and it does not refute a gap of the size that matters. This is neither a "
-        "clean bill nor a suspicion: measure more.",
+        "What was measured shows no memory, and it does not refute a gap of the size that matters. This neither clears "
+        "nor suspects the model: measure more.",
         Grade.UNDECIDED,
     ),
     MemoryVerdict.NOTHING_SEEN: VerdictWord(
@@ -122,7 +123,7 @@ GATES: dict[str, GateWord] = {
     ),
 }
 
-# Thresholds, as the page prints them.
+# Display names of the thresholds.
 LABELS = {
     "alpha": "Error rate of all findings, family-wise",
     "power": "Power at which the detectable gap is stated",
@@ -148,20 +149,20 @@ class Limits(Section):
 
 
 class GapFigures(Section):
-    """Of `Gap`, what other programs read: the gap beyond the references', -1 to 1."""
+    """Fields of the gap beyond the references' that other programs read, -1 to 1."""
 
     did: Difference
     predicted: Limits | None
 
 
 class MemoryEvidence(Section):
-    """Of `Evidence`, what other programs read."""
+    """Fields of `Evidence` that other programs read."""
 
     gap: GapFigures | None
 
 
 class MemoryVerdictCell(Cell):
-    """A cell of the memory audit's verdict.json. score: 0-1."""
+    """A cell of the memory audit's verdict.json; the score is 0-1."""
 
     score: float | None
     indicators: tuple[Found, ...]
@@ -169,26 +170,53 @@ class MemoryVerdictCell(Cell):
 
     @property
     def judged(self) -> bool:
-        return not self.indicators or not all(one.why for one in self.indicators)
+        """Return whether at least one indicator was judged."""
+        return not self.indicators or not all(indicator.why for indicator in self.indicators)
 
 
 def measured(cell: MemoryVerdictCell) -> Measured:
-    """Return the gap to held-out items beyond the references', and the false positives of either finding."""
+    """Return the gap to held-out items beyond the references', with the false positive rate of a
+    finding.
+
+    Parameters
+    ----------
+    cell : MemoryVerdictCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    Measured
+        The figure behind the verdict.
+    """
     return Measured("gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean"))
 
 
 def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
-    """Return the score and the fresh gap: published less held-out score, beyond the references' if there are some."""
+    """Return the tracked metrics: the score, and the gap beyond the references' as `fresh_gap`.
+
+    Parameters
+    ----------
+    cell : MemoryVerdictCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    tuple of Indicator
+        The gap is the published minus the held-out score if there are no references.
+    """
     against = tuple(sorted(cell.references))
     return Indicator("score", cell.score), Indicator("fresh_gap", *_gap(cell), against)
 
 
 def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | None]:
-    """Return estimate and interval (-1 to 1) as the verdict judges them; else in points of accuracy alone."""
-    for one in cell.indicators:
-        if one.name == Name.GAP and None not in (found := (one.estimate, one.low, one.high)):
-            estimate, low, high = (value / 100 for value in found if value is not None)
-            return estimate, low, high
+    """Return estimate and interval (-1 to 1) as the verdict judges them; else in points of accuracy
+    alone.
+    """
+    for indicator in cell.indicators:
+        if indicator.name != Name.GAP:
+            continue
+        if indicator.estimate is not None and indicator.low is not None and indicator.high is not None:
+            return indicator.estimate / 100, indicator.low / 100, indicator.high / 100
     gap = cell.evidence.gap
     if gap is None:
         return None, None, None
@@ -197,27 +225,41 @@ def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | N
 
 
 def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
-    """Return the grade of each kind: of learnt answers by the gap, of text that was read by the other indicators.
+    """Return the grade of each kind of memory: of learnt answers by the gap, of text by the other
+    indicators.
 
-    Text that was judged and does not stand out is not seen; text that was not judged is not cleared by the gap. Only
-    the verdict says that the data refute a gap. Empty if no indicator tells which kind it is: then the verdict is of
-    both.
+    Parameters
+    ----------
+    cell : MemoryVerdictCell
+        A cell of verdict.json.
+    alpha : float
+        Level of the indicators.
+
+    Returns
+    -------
+    dict
+        Grade by kind. Empty if no indicator shows which kind it is: then the verdict is of both.
+
+    Notes
+    -----
+    Text that was judged and does not stand out is not seen. Text that was not judged is not cleared
+    by the gap. Only the verdict says that the data refute a gap.
     """
     grade, known = cell.grade, cell.indicators
     if grade not in (*FINDINGS, Grade.CAUSE_UNKNOWN, Grade.CLEARED):
         return {}
-    told = {}
+    grades = {}
     for kind in ("answers", "text"):
-        own = [one for one in known if (one.name == Name.GAP) == (kind == "answers")]
-        if any(one.seen(alpha) for one in own):
-            told[kind] = Grade.FOUND_STRONG
-        elif any(one.open(alpha) for one in own):
-            told[kind] = Grade.CAUSE_UNKNOWN
-    if not told and (grade is not Grade.CLEARED or not known):
+        of_kind = [indicator for indicator in known if (indicator.name == Name.GAP) == (kind == "answers")]
+        if any(indicator.seen(alpha) for indicator in of_kind):
+            grades[kind] = Grade.FOUND_STRONG
+        elif any(indicator.open(alpha) for indicator in of_kind):
+            grades[kind] = Grade.CAUSE_UNKNOWN
+    if not grades and (grade is not Grade.CLEARED or not known):
         return {}
-    judged = any(one.judged for one in known if one.name != Name.GAP)
+    judged = any(indicator.judged for indicator in known if indicator.name != Name.GAP)
     answers = Grade.CLEARED if grade is Grade.CLEARED else Grade.UNDECIDED
-    return {"answers": answers, "text": Grade.CLEARED if judged else Grade.NOT_IDENTIFIED} | told
+    return {"answers": answers, "text": Grade.CLEARED if judged else Grade.NOT_IDENTIFIED} | grades
 
 
 INSTRUMENT = Instrument(

@@ -1,4 +1,4 @@
-"""The number people came for: the score without memory of one cell, what it rests on, and the items from memory."""
+"""Compute the score without memory of one cell, its conditions, and the items answered from memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,11 @@ from audit.verdict.vocabulary import LOG_GATES
 
 @dataclass(frozen=True)
 class ScoreWithout:
-    """found: None where it is not identified; needs then has codes of what is missing. items: of the published set."""
+    """The score without memory.
+
+    found: None if it is not identified; needs then has codes of what is missing. items: of the
+    published set.
+    """
 
     said: Reason
     score: Limits | None
@@ -31,11 +35,27 @@ class ScoreWithout:
 
     @property
     def sentence(self) -> str:
+        """Return the statement on the score in words."""
         return sentence(self.said, TEXTS)
 
 
 def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> ScoreWithout:
-    """Estimate, conditions and items of one cell; without held-out items and references it is not identified."""
+    """Estimate the score without memory of one cell.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The answers of the model and its references.
+    evidence : Evidence
+        The gap and its limits.
+    gates : sequence of Gate
+        The checks of the measurement.
+
+    Returns
+    -------
+    ScoreWithout
+        Not identified without held-out items or without references.
+    """
     published, held_out = cell.tested
     score = score_of(published.score, cell.published.cluster)
     needs, refused = _needs(cell, evidence, gates), ""
@@ -45,32 +65,33 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         scores: list[Sets] = [(a.score, b.score) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
-            # with unparsed answers held for and against the gap, at the odds ratio of decisions
-            gaps = [(0.0, one.low, one.high) for one in evidence.held if one.gamma == DECIDE_AT]
-            # and with another rate of lucky answers on held-out items, for a model that no reference brackets
+            # The limits allow for unparsed answers for and against the gap, at the odds ratio of decisions.
+            gaps = [(0.0, imputed.low, imputed.high) for imputed in evidence.held if imputed.gamma == DECIDE_AT]
+            # For a model that no reference brackets, they allow for another rate of lucky answers.
             (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
-            gaps += [(0.0, low - more, high - less)] if more else []
-            found = without_memory(scores[0], scores[1:], clusters, held=gaps, chance=cell.chance)
+            if more:
+                gaps.append((0.0, low - more, high - less))
+            estimate = without_memory(scores[0], scores[1:], clusters, held=gaps, chance=cell.chance)
             items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:
             needs, refused = ("more_answers",), str(error)
         else:
-            code = "without_at_most" if found.at_most else "without"
-            numbers = {"references": found.references, "theirs": found.theirs}
-            said = because(code, score=found.score, without=found.without, **numbers)
-            return ScoreWithout(said, found.score, found, items)
-    counts = all(one.passed for one in cell.log_checks if one.name == "counts_right")
+            code = "without_at_most" if estimate.at_most else "without"
+            numbers = {"references": estimate.references, "theirs": estimate.theirs}
+            reason = because(code, score=estimate.score, without=estimate.without, **numbers)
+            return ScoreWithout(reason, estimate.score, estimate, items)
+    counts = all(check.passed for check in cell.log_checks if check.name == "counts_right")
     about = {"partial": cell.partial, "measure": not counts}
     return ScoreWithout(because("not_identified", score=score, needs=needs, error=refused, **about), score, needs=needs)
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
     unfit = {g.name for g in gates if g.status == Status.FAIL}
-    names = [one.model for one, _ in cell.references]
+    names = [reference.model for reference, _ in cell.references]
     missing = {
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references) == len(evidence.left_out),
-        # How they differ among themselves would be the interval: it held the score of 48 to 68 % of such models.
+        # Their spread would be the interval, and one family understates it: it held the score of 48 to 68 % of models.
         "other_families": bool(one_family(cell.model, names, cell.families)),
         "parsed": any(g.name == "parseability" for g in failed(gates)),
         **{name: name in unfit for name in ("same_kind", "fresh_drawn", *LOG_GATES)},
@@ -83,8 +104,11 @@ ON_PAGE = 10
 
 @dataclass(frozen=True)
 class Ranked:
-    """One answered item. chance: of a right answer without memory; right: of the references; text: see `FromMemory`.
-    Of several answers to an item most decide."""
+    """One answered item.
+
+    chance: of a right answer without memory. right: how many references answered it right. text:
+    see `FromMemory`. An item with several answers counts as its majority.
+    """
 
     model: str
     question_id: str
@@ -99,33 +123,50 @@ class Ranked:
 
 
 def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Item]) -> list[Ranked]:
-    """The likeliest from memory first; none where the score without memory is not identified."""
-    if (found := result.without.items) is None:
+    """Return the answered items of a cell, the likeliest from memory first.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The answers.
+    result : MemoryResult
+        The score without memory.
+    questions : mapping
+        Items by (benchmark, id).
+
+    Returns
+    -------
+    list of Ranked
+        Empty if the score without memory is not identified.
+    """
+    items = result.without.items
+    if items is None:
         return []
-    kept = [one for one, _ in cell.references if one.model not in result.evidence.left_out]
+    kept = [model for model, _ in cell.references if model.model not in result.evidence.left_out]
     rows = []
-    for i in found.order:
+    for i in items.order:
         id_ = cell.published.question_ids[i]
-        answers = [x for x in (float(one.score[i]) for one in kept) if x == x]
+        scores = [float(model.score[i]) for model in kept]
+        answers = [score for score in scores if score == score]  # without NaN
         rows.append(
             Ranked(
                 model=cell.model,
                 question_id=id_,
                 stem=next(iter(questions[cell.benchmark, id_].text.splitlines()), ""),
                 answered="right" if cell.tested[0].score[i] > 0.5 else "wrong",
-                chance=finite(found.chance[i]),
+                chance=finite(items.chance[i]),
                 right=f"{sum(x > 0.5 for x in answers)} of {len(answers)}",
-                text=None if found.text is None else finite(found.text[i]),
-                pvalue=finite(found.pvalue[i]),
-                qvalue=finite(found.qvalue[i]),
-                named=bool(found.named[i]),
+                text=None if items.text is None else finite(items.text[i]),
+                pvalue=finite(items.pvalue[i]),
+                qvalue=finite(items.qvalue[i]),
+                named=bool(items.named[i]),
             )
         )
     return rows
 
 
 def ranked_csv(rows: list[Ranked]) -> str:
-    """One line an answered item of the benchmark."""
+    """Return a table with one line for each answered item of the benchmark."""
     return columns(
         rows, "model", "question_id", "answered", "chance_without_memory=chance", "references_right=right",
         "text_likelier_sd=text", "p=pvalue", "q=qvalue", "named",

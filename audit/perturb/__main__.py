@@ -1,7 +1,9 @@
-"""`python -m audit.perturb model=... benchmark=... variants=...`: run (or resume) a semantic-perturbation audit.
+"""Run or resume a perturbation audit: `python -m audit.perturb model=... benchmark=...
+variants=...`.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed; with gate=true also 3 (drop
-beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit gate`.
+Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed. With
+gate=true also 3 (drop beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit
+gate`.
 """
 
 from __future__ import annotations
@@ -21,12 +23,23 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """The command: what it refuses, then Hydra, then the run."""
+    """Check the arguments, compose the configuration with Hydra and run the perturbation audit."""
     start(PerturbConfig, from_hydra, perturb)
 
 
 def perturb(config: PerturbConfig) -> int:
-    """Plan or run; the exit code."""
+    """Plan or run one perturbation audit.
+
+    Parameters
+    ----------
+    config : PerturbConfig
+        The composed options.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
     stage = "reading the benchmark and its variants, resolving models"
     return conduct("perturb", config, stage, lambda: _prepared(config), _ended)
 
@@ -42,7 +55,7 @@ def _prepared(config: PerturbConfig) -> Prepared:
         PerturbThresholds.from_mapping(config.verdict),
         {"judged": judged(config), **run.resolved.analysis},
         notes=(*sets, *filter(None, (run.unlike,)), *run.resolved.analysis["held_out"]),
-        foretold=(shortfall(run.resolved, run.needed),),
+        pre_run_notes=(shortfall(run.resolved, run.needed),),
     )
 
 

@@ -1,4 +1,6 @@
-"""How the perturbation audit judges a cell. Holm's correction is over the cells that can be compared."""
+"""Judge the cells of a perturbation audit. Holm's correction is over the cells that can be
+compared.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ from audit.verdict.simulated import told
 
 def _measure(cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator) -> Evidence | None:
     if np.isnan(item_means(*cell.tested.pair)[0]).all():
-        return None  # not one item with both answers: withheld, and said so
+        return None  # without an item with both answers the verdict is withheld
     return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples)
 
 
@@ -34,11 +36,11 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
     cell, evidence, gates, limits = case.cell, case.evidence, case.gates, case.settings.thresholds
     found_p, beyond_p, plain_p = case.panel
     decision = decide(evidence, gates, limits, found_p, beyond_p)
-    hangs = plain = calibration = None
+    robustness = plain = calibration = None
     if evidence is not None and found_p is not None:
-        hangs = unparsed(cell, evidence, decision, limits, (found_p, beyond_p), case.rng)
-        if hangs is not None:
-            decision = replace(decision, reasons=(*decision.reasons, hangs.reason))
+        robustness = unparsed(cell, evidence, decision, limits, (found_p, beyond_p), case.rng)
+        if robustness is not None:
+            decision = replace(decision, reasons=(*decision.reasons, robustness.reason))
         if plain_p is not None and decision.verdict in COUNTED:
             plain = finding(limits.alpha, found_p, plain_p)
         control = evidence.tests.control
@@ -48,7 +50,7 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
             "references": len(evidence.tests.references),
             "checked": cell.broken.checked if cell.broken else 0,
             "accuracy": evidence.drop.original,
-            "unparsed": hangs.share if hangs else 0.0,
+            "unparsed": robustness.share if robustness else 0.0,
             "replicates": cell.tested.runs_that_differ,
             "control": control is not None and control.asked,
         }
@@ -65,7 +67,7 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
         beyond_p=beyond_p,
         plain_p=plain_p,
         plain=plain,
-        unparsed=hangs,
+        unparsed=robustness,
         calibration=calibration,
     )
 
@@ -83,8 +85,11 @@ analyse = partial(judge_cells, JUDGE)
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
-    """All judged cells of a run. library: what `library_facts` gives; control_library: the same of the held-out items,
-    None without."""
+    """All judged cells of a run.
+
+    library: as `library_facts` returns. control_library: the same for the held-out items; None
+    without them.
+    """
 
     audit = "perturb"
     schema_version = "2.2"
@@ -93,14 +98,29 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     control_library: dict[str, Any] | None = None
 
     def own(self) -> dict[str, Any]:
+        """Return the fields that a perturbation audit adds to a run in verdict.json."""
         return {"library": self.library, "control_library": self.control_library}
 
     def own_of_cell(self, cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
+        """Return the fields that a perturbation audit adds to a cell in verdict.json."""
         return cell_dict(cell, result)
 
 
 def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
-    """Every statistic of one cell; of the items the flagged and the most conspicuous."""
+    """Return every statistic of one cell as JSON types.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The measured cell.
+    result : PerturbResult
+        Its verdict and evidence.
+
+    Returns
+    -------
+    dict
+        Of the items, only the flagged and the most conspicuous are listed.
+    """
     evidence = result.evidence
     tested = cell.tested
     out: dict[str, Any] = {
@@ -129,65 +149,92 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
 
 
 def library_facts(library: Library) -> dict[str, Any]:
-    """What a reader of the verdict must know of the library."""
+    """Return the facts on a library that a reader of the verdict needs.
+
+    Parameters
+    ----------
+    library : Library
+        The variants that were asked.
+
+    Returns
+    -------
+    dict
+        Name, strategy, window, review, hash and number of candidates.
+    """
     about = attributes(library.header, "name", "benchmark", "strategy", "window", "review")
     return {**about, "sha256": library.sha256, "candidates": library.counts}
 
 
-NEAR = 1.0  # the largest distance that is called near: half the items and another number of references, say
+NEAR = 1.0  # largest distance of a near design, about that of half the items with another number of references
 
 
 def nearest(
     table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
 ) -> Calibration | None:
-    """The design with the smallest distance; none near is said, with no rates, where it is above NEAR.
+    """Return the rates of the calibrated design that is nearest to a run.
 
-    The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4 + 2 |accuracy|
-    (differences), and 10 for each unparsed answer of a hundred above the 4 that are simulated. None where there is no
-    table. run: as a design of the table, of the tested model's accuracy as published; with the share `unparsed` of its
-    answers, and whether held-out items were asked (`control`), which no design has. checked: variants that a person
-    read; without any nothing can be beyond reference. limits: the run's.
+    Parameters
+    ----------
+    table : mapping or None
+        The table of `audit calibrate`.
+    run : mapping
+        The run, with the keys of a design of the table; its accuracy is the tested model's as
+        published. `unparsed`: share of its unparsed answers. `control`: whether held-out items were
+        asked. `checked`: variants that a person read; without any, no drop can be beyond reference.
+    limits : mapping, optional
+        Thresholds of the run; those that differ from the table's are named.
+
+    Returns
+    -------
+    Calibration or None
+        Without rates if the smallest distance is above NEAR; None without a table.
+
+    Notes
+    -----
+    The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4
+    + 2 |accuracy| (differences). It adds 10 times the share of unparsed answers above the 4 % that
+    are simulated.
     """
     n, variants, references, checked = (run[name] for name in ("n", "variants", "references", "checked"))
 
     def distance(design: Mapping[str, Any]) -> float:
-        far = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
-        far += apart(1 + references, 1 + design["references"]) + apart(run["replicates"], design["replicates"]) / 4
-        far += 2 * abs(run["accuracy"] - design["accuracy"]) + 10 * max(run["unparsed"] - 0.04, 0.0)
-        return far + (apart(checked, design["checked"]) / 4 if checked else 0.0)
+        total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
+        total += apart(1 + references, 1 + design["references"]) + apart(run["replicates"], design["replicates"]) / 4
+        total += 2 * abs(run["accuracy"] - design["accuracy"]) + 10 * max(run["unparsed"] - 0.04, 0.0)
+        return total + (apart(checked, design["checked"]) / 4 if checked else 0.0)
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
         f"{percent(run['accuracy'])}, {percent(run['unparsed'])} unparsed."
     )
-    found = nearest_design(table, distance, NEAR, sentence=rates_said, none_near=none_near, thresholds=limits)
-    if found is None or not found.rates:
-        return found
-    said = found.sentence
+    near = nearest_design(table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=limits)
+    if near is None or not near.rates:
+        return near
+    text = near.sentence
     if references and not checked:
-        said += (
+        text += (
             " No person has read variants of this run's library, so here no drop can be called beyond reference: the "
             "rates are of a run whose library was read."
         )
     if run["control"] and references:
-        said += (
+        text += (
             " Held-out items are not in these rates: with them fewer clean models are called and less is found "
             "(docs/findings/perturb_calibration.md)."
         )
-    return replace(found, sentence=said)
+    return replace(near, sentence=text)
 
 
-def rates_said(entry: Mapping[str, Any]) -> str:
-    """The rates of one design in words: both errors, and what it finds and clears."""
+def rates_sentence(entry: Mapping[str, Any]) -> str:
+    """Return the rates of one calibrated design in words: both error rates, then the power."""
     d, r = entry["design"], entry["rates"]
     many = d["references"]
     name = "beyond" if many else "unknown"
-    said = "a drop beyond reference" if many else "a drop of unknown cause"
+    outcome = "a drop beyond reference" if many else "a drop of unknown cause"
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
         f"{'model' if many == 1 else 'models'}, accuracy {percent(d['accuracy'])}, {d['checked']} variants read by a "
         f"person, {d['replicates']} {'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
-        f"procedure calls {told(r, f'clean_{name}')} {said}; with variants that are 5 points harder "
+        f"procedure calls {told(r, f'clean_{name}')} {outcome}; with variants that are 5 points harder "
         f"{told(r, f'harder_{name}')}. Of models that remember 15 % of the items it finds "
         f"{told(r, f'memorised_{name}')}, of those that remember half {told(r, f'memorised_half_{name}')}."
     )

@@ -1,7 +1,9 @@
-"""The semantic-perturbation audit as the pipeline runs it: the direct prompt of the shared protocol under each wording.
+"""Build what a perturbation audit sends: the direct prompt of the shared protocol under each
+wording.
 
-No router, one call a row. A question with fewer variants than asked for (short=keep) has rows for the missing ones:
-they say that nothing was asked, and are neither sent nor scored.
+There is no router, and each row is one call. A question with fewer variants than planned
+(short=keep) has rows for the missing ones. They state that nothing was asked, and are neither sent
+nor scored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,21 +21,49 @@ from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library
 from audit.variants.record import Library, Variant
 
-CONTROL_FILE = "variants_control.arrow"  # beside the shards: the library of the held-out items
-NOT_ASKED = "the library has no such variant of this question: nothing was asked"
+CONTROL_FILE = "variants_control.arrow"  # library of the held-out items, stored beside the shards
+NOT_ASKED = "the library has no such variant of this question, so nothing was sent"
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """The question at each level of a part: 0 as published, j in the words of its j-th accepted variant.
+    """Return the question at each level of a part.
 
-    work.own: {benchmark: path of its library}, each of which every stage process reads once.
+    Parameters
+    ----------
+    work : Work
+        The run context; `work.own` has the path of the library by benchmark, which every stage
+        process reads once.
+    item : Item
+        The question.
+    part : Part
+        Its levels: 0 as published, j in the words of the j-th accepted variant.
+
+    Returns
+    -------
+    list of Presentation
+        One for each level. A missing variant gives a presentation with an error.
     """
     library, accepted = _opened(work.own[item.benchmark])
     return [_present(work, item, library, accepted.get(item.id, ()), level) for level in part.levels]
 
 
 def reworded(library: Library, item: Item, variant: Variant) -> Item:
-    """The question in a variant's words. Its options stay as this run shows them, unless the library permutes them."""
+    """Return the question in a variant's words.
+
+    Parameters
+    ----------
+    library : Library
+        States whether it permutes the options.
+    item : Item
+        The question.
+    variant : Variant
+        The wording.
+
+    Returns
+    -------
+    Item
+        With the options as this run shows them, unless the library permutes them.
+    """
     if library.header.options == "permute":
         return variant.reword(item)
     return item.reworded(variant.context + variant.text)
@@ -41,17 +71,17 @@ def reworded(library: Library, item: Item, variant: Variant) -> Item:
 
 def _present(work: Work, item: Item, library: Library, variants: Sequence[Variant], level: int) -> Presentation:
     if level > len(variants):
-        own = {"variant_id": None, "wording": "", "distance": None, "asked": False}
-        return Presentation("", item.options, item.gold, own, NOT_ASKED)
+        columns = {"variant_id": None, "wording": "", "distance": None, "asked": False}
+        return Presentation("", item.options, item.gold, columns, NOT_ASKED)
     variant = variants[level - 1] if level else None
-    asked = item if variant is None else reworded(library, item, variant)
+    question = item if variant is None else reworded(library, item, variant)
     return Presentation(
-        prompt=direct_prompt(work.protocol, asked, work.reading),
-        options=asked.options,
-        gold=asked.gold,
+        prompt=direct_prompt(work.protocol, question, work.reading),
+        options=question.options,
+        gold=question.gold,
         extras={
             "variant_id": variant.id if variant else None,
-            "wording": asked.text,
+            "wording": question.text,
             "distance": variant.distance if variant else None,
             "asked": True,
         },

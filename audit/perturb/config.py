@@ -1,4 +1,6 @@
-"""What can be set of a perturbation audit (the schema of conf/perturb.yaml), validated before an engine is loaded."""
+"""Define the options of a perturbation audit (the schema of conf/perturb.yaml), validated before an
+engine is loaded.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,14 +15,14 @@ from audit.records import Design
 from audit.references import ReferencedConfig, with_references
 from audit.variants.select import SHORT
 
-SAME = ("variants",)  # of what is asked: a reference run must have been run with the same
+SAME = ("variants",)  # a reference run must have equal values of these options
 
 
 @dataclass
 class PerturbConfig(ReferencedConfig):
-    variants: str | None = None  # a library's hash, path or name; null: the one named as the benchmark
-    control_variants: str | None = None  # the same of the held-out items, control_benchmark
-    n: Any = None  # as many questions as the plan needs, at most all
+    variants: str | None = None  # a library's hash, path or name; null takes the library named as the benchmark
+    control_variants: str | None = None  # the library of the held-out items, control_benchmark
+    n: Any = None  # null takes as many questions as the plan needs, at most all
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2
@@ -30,7 +32,23 @@ ConfigStore.instance().store(name="perturb_schema", node=PerturbConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PerturbConfig:
-    """The composed config as dataclasses, validated, with the reference models among its models."""
+    """Convert and validate a composed configuration, with the reference models among its models.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        The composed configuration.
+
+    Returns
+    -------
+    PerturbConfig
+        The validated options.
+
+    Raises
+    ------
+    ConfigError
+        For the first invalid option.
+    """
     config: PerturbConfig = from_composed(cfg, PerturbConfig)
     config = replace(config, model=with_references(config))
     validate(config)
@@ -38,17 +56,29 @@ def from_hydra(cfg: DictConfig) -> PerturbConfig:
 
 
 def validate(config: PerturbConfig) -> None:
-    """Everything that can be refused without touching a model, a benchmark or a library. Raises ConfigError."""
+    """Check everything that needs neither a model nor a benchmark nor a library.
+
+    Parameters
+    ----------
+    config : PerturbConfig
+        The options.
+
+    Raises
+    ------
+    ConfigError
+        For the first option that is invalid.
+    """
     design_of(config)
     check_known("value of short", config.short, SHORT)
     if config.control_variants is not None and config.control_benchmark is None:
         raise ConfigError(
-            f"control_variants={config.control_variants} rewords held-out items, and none are named. Expected such as "
-            "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl control_benchmark.name=fresh beside it."
+            f"control_variants is {config.control_variants}, and control_benchmark is not set. Expected both. Example: "
+            "control_benchmark=mcq_file control_benchmark.path=fresh.jsonl control_benchmark.name=fresh"
         )
     PerturbThresholds.from_mapping(config.verdict)
     check_run(config)
 
 
 def design_of(config: PerturbConfig) -> Design:
+    """Return the design of the options."""
     return make_design(config.num_variants, config.original_replicates)

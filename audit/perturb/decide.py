@@ -1,5 +1,8 @@
-"""Decide a cell from its evidence and gates: a grade, its code and its reasons, and how far it holds. The ladder is in
-audit.judging."""
+"""Decide a cell from its evidence and gates: a grade, its code and its reasons, and how robust it
+is.
+
+The ladder of grades is in `audit.judging`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,23 +22,55 @@ from audit.verdict.result import Gate, Reason, Status, advice_of, because, faile
 from audit.verdict.vocabulary import gate_reasons
 
 Reasons = tuple[Reason, ...]
-REFERENCES = 5  # that are asked for where there are fewer
+REFERENCES = 5  # with fewer references, the advice asks for more
 _COMPARED = ("difference", "low", "high", "pvalue")
 BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
-COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # a drop counts
+COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # verdicts under which a drop counts
 
 
 def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
-    """The finding that these p-values support, or None. beyond_p: None where it was not tested; NaN finds nothing."""
+    """Return the finding that p-values support.
+
+    Parameters
+    ----------
+    alpha : float
+        Level.
+    found_p : float
+        p of a drop that counts.
+    beyond_p : float or None
+        p of a drop beyond reference; None if it was not tested. NaN supports nothing.
+
+    Returns
+    -------
+    PerturbVerdict or None
+        None if there is no finding.
+    """
     if beyond_p is not None and beyond_p <= alpha:
         return V.DROP_BEYOND_REFERENCE
     return V.CAUSE_UNKNOWN if found_p <= alpha else None
 
 
 def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> V | None:
-    """The finding that the tests support with unparsed answers imputed against it, too.
+    """Return the finding that stands with unparsed answers imputed against it.
 
-    The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse one.
+    Parameters
+    ----------
+    tests : Tests
+        The tests as parsed, and with imputed answers.
+    alpha : float
+        Level.
+    found_p, beyond_p : float
+        As for `finding`, after the panel's correction.
+
+    Returns
+    -------
+    PerturbVerdict or None
+        None if no finding stands.
+
+    Notes
+    -----
+    The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse
+    one.
     """
     found = finding(alpha, found_p, beyond_p)
     if found is None or (held := tests.adverse) is None:
@@ -68,17 +103,41 @@ def decide(
     found_p: float | None = None,
     beyond_p: float | None = None,
 ) -> Decision:
-    """Return the grade of the ladder with the audit's code and reasons. p-values: after correction over the panel;
-    without one the evidence's own.
+    """Decide one cell.
 
-    A drop counts where the permutation test speaks for it, its 95 % interval excludes zero, and it is larger than
-    broken variants could make. It is beyond reference where the references bracket the tested model and are not all of
-    one other family, it is larger than theirs on all three scales, off their curve where there are ten or more, and
-    not what a model loses that is sensitive to wording (`Tests.own_p`). It is strong where it is more than any such
-    model loses, or more than this one loses on reworded held-out items; else suggestive, as a model that is sensitive
-    on hard items alone makes the same data. Held-out items alone make no such finding: rewordings of theirs that are
-    less hard would make it. A model is cleared by its data alone: a drop of the smallest effect that matters must be
-    refuted (Schuirmann 1987), and one beyond the references' where there are any, as easier rewordings hide memory.
+    Parameters
+    ----------
+    evidence : Grounds or None
+        The statistics of the cell; None if nothing could be compared.
+    gates : sequence of Gate
+        The checks of the measurement.
+    limits : PerturbThresholds
+        State the level and the smallest effect that matters.
+    found_p, beyond_p : float, optional
+        p-values after correction over the panel; without them the evidence's own.
+
+    Returns
+    -------
+    Decision
+        The grade of the ladder with the audit's code and reasons.
+
+    Notes
+    -----
+    A drop counts if the permutation test rejects, its 95 % interval excludes zero, and it is larger
+    than broken variants could cause.
+
+    It is beyond reference under these conditions. The references bracket the tested model and are
+    not all of one other family. It is larger than theirs on all three scales, and off their curve
+    if there are ten or more. A model that is sensitive to wording would not lose as much
+    (`Tests.own_p`).
+
+    It is strong if it is more than any such model loses, or more than this one loses on reworded
+    held-out items. Else it is suggestive, as sensitivity on hard items alone gives the same data.
+    Held-out items alone do not make this finding: easier rewordings of them would cause it.
+
+    A model is cleared by its data alone: a drop of the smallest effect that matters must be refuted
+    (Schuirmann 1987). With references, such a drop beyond theirs must be refuted too, as easier
+    rewordings hide memory.
     """
     blocking = failed(gates)
     if evidence is None or blocking:
@@ -164,8 +223,23 @@ def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, grade
 
 
 def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
-    """Return whether a drop beyond reference is more than any model loses that is sensitive to wording, with unparsed
-    answers held against it too. beyond_p: after the panel's correction, whose factor is applied here as well."""
+    """Return whether a drop beyond reference is more than any model loses that is sensitive to
+    wording.
+
+    Parameters
+    ----------
+    tests : Tests
+        The tests; unparsed answers are imputed against the drop too.
+    alpha : float
+        Level.
+    beyond_p : float or None
+        After the panel's correction, whose factor is applied here as well.
+
+    Returns
+    -------
+    bool
+        False if it was not tested.
+    """
     if tests.strong_p is None or beyond_p is None:
         return False
     factor = max(beyond_p / tests.beyond_p, 1.0) if tests.beyond_p else 1.0
@@ -178,9 +252,9 @@ def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
 def _not_found(
     evidence: Grounds, limits: PerturbThresholds, found_p: float, gates: Sequence[Gate], graded: Graded
 ) -> Said:
-    """Return what is said where no drop counts: is one of the smallest effect that matters refuted?"""
+    """Return what is said if no drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
-    doubt = ""  # why a drop that seems to be there does not count
+    doubt = ""  # why an apparent drop does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
         doubt = "broken_could_make"
     elif found_p <= alpha:
@@ -212,7 +286,7 @@ def _not_found(
 
 
 def _more(gates: Sequence[Gate]) -> Reason:
-    """What to do where a drop that matters is possible still: in numbers where the plan needs more than were asked."""
+    """Return the advice to ask more, with numbers if the plan needs more questions than were asked."""
     size = next((g.numbers for g in gates if g.name == "enough_data"), {})
     asked, needed = size.get("asked") or 0.0, size.get("needed") or 0.0
     return because("more_questions", asked=asked, needed=needed) if needed > asked else because("more_items")
@@ -227,21 +301,22 @@ def _fallen(evidence: Grounds, found_p: float) -> Reasons:
 def _beyond(tests: Tests) -> Reasons:
     if not tests.beyond:
         return (because("no_usable_references" if tests.left_out else "no_references"),)
-    found = [because(f"beyond_{b.scale}", **attributes(b, *_COMPARED)) for b in tests.beyond]
+    reasons = [because(f"beyond_{b.scale}", **attributes(b, *_COMPARED)) for b in tests.beyond]
     if tests.prior:
-        found.append(because("prior", **vars(tests.prior), plain=max(b.plain.pvalue for b in tests.beyond)))
+        plain = max(b.plain.pvalue for b in tests.beyond)
+        reasons.append(because("prior", **vars(tests.prior), plain=plain))
     if tests.bracket is not None and not tests.bracket.holds:
-        found.append(because("not_bracketed", **vars(tests.bracket), references=tests.beyond[0].references))
+        reasons.append(because("not_bracketed", **vars(tests.bracket), references=tests.beyond[0].references))
     if tests.family:
-        found.append(because("one_family", family=tests.family))
+        reasons.append(because("one_family", family=tests.family))
     if tests.fall is not None:
-        found.append(because("fall", **vars(tests.fall)))
+        reasons.append(because("fall", **vars(tests.fall)))
     if tests.far is not None:
-        found.append(because("far", **vars(tests.far)))
+        reasons.append(because("far", **vars(tests.far)))
     if tests.curve is not None:
         numbers = attributes(tests.curve, "references", "expected", "accuracy", "pvalue")
-        found.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
-    return tuple(found)
+        reasons.append(because("curve" if tests.curve_counts else "curve_vague", **numbers))
+    return tuple(reasons)
 
 
 def _doubt(tests: Tests, alpha: float) -> str:
@@ -260,44 +335,61 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    return "common_fall" if tests.own_p > alpha else "not_clearly_more"  # by the panel's correction alone
+    return "common_fall" if tests.own_p > alpha else "not_clearly_more"  # only the panel's correction prevents it
 
 
 def _held_out(tests: Tests) -> Reasons:
-    """What was measured on held-out items, whatever the verdict; why they were not asked where they were not."""
+    """Return the results on held-out items whatever the verdict, or why they were not asked."""
     control = tests.control
     if control is None:
         return ()
     if control.why is not None:
         return (control.why,)
-    found = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
-    found += [because(f"held_out_{b.scale}", **attributes(b, *_COMPARED)) for b in control.beyond]
+    reasons = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
+    reasons += [because(f"held_out_{b.scale}", **attributes(b, *_COMPARED)) for b in control.beyond]
     if control.references is not None:
         numbers = attributes(control.references, "difference", "low", "high")
-        found.append(because("held_out_references", **numbers, references=control.reference_models))
-    return tuple(found)
+        reasons.append(because("held_out_references", **numbers, references=control.reference_models))
+    return tuple(reasons)
 
 
 def _to_tell(tests: Tests) -> Reasons:
     bracket = tests.bracket
-    found = [] if tests.broken_p is not None else [because("review_variants")]
+    advice = [] if tests.broken_p is not None else [because("review_variants")]
     if not tests.beyond:
-        found.append(because("run_references"))
+        advice.append(because("run_references"))
     if bracket is not None and bracket.highest < bracket.own - bracket.margin:
-        found.append(because("abler_reference", accuracy=bracket.own - bracket.margin))
+        advice.append(because("abler_reference", accuracy=bracket.own - bracket.margin))
     elif bracket is not None and not bracket.holds:
-        found.append(because("weaker_reference", accuracy=bracket.own + bracket.margin))
+        advice.append(because("weaker_reference", accuracy=bracket.own + bracket.margin))
     if tests.family:
-        found.append(because("other_family"))
+        advice.append(because("other_family"))
     if tests.beyond and tests.beyond[0].references < REFERENCES:
-        found.append(because("more_references"))
+        advice.append(because("more_references"))
     if tests.control is None:
-        found.append(because("reword_held_out"))
-    return (*found, because("ask_memory"))
+        advice.append(because("reword_held_out"))
+    return (*advice, because("ask_memory"))
 
 
 def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: Sequence[Gate]) -> Reason:
-    """Who, on what, and what was found."""
+    """Return the headline of a cell.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        Names model and benchmark.
+    decision : Decision
+        Its verdict and doubt.
+    e : Evidence or None
+        Its statistics; None if nothing could be compared.
+    gates : sequence of Gate
+        The checks of the measurement.
+
+    Returns
+    -------
+    Reason
+        A code with the numbers of the sentence.
+    """
     code = f"headline_{decision.verdict}"
     who = {"model": cell.tested.model, "benchmark": cell.benchmark, "doubt": decision.doubt}
     if e is None or decision.verdict == V.WITHHELD:
@@ -308,34 +400,52 @@ def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: S
 
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
-    """What stays open whatever the verdict, and what stays open because a control was not run."""
+    """Return what stays open whatever the verdict, and what stays open because a control was not
+    run.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        Its library and held-out items.
+    e : Evidence or None
+        Its statistics.
+
+    Returns
+    -------
+    tuple of Reason
+        One for each open explanation.
+    """
     if e is None:
         return (because("answers_as_facts"),)
     beyond, control, unlike = e.tests.beyond, e.tests.control, cell.control.unlike if cell.control else ()
     many = beyond[0].references if beyond else 0
     asked = control is not None and control.asked
-    found = (
+    explanations = (
         (True, because("answers_as_facts")),
         (not beyond, because("harder_variants")),
         (many == 1, because("one_reference")),
         (many > 1, because("suits_less", references=many, tau=max((b.tau for b in beyond), default=0.0))),
         (many > 1, because("references_remember")),
         (control is not None and not asked, because("held_out_not_asked")),
-        (asked, because("held_out_easier")),  # that rewordings of two sets are equally hard cannot be shown
+        (asked, because("held_out_easier")),  # no data can show that rewordings of two sets are equally hard
         (asked, because("held_out_harder")),
         (asked and unlike, because("held_out_unlike", unlike=unlike)),
         (cell.broken is None, because("broken_variants")),
         (e.noise.replicates < 2, because("runs_differ")),
         (not e.items.can_flag, because("which_items", smallest_p=e.items.smallest_p)),
     )
-    return tuple(reason for there, reason in found if there)
+    return tuple(reason for applies, reason in explanations if applies)
 
 
 @dataclass(frozen=True)
 class Unparsed:
-    """share: unparsed of the tested model's answers (0-1). holds: of which verdict the tipping point is; None where
-    none hangs on them. tipping_point: the odds ratio up to which it holds, null in verdict.json where the worst case
-    leaves it (`worst_case`). largest_worst: the largest drop in the worst case, 0-1."""
+    """How robust a verdict is against unparsed answers.
+
+    share: unparsed share of the tested model's answers (0-1). holds: the verdict that the tipping
+    point refers to; None if no verdict depends on them. tipping_point: the odds ratio up to which
+    it holds; null in verdict.json if it holds in the worst case (`worst_case`). largest_worst: the
+    largest drop in the worst case, 0-1.
+    """
 
     share: float
     holds: V | None
@@ -345,6 +455,7 @@ class Unparsed:
 
     @property
     def reason(self) -> Reason:
+        """Return the statement with its numbers."""
         return because("unparsed", **vars(self))
 
 
@@ -356,16 +467,37 @@ def unparsed(
     pvalues: tuple[float, float | None],
     rng: np.random.Generator,
 ) -> Unparsed | None:
-    """Of one cell; None where all that was asked was parsed, of the references too. pvalues: (found, beyond) after the
-    panel's correction. A finding that is withheld for its unparsed answers has its tipping point, too."""
+    """Return how robust the verdict on a cell is against unparsed answers.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    evidence : Evidence
+        The statistics as parsed.
+    decision : Decision
+        The verdict. A finding that is withheld for its unparsed answers has a tipping point, too.
+    limits : PerturbThresholds
+        The thresholds.
+    pvalues : tuple
+        (found, beyond) after the panel's correction.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Unparsed or None
+        None if all answers were parsed, those of the references too.
+    """
     if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
     alpha, tests = limits.alpha, evidence.tests
-    of = finding(alpha, *pvalues) if evidence.drop.drop.low > 0 else None
-    if cleared := decision.verdict == V.NO_DROP_DETECTED:
-        of = V.NO_DROP_DETECTED
+    verdict = finding(alpha, *pvalues) if evidence.drop.drop.low > 0 else None
+    cleared = decision.verdict == V.NO_DROP_DETECTED
+    if cleared:
+        verdict = V.NO_DROP_DETECTED
     elif decision.verdict == V.UNDERPOWERED:
-        of = None
+        verdict = None
 
     def holds(gamma: float) -> bool:
         if cleared:
@@ -373,12 +505,12 @@ def unparsed(
             return max(no_larger(cell, limits, gamma)[0].p_no_larger, beside) <= alpha
         try:
             held = adverse(cell, tests, limits, gamma, rng)
-        except DataError:  # a reference that is not above chance then
+        except DataError:  # with imputed answers a reference is not above chance
             return False
-        return standing(replace(tests, adverse=held), alpha, *pvalues) == of
+        return standing(replace(tests, adverse=held), alpha, *pvalues) == verdict
 
-    point = tipping_point(holds) if of else float("nan")
-    there = cell.tested.was_asked
-    asked = int(there.sum()) + len(cell.tested.original) * int(there.any(axis=0).sum())
-    share = sum(int(part.sum()) for part in cell.tested.unread) / max(asked, 1)
-    return Unparsed(share, of, point, bool(np.isinf(point)), evidence.largest_worst)
+    point = tipping_point(holds) if verdict else float("nan")
+    was_asked = cell.tested.was_asked
+    n_asked = int(was_asked.sum()) + len(cell.tested.original) * int(was_asked.any(axis=0).sum())
+    share = sum(int(part.sum()) for part in cell.tested.unread) / max(n_asked, 1)
+    return Unparsed(share, verdict, point, bool(np.isinf(point)), evidence.largest_worst)

@@ -1,5 +1,6 @@
-"""The arms of the perturbation audit, its design and thresholds (pure). The level of a setting is which variant;
-0: none.
+"""Define the arms of the perturbation audit, its design and its thresholds (pure).
+
+The level of a setting is the number of the variant; 0 is the original.
 """
 
 from dataclasses import dataclass
@@ -13,16 +14,31 @@ from audit.verdict.thresholds import Thresholds
 
 
 class Arm(StrEnum):
-    """In which words a question reaches the model."""
+    """Name the wording of a question."""
 
-    ORIGINAL = "original"  # as published
-    VARIANT = "variant"  # reworded
+    ORIGINAL = "original"  # the published wording
+    VARIANT = "variant"  # another wording
 
 
 def make_design(num_variants: int, original_replicates: int) -> Design:
-    """The original `original_replicates` times under other seeds (the noise floor), and the variants 1..num_variants.
+    """Make the design: replicates of the original (the noise floor), and the variants.
 
-    Each is a part of its own, so each is run again alone.
+    Parameters
+    ----------
+    num_variants : int
+        Variants of each question.
+    original_replicates : int
+        Runs of the original under different seeds.
+
+    Returns
+    -------
+    Design
+        Each replicate and variant is a part of its own, so each is run again alone.
+
+    Raises
+    ------
+    ConfigError
+        If a number is below 1.
     """
     check_counts(num_variants=num_variants, original_replicates=original_replicates)
     originals = (Part(Arm.ORIGINAL, (0,), k) for k in range(original_replicates))
@@ -31,12 +47,15 @@ def make_design(num_variants: int, original_replicates: int) -> Design:
 
 @dataclass(frozen=True)
 class PerturbThresholds(Thresholds):
-    """broken_share_max: upper limit of the share of broken variants above which no verdict is given.
-    curve_references_min: from so many reference models on, ConStat's curve must agree too. order_*: see
-    `gates.order_of_items`. units_min: fewest independent items of a verdict. bracket_margin: by how much references may
-    miss the tested model's accuracy on the reworded items. tau_prior: scale of the prior of how much clean models
-    differ in what rewording costs them; 0: none. unparsed_gamma: odds at which unparsed answers are held against.
-    block_at: the weakest finding that blocks a gate, strong or suggestive.
+    """Thresholds of the perturbation audit.
+
+    broken_share_max: upper limit of the share of broken variants above which no verdict is given.
+    curve_references_min: number of reference models from which ConStat's curve must agree too.
+    order_*: see `gates.order_of_items`. units_min: fewest independent items of a verdict.
+    bracket_margin: largest amount by which references may miss the tested model's accuracy on the
+    reworded items. tau_prior: scale of the prior of how much clean models differ in the cost of
+    rewording; 0 for none. unparsed_gamma: odds ratio at which unparsed answers are imputed against
+    a finding. block_at: the weakest finding that blocks a gate, strong or suggestive.
     """
 
     above_chance_standard_errors: float = 2.0
@@ -58,13 +77,15 @@ class PerturbThresholds(Thresholds):
         check_known("verdict.block_at", self.block_at, BLOCK_AT)
         if self.unparsed_gamma < 1 or not self.tau_prior < 1:
             raise ConfigError(
-                f"Thresholds unparsed_gamma {self.unparsed_gamma:g} and tau_prior {self.tau_prior:g}: expected at "
-                "least 1, such as 3, and less than 1, such as 0.03 (3 points)."
+                f"verdict.unparsed_gamma is {self.unparsed_gamma:g} and verdict.tau_prior is {self.tau_prior:g}. "
+                "Expected at least 1, and less than 1. Example: verdict.unparsed_gamma=3 verdict.tau_prior=0.03"
             )
 
     @property
     def prior(self) -> TauPrior | None:
-        """The prior, with the source of its scale."""
+        """Return the prior of how much clean models differ, with the source of its scale; None if
+        it is 0.
+        """
         if not self.tau_prior:
             return None
         known = PRIORS["rewording"]

@@ -1,8 +1,9 @@
-"""The statistics that a verdict rests on, for one cell. The analysis and the calibration both call `run_tests`.
+"""Measure the statistics that a verdict on one cell rests on; analysis and calibration call
+`run_tests`.
 
-Held-out items are a control: what the same rewording costs this model where there is no memory. It can take a `drop
-beyond reference` away, and never makes one: that the held-out items' rewordings are less hard than the benchmark's
-makes the same difference as memory, and this model alone cannot show which.
+Held-out items are a control: they show what the same rewording costs this model without memory. The
+control can veto a `drop_beyond_reference`, but never create one. If the rewordings of the held-out
+items are easier, the result looks like memory, and one model cannot separate the two.
 """
 
 from collections.abc import Sequence
@@ -48,17 +49,19 @@ from audit.statistics.wording_drop import (
 )
 from audit.verdict.result import Reason, because, failed
 
-UNITS_MIN = 30  # independent held-out items: with fewer, a t-test of items that mostly do not change has no level
+UNITS_MIN = 30  # fewest independent held-out items; with fewer, a t-test of mostly unchanged items has no level
 
 
 @dataclass(frozen=True)
 class FreshControl:
-    """The tested model on held-out items. Accuracies and drops are 0-1; None where nothing can be compared.
+    """The tested model on held-out items. Accuracies and drops are 0-1; None if nothing can be
+    compared.
 
-    n: items that count. beyond: the drop on the benchmark less what these, and half a drop more, say it should be, on
-    three scales; empty where it was not computed. references: the drop on the benchmark less that on the held-out
-    items, of the mean of the models that answered both (`reference_models`): are both sets of rewordings equally hard?
-    None without such. why: it is not asked; None where it is.
+    n: items that count. beyond: on three scales, the drop on the benchmark minus the drop that the
+    held-out items, and half a drop more, predict; empty if it was not computed. references: for the
+    mean of the models that answered both sets (`reference_models`), the drop on the benchmark minus
+    that on the held-out items, which shows whether the rewordings are equally hard; None without
+    such models. why: reason why the control is not used; None if it is used.
     """
 
     benchmark: str
@@ -73,30 +76,45 @@ class FreshControl:
 
     @property
     def asked(self) -> bool:
+        """Return whether the control is used."""
         return self.why is None
 
     @property
     def pvalue(self) -> float:
-        """For a drop beyond the held-out items', on all scales (intersection-union); 1 where not asked."""
+        """Return p of a drop beyond the held-out items' on all scales (intersection-union); 1 if
+        not used.
+        """
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
 
 def fresh_control(
     cell: PerturbCell, limits: PerturbThresholds, as_read: FreshControl | None = None
 ) -> FreshControl | None:
-    """The control of one cell; None where no held-out items were run.
+    """Measure the control of one cell.
 
-    as_read: that of the answers as they were read, where they are held here: whether it is asked was decided then.
+    Parameters
+    ----------
+    cell : PerturbCell
+        The cell with its held-out items.
+    limits : PerturbThresholds
+        The thresholds.
+    as_read : FreshControl, optional
+        The control as parsed, if answers are imputed here; it decided whether the control is used.
+
+    Returns
+    -------
+    FreshControl or None
+        None without held-out items.
     """
     fresh = cell.control
     if fresh is None:
         return None
     o, v = item_means(*fresh.tested.pair)
-    there = ~np.isnan(o)
-    n, units = int(there.sum()), _units(o, fresh.cluster)
+    has_pair = ~np.isnan(o)
+    n, units = int(has_pair.sum()), _units(o, fresh.cluster)
     if not n:
         return FreshControl(fresh.benchmark, 0, why=because("held_out_no_answers"))
-    original, variants = float(o[there].mean()), float(v[there].mean())
+    original, variants = float(o[has_pair].mean()), float(v[has_pair].mean())
     why = _unfit(cell, fresh, n, units, limits) if as_read is None else as_read.why
     beyond: tuple[BeyondFresh, ...] = ()
     if why is None:
@@ -107,7 +125,7 @@ def fresh_control(
 
 
 def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, limits: PerturbThresholds) -> Reason | None:
-    """Why held-out items cannot carry the comparison; None where they can."""
+    """Return why held-out items cannot carry the comparison; None if they can."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return because("held_out_one_group")
     if units < UNITS_MIN:
@@ -125,9 +143,12 @@ def _asked(cell: PerturbCell) -> Asked:
 
 
 def _and_half_a_drop(asked: Asked) -> Asked:
-    """With one more item, or group of usual size, that loses half under the rewordings. Where few items drop, a small
-    sample shows none of them and no error either: 45 % of clean models were beyond 30 such items. A whole one would
-    halve what 100 held-out items find."""
+    """Add one item, or group of usual size, that loses half under the rewordings.
+
+    If few items drop, a small sample may hold none of them, and its error is then zero: 45 % of
+    clean models were beyond 30 such items. A whole drop more would halve the power of 100 held-out
+    items.
+    """
     original, variants, chance, cluster = asked
     size = max(round(cluster.size / np.unique(cluster).size), 1)
     return (
@@ -139,14 +160,16 @@ def _and_half_a_drop(asked: Asked) -> Asked:
 
 
 def _references(cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds) -> tuple[SetDifference | None, int]:
-    there = {w.model: w for w in usable_references(fresh, limits)[0]}
-    both = [(w, there[w.model]) for w in usable_references(cell, limits)[0] if w.model in there]
-    if not both:
+    on_fresh = {w.model: w for w in usable_references(fresh, limits)[0]}
+    on_benchmark = [w for w in usable_references(cell, limits)[0] if w.model in on_fresh]
+    if not on_benchmark:
         return None, 0
-    here, away = (np.mean([_drop(one) for one in side], axis=0) for side in zip(*both, strict=True))
-    if min(_units(here, cell.cluster), _units(away, fresh.cluster)) < UNITS_MIN:
-        return None, 0  # too few items that all of them answered
-    return set_difference((here, away), (), (cell.cluster, fresh.cluster)), len(both)
+    benchmark_drop = np.mean([_drop(w) for w in on_benchmark], axis=0)
+    fresh_drop = np.mean([_drop(on_fresh[w.model]) for w in on_benchmark], axis=0)
+    if min(_units(benchmark_drop, cell.cluster), _units(fresh_drop, fresh.cluster)) < UNITS_MIN:
+        return None, 0  # all references answered too few items
+    difference = set_difference((benchmark_drop, fresh_drop), (), (cell.cluster, fresh.cluster))
+    return difference, len(on_benchmark)
 
 
 def _units(values: FloatArray, cluster: IntArray) -> int:
@@ -158,15 +181,17 @@ def _drop(wordings: Wordings) -> FloatArray:
     return o - v
 
 
-# Errors of the difference in differences, above which a further test is not asked: a curve through bunched references
-# tells nothing, and neither do a few held-out items.
+# A further test is not used if its standard error is larger than so many errors of the difference in differences.
+# A curve through references of equal ability is not informative, and neither are a few held-out items.
 SE_MAX = 2.0
 
 
 @dataclass(frozen=True)
 class Adverse:
-    """`found_p`, `beyond_p` and `strong_p` of the tests with unparsed answers held against the finding; the latter two
-    are None where nothing is beyond reference as parsed."""
+    """p-values of the tests with unparsed answers imputed against the finding.
+
+    beyond_p and strong_p are None if nothing is beyond reference as parsed.
+    """
 
     found_p: float
     beyond_p: float | None
@@ -175,11 +200,12 @@ class Adverse:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Accuracies (0-1) on the reworded items: of the tested model, and the lowest and highest of its references, which
-    may miss it by `margin`.
+    """Accuracies (0-1) on the reworded items, of the tested model and its lowest and highest
+    reference.
 
-    A drop is compared across models of another accuracy only by way of a scale, and no scale is known to be the right
-    one. Where some reference is no better than the tested model and some is no worse, all scales say nearly the same.
+    The references may miss the model by `margin`. A drop can be compared with that of models of
+    another accuracy only on some scale, and no scale is known to be right. If some reference is no
+    better than the tested model and some is no worse, all scales nearly agree.
     """
 
     own: float
@@ -189,6 +215,7 @@ class Bracket:
 
     @property
     def holds(self) -> bool:
+        """Return whether the references bracket the tested model."""
         return self.lowest <= self.own + self.margin and self.highest >= self.own - self.margin
 
 
@@ -196,14 +223,18 @@ class Bracket:
 class Tests:
     """The p-values that decide, all one-sided.
 
-    exchange: is the original right more often than its other wordings? broken_p: is the drop larger than the upper
-    share of broken variants makes (`margin`, 0-1)? None where no person read a sample. drop_se: error of the drop.
-    beyond: difference in differences on three scales, empty without references; bracket: of these; family: the one that
-    all of them are from, where the tested model is not, else empty; prior: of how much models differ, None where it was
-    set to 0; curve: from ten references on. left_out: why reference models are not compared with. control: None without
-    held-out items. adverse: with unparsed answers held against what was found; None where all were parsed, or nothing
-    is found. fall: whether a model that is sensitive to wording would answer so; None where the answers cannot tell.
-    far: whether it would lose so much; None without references, or a prior.
+    exchange: whether the original is right more often than its other wordings. broken_p: whether
+    the drop is larger than the upper limit of broken variants explains (`margin`, 0-1); None if no
+    person read a sample. drop_se: standard error of the drop. beyond: difference in differences on
+    three scales, empty without references. bracket: of these references. family: the one family of
+    all references if the tested model is of another, else empty. prior: of how much models differ,
+    None if it was set to 0. curve: from ten references on.
+
+    left_out: why some reference models are not compared. control: None without held-out items.
+    adverse: with unparsed answers imputed against the finding; None if all were parsed, or without
+    a finding. fall: whether a model that is sensitive to wording would answer so; None if the
+    answers cannot show it. far: whether it would lose so much; None without references, or without
+    a prior.
     """
 
     exchange: ExchangeResult
@@ -224,38 +255,48 @@ class Tests:
 
     @property
     def found_p(self) -> float:
-        """For a drop that counts: the permutation test, and above what broken variants could make, if known."""
+        """Return p of a drop that counts: the permutation test, and more than broken variants
+        explain, if known.
+        """
         return max(self.exchange.pvalue, self.broken_p or 0.0)
 
     @property
     def curve_counts(self) -> bool:
-        """Whether the curve is known well enough to be asked: not where the references are all about equally good."""
+        """Return whether the curve is precise enough; it is not if the references are all about
+        equally good.
+        """
         return self.curve is not None and bool(self.curve.delta_se <= SE_MAX * self.beyond[0].se)
 
     @property
     def beyond_p(self) -> float | None:
-        """For a drop beyond reference: every test must speak for it (intersection-union, so no correction is needed).
+        """Return p of a drop beyond reference.
 
-        None without references, with references that do not bracket the tested model or are all of one other family,
-        or where the share of broken variants is not known.
+        Every test must reject (intersection-union, so no correction is needed). None without
+        references, with references that do not bracket the tested model or are all of one other
+        family, or if the share of broken variants is unknown.
         """
         return max(self.reference_p, self.own_p) if self._asked else None
 
     @property
     def strong_p(self) -> float | None:
-        """Return `beyond_p` against every model that is sensitive to wording, on hard items alone too: by reworded
-        held-out items where these were asked, else by how much it loses."""
+        """Return `beyond_p` against every model that is sensitive to wording, on hard items alone
+        too.
+
+        Reworded held-out items decide if they are used, else the size of the loss.
+        """
         return max(self.reference_p, self._own_p(self.far)) if self._asked else None
 
     @property
     def plain_p(self) -> float | None:
-        """`beyond_p` by what the run's own references show of how models differ: without the prior."""
+        """Return `beyond_p` without the prior, from the differences among the run's own references."""
         alone = self._reference_p([b.plain.pvalue for b in self.beyond])
         return max(alone, self._own_p(self.fall)) if self._asked else None
 
     @property
     def reference_p(self) -> float:
-        """The same without the held-out items, whether or not the references are fit for it."""
+        """Return p against the references without the held-out items, whether or not the references
+        are fit.
+        """
         return self._reference_p([b.pvalue for b in self.beyond])
 
     @property
@@ -264,18 +305,21 @@ class Tests:
 
     @property
     def own_p(self) -> float:
-        """Against a model that is sensitive to wording: by held-out items where these were asked. Else by which items
-        it loses, or by how much, as of a model that has learnt everything no item tells."""
+        """Return p against a model that is sensitive to wording.
+
+        Held-out items decide if they are used. Else it is judged by which items the model loses, or
+        by how much, as the items show nothing about a model that has learnt all of them.
+        """
         return self._own_p(self.fall, self.far)
 
     def _own_p(self, *ways: CommonFall | FarBeyond | None) -> float:
         if self.held_out is not None:
             return self.held_out.pvalue
-        return min((one.pvalue for one in ways if one is not None), default=1.0)
+        return min((test.pvalue for test in ways if test is not None), default=1.0)
 
     @property
     def held_out(self) -> FreshControl | None:
-        """The held-out items where they were run and asked."""
+        """Return the held-out items if they were run and are used."""
         return self.control if self.control is not None and self.control.asked else None
 
     def _reference_p(self, beyond: list[float]) -> float:
@@ -285,12 +329,13 @@ class Tests:
 
 @dataclass(frozen=True)
 class Grounds:
-    """What `decide` looks at, apart from the gates. Accuracies and drops are 0-1.
+    """Hold what `decide` reads, apart from the gates. Accuracies and drops are 0-1.
 
-    equivalence and the largest drop hold with unparsed answers held for a drop too (odds of `unparsed_gamma`).
-    largest_worst: that drop in the worst case of unparsed answers; None where all were parsed. detectable: the smallest
-    drop above broken variants that this design finds; NaN where nothing varies. beside: p for "no drop that matters
-    beyond the references", which clearing needs too, as easier rewordings hide memory; None without references.
+    equivalence and the largest drop hold with unparsed answers imputed for a drop too (odds of
+    `unparsed_gamma`). largest_worst: that drop in the worst case of unparsed answers; None if all
+    were parsed. detectable: the smallest drop above broken variants that this design detects; NaN
+    if nothing varies. beside: p for "no drop that matters beyond the references'", which a
+    clearance requires too, as easier rewordings hide memory; None without references.
     """
 
     tests: Tests
@@ -303,8 +348,11 @@ class Grounds:
 
 @dataclass(frozen=True)
 class Evidence(Grounds):
-    """The same, and what the report shows besides. flips: chance that two wordings of an item disagree. alarms: the
-    article's rules on clean models like this one; None where no such model can be simulated."""
+    """The grounds of a decision, and what the report shows in addition.
+
+    flips: chance that two wordings of an item disagree. alarms: the article's rules on clean models
+    like this one; None if no such model can be simulated.
+    """
 
     noise: RunNoise
     flips: float
@@ -320,8 +368,29 @@ _WORST = float("inf")
 def run_tests(
     cell: PerturbCell, limits: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
 ) -> Tests:
-    """The tests of one cell. n_draws: of ConStat's curve. Raises DataError where not one item has an original and a
-    variant answered."""
+    """Run the tests of one cell.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        The thresholds.
+    rng : Generator
+        Source of randomness.
+    n_draws : int
+        Draws of ConStat's curve.
+
+    Returns
+    -------
+    Tests
+        As parsed, and with unparsed answers imputed against a finding.
+
+    Raises
+    ------
+    DataError
+        If no item has an answer to both an original and a variant.
+    """
     used, left_out = usable_references(cell, limits)
     cell = replace(cell, references=used)
     tests = replace(_tests(cell, limits, rng, n_draws), left_out=left_out)
@@ -337,16 +406,41 @@ def adverse(
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
 ) -> Adverse | None:
-    """What is found with unparsed answers held against it at these odds; None where all were parsed, or nothing is
-    found. tests: of the cell as parsed."""
+    """Test with unparsed answers imputed against the finding.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    tests : Tests
+        The tests as parsed.
+    limits : PerturbThresholds
+        The thresholds.
+    gamma : float
+        Odds ratio of the imputation.
+    rng : Generator
+        Source of randomness.
+    n_draws : int
+        Draws of ConStat's curve.
+
+    Returns
+    -------
+    Adverse or None
+        None if all answers were parsed, or without a finding.
+    """
     cell = replace(cell, references=tuple(w for w in cell.references if w.model in tests.references))
-    if tests.found_p > limits.alpha or (worst := against_drop(cell, gamma)) is None:
+    if tests.found_p > limits.alpha:
+        return None
+    imputed = against_drop(cell, gamma)
+    if imputed is None:
         return None
     if tests.beyond_p is None or tests.beyond_p > limits.alpha:
-        worst = replace(worst, references=())  # what is not found is not to be held: a curve takes long
-    held = _tests(worst, limits, rng, n_draws, tests.control)
+        imputed = replace(imputed, references=())  # without a finding beyond reference, the slow curve is not needed
+    held = _tests(imputed, limits, rng, n_draws, tests.control)
     held = replace(held, bracket=tests.bracket, family=tests.family)
-    return Adverse(held.found_p, *((held.beyond_p, held.strong_p) if held.beyond else (None, None)))
+    if not held.beyond:
+        return Adverse(held.found_p, None, None)
+    return Adverse(held.found_p, held.beyond_p, held.strong_p)
 
 
 def _tests(
@@ -356,7 +450,9 @@ def _tests(
     n_draws: int,
     as_read: FreshControl | None = None,
 ) -> Tests:
-    """The tests of one reading of the answers, against every reference of the cell. as_read: of `fresh_control`."""
+    """Run the tests of one reading of the answers, against every reference. as_read: of
+    `fresh_control`.
+    """
     pair, chance, cluster = cell.tested.pair, cell.chance_items, cell.cluster
     exchange = exchange_test(*pair, cluster if cell.clustered else None, rng=rng)
     o, v = item_means(*pair)
@@ -376,15 +472,15 @@ def _tests(
         reworded = [float(np.nanmean(item_means(*each)[1])) for each in pairs]
         bracket = Bracket(float(np.nanmean(v)), min(reworded), max(reworded), limits.bracket_margin)
         if prior is not None:
-            tau = max(prior.scale, *(float(np.nan_to_num(one.tau)) for one in beyond))
+            tau = max(prior.scale, *(float(np.nan_to_num(on_scale.tau)) for on_scale in beyond))
             far = far_beyond(pair, pairs, chance, cluster, tau)
     if len(pairs) >= limits.curve_references_min:
         curve = reference_curve(pair, pairs, chance, cluster, n_draws=n_draws, rng=rng)
     control = fresh_control(cell, limits, as_read)
     if as_read is None and control is not None and beyond:
-        own, theirs = control.beyond[0].se if control.asked else 0.0, beyond[0].se
-        if own > SE_MAX * theirs:  # it says less than the references
-            control = replace(control, why=because("held_out_vague", se=own, references=theirs))
+        control_se, references_se = control.beyond[0].se if control.asked else 0.0, beyond[0].se
+        if control_se > SE_MAX * references_se:  # the control is less precise than the references
+            control = replace(control, why=because("held_out_vague", se=control_se, references=references_se))
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -406,17 +502,34 @@ def _tests(
 def measure(
     cell: PerturbCell, limits: PerturbThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> Evidence:
-    """Every statistic of one cell."""
+    """Measure every statistic of one cell.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        The thresholds.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Resamples of the drop's interval.
+
+    Returns
+    -------
+    Evidence
+        The grounds of a decision and the descriptive statistics.
+    """
     tests = run_tests(cell, limits, rng=rng)
     original, variants = cell.tested.pair
-    found = grounds(cell, tests, limits, rng=rng, n_resamples=n_resamples)
+    decisive = grounds(cell, tests, limits, rng=rng, n_resamples=n_resamples)
     flips = wording_flips(variants, original)
     return Evidence(
-        **vars(found),
+        **vars(decisive),
         noise=run_noise(original, cell.cluster),
         flips=flips,
         article=article_result(original, variants),
-        alarms=clean_alarms(found.drop.n, found.drop.variants, variants, flips, rng),
+        alarms=clean_alarms(decisive.drop.n, decisive.drop.variants, variants, flips, rng),
         items=item_level(cell, limits.alpha),
         chance=cell.chance,
     )
@@ -430,7 +543,26 @@ def grounds(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
-    """What decides in one cell, given its tests."""
+    """Measure what decides in one cell, given its tests.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    tests : Tests
+        Its tests.
+    limits : PerturbThresholds
+        The thresholds.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Resamples of the drop's interval.
+
+    Returns
+    -------
+    Grounds
+        The input of `decide`.
+    """
     drop = wording_drop(*cell.tested.pair, cell.cluster, n_resamples=n_resamples, rng=rng)
     cleared, largest = no_larger(cell, limits, limits.unparsed_gamma)
     beside = beside_references(cell, limits)
@@ -440,8 +572,22 @@ def grounds(
 
 
 def no_larger(cell: PerturbCell, limits: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
-    """Whether a drop that matters is refuted, and the largest that is not: the one that clears less, as parsed or with
-    unparsed answers held for a drop at odds of gamma."""
+    """Test whether a drop that matters is refuted, and find the largest that is not.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        State the smallest effect that matters.
+    gamma : float
+        Odds ratio at which unparsed answers are imputed for a drop.
+
+    Returns
+    -------
+    tuple of (Equivalence, float)
+        The weaker of both readings: as parsed, and with imputed answers.
+    """
     effect = limits.effect_of_interest
     read = mean_of(_drop(cell.tested), cell.cluster)
     unread = for_drop(cell, gamma)
@@ -455,28 +601,63 @@ def no_larger(cell: PerturbCell, limits: PerturbThresholds, gamma: float) -> tup
 
 
 def beside_references(cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None) -> float | None:
-    """p of the same for what is lost beyond the references, as parsed; None without usable ones. gamma: with unparsed
-    answers held for a drop, too."""
+    """Return p of "no drop that matters beyond the references'".
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        State the smallest effect that matters.
+    gamma : float, optional
+        Odds ratio at which unparsed answers are imputed for a drop; as parsed if None.
+
+    Returns
+    -------
+    float or None
+        None without usable references.
+    """
     pairs = [w.pair for w in usable_references(cell, limits)[0]]
     if not pairs:
         return None
-    read = [cell.tested, None if gamma is None else for_drop(cell, gamma)]
-    asked = cell.chance_items, cell.cluster, limits.effect_of_interest
-    return max(no_larger_beside(one.pair, pairs, *asked) for one in read if one is not None)
+    readings = [cell.tested]
+    imputed = None if gamma is None else for_drop(cell, gamma)
+    if imputed is not None:
+        readings.append(imputed)
+    options = cell.chance_items, cell.cluster, limits.effect_of_interest
+    return max(no_larger_beside(reading.pair, pairs, *options) for reading in readings)
 
 
 def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, ...]]:
-    """(found, beyond, plain) p-values of each cell after Holm over the panel; None where it has none.
+    """Return (found, beyond, plain) p-values of each cell after Holm over the panel.
 
-    Two families: that no cell is said to lose points by chance, and that none is called a drop beyond reference by
-    chance; the latter with the prior of how models differ, and without.
+    Parameters
+    ----------
+    panel : sequence of Grounds or None
+        One for each cell.
+
+    Returns
+    -------
+    list of tuple
+        None for a p-value that the cell lacks.
+
+    Notes
+    -----
+    There are two families: that no cell is said to lose points by chance, and that none is called a
+    drop beyond reference by chance. The latter has one p with the prior of how much models differ,
+    and one without.
     """
-    families = ([getattr(e.tests, name) if e else None for e in panel] for name in ("found_p", "beyond_p", "plain_p"))
-    return list(zip(*(holm_rows([family])[0] for family in families), strict=True))
+    corrected = []
+    for name in ("found_p", "beyond_p", "plain_p"):
+        (adjusted,) = holm_rows([[getattr(e.tests, name) if e else None for e in panel]])
+        corrected.append(adjusted)
+    return list(zip(*corrected, strict=True))
 
 
 def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> float:
-    """(t_alpha + t_power) standard errors on top of the margin; NaN where nothing varies or no test can reject."""
+    """Return (t_alpha + t_power) standard errors plus the margin; NaN if nothing varies or no test
+    can reject.
+    """
     units, wordings = tests.exchange.units, len(cell.tested.variants)
     if not tests.drop_se > 0 or (wordings + 1.0) ** -units > limits.alpha:
         return float("nan")
@@ -487,9 +668,30 @@ def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> f
 def clean_alarms(
     n: int, accuracy: float, variants: FloatArray, flips: float, rng: np.random.Generator, rule: Rule = ARTICLE
 ) -> FalseAlarms | None:
-    """The article's rule on clean models like this one: n items, the accuracy under its variants, and their flips."""
+    """Apply the article's rule to simulated clean models like this one.
+
+    Parameters
+    ----------
+    n : int
+        Items.
+    accuracy : float
+        Accuracy under its variants.
+    variants : array (N, n)
+        Its answers to the variants.
+    flips : float
+        Chance that two wordings of an item disagree.
+    rng : Generator
+        Source of randomness.
+    rule : Rule
+        The article's rule.
+
+    Returns
+    -------
+    FalseAlarms or None
+        None if no such model can be simulated.
+    """
     answered = int(np.median(np.sum(~np.isnan(variants), axis=0)))
     ceiling = 2 * accuracy * (1 - accuracy)
-    if answered < 1 or not 0 < flips < ceiling:  # NaN flips too: no such model
+    if answered < 1 or not 0 < flips < ceiling:  # true for NaN flips too
         return None
     return false_alarms(n, answered, accuracy, flips, rng=rng, rule=rule)

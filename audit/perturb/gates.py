@@ -1,6 +1,7 @@
-"""The gates: can this measurement carry a verdict at all? Each is a function of one cell.
+"""Check the measurement: each gate is a function of one cell.
 
-`withholds` tells whether a failure alone withholds the verdict; `enough_data` does not: see `decide`.
+`withholds` says whether a failure alone withholds the verdict; `enough_data` does not: see
+`decide`.
 """
 
 import numpy as np
@@ -18,7 +19,20 @@ from audit.verdict.result import Gate, Rule, ids_where, percent, pvalue, sizes
 
 
 def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
-    """Every gate, in the order in which the report lists them."""
+    """Return every gate, in the order in which the report lists them.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        The thresholds.
+
+    Returns
+    -------
+    tuple of Gate
+        With the checks of an imported log first.
+    """
     return (
         *log_checks(cell.log_checks),
         parseability(cell, limits),
@@ -33,9 +47,20 @@ def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
 
 
 def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """The original accuracy beats guessing by the given number of standard errors of a guesser.
+    """Check that the original accuracy beats guessing by a number of standard errors of a guesser.
 
-    Free answers have no chance to speak of: there the standard error is the accuracy's own.
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers. Free answers have no useful chance level; there the standard error is the
+        accuracy's own.
+    limits : PerturbThresholds
+        State the standard errors needed.
+
+    Returns
+    -------
+    Gate
+        number: the z score.
     """
     limit = limits.above_chance_standard_errors
     values = first_answered(cell.tested.original)
@@ -55,26 +80,35 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Share of asked wordings with a readable answer, by arm: below the limit beyond doubt withholds.
+    """Check the share of answered wordings by arm.
 
-    number: the upper end of the 95 % interval (Clopper & Pearson) of the arm where that is lowest. Of the tested model.
-    References are held to the same limit: one below it is left out of the comparison, and named.
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        State the least share. A reference below it is left out of the comparison, and named.
+
+    Returns
+    -------
+    Gate
+        Fails only if a share is below the limit beyond doubt. number: the upper end of the 95 %
+        interval (Clopper & Pearson) of the tested model's lowest arm.
     """
     limit = limits.answered_share_min
     rule = Rule("parseability", limit, "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min")
     arms, worst = arms_read(cell.tested), lowest_arm(cell.tested)
     if worst is None:
-        return rule.absent("Not one item has a variant.")
+        return rule.absent("No item has a variant.")
     numbers: dict[str, float | None] = {}
     for arm in arms:
         numbers |= {arm.name: arm.share, f"{arm.name}_low": arm.limits[0], f"{arm.name}_high": arm.limits[1]}
     lowest = {w.model: lowest_arm(w) for w in cell.references}
     numbers |= {f"reference {model}": arm.share for model, arm in lowest.items() if arm}
-    below = [
-        f"{model} ({percent(arm.share)} to {arm.name})"
-        for model, arm in lowest.items()
-        if arm and arm.limits[1] < limit
-    ]
+    below = []
+    for model, lowest_of_model in lowest.items():
+        if lowest_of_model and lowest_of_model.limits[1] < limit:
+            below.append(f"{model} ({percent(lowest_of_model.share)} to {lowest_of_model.name})")
     left_out = f" Left out, as fewer are parsed: references {', '.join(below)}." if below else ""
     low, high = worst.limits
     return rule.checked(
@@ -89,16 +123,27 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Replicates of the original differ only in their seeds, so they are equally accurate: Cochran's Q over them."""
+    """Check that replicates of the original, which differ only in their seeds, are equally
+    accurate.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        State the level of the test.
+
+    Returns
+    -------
+    Gate
+        number: p of Cochran's Q.
+    """
     limit = limits.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
     rule = Rule("noise_floor", limit, source)
     noise = run_noise(cell.tested.original, cell.cluster)
     if np.isnan(noise.pvalue):
-        detail = (
-            f"{noise.replicates} replicate of the original, or none that share an answered question: no noise floor."
-        )
-        return rule.absent(detail)
+        return rule.absent("The original has no two replicates that share an answered question: no noise floor.")
     return rule.checked(
         noise.pvalue > limit,
         noise.pvalue,
@@ -112,7 +157,18 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def exact_values(cell: PerturbCell) -> Gate:
-    """Values that real data rarely give: an accuracy of exactly 0 or 1, or not one answer that differs by wording."""
+    """Check for values that real data rarely give.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+
+    Returns
+    -------
+    Gate
+        Fails for an accuracy of exactly 0 or 1, or if no answer differs by wording.
+    """
     arms = [("the original", row) for row in cell.tested.original]
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
     flips = wording_flips(cell.tested.variants, cell.tested.original)
@@ -129,7 +185,20 @@ def exact_values(cell: PerturbCell) -> Gate:
 
 
 def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """A variant must reach the model as a request of its own."""
+    """Check that variants reached the model as requests of their own.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The hashes of its requests.
+    limits : PerturbThresholds
+        State the largest share of repeated requests.
+
+    Returns
+    -------
+    Gate
+        number: that share.
+    """
     return reached_model(
         "variants_reached_model",
         [cell.requests] if cell.requests else [],
@@ -142,9 +211,23 @@ def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate
 
 
 def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """The upper 95 % limit of the share of variants whose gold answer is lost, from a sample that a person read."""
+    """Check the upper 95 % limit of the share of variants whose gold answer is lost.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The sample that a person read.
+    limits : PerturbThresholds
+        State the largest limit.
+
+    Returns
+    -------
+    Gate
+        Not applicable if no person read a sample.
+    """
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
-    rule = Rule("broken_share", limit := limits.broken_share_max, source)
+    limit = limits.broken_share_max
+    rule = Rule("broken_share", limit, source)
     broken = cell.broken
     if broken is None:
         return rule.absent("No person read a sample of the variants: broken ones cannot be ruled out.")
@@ -159,14 +242,28 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Independent items with an original and a variant. A failure alone means `underpowered`.
+    """Check the number of independent items with an original and a variant.
 
-    Of fewer than 59 not one would show a drop that one item in twenty has, with a probability of over 5 %: such a
-    design could find, and never clear.
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        State the fewest items.
+
+    Returns
+    -------
+    Gate
+        A failure alone means `underpowered`.
+
+    Notes
+    -----
+    If one item in twenty drops, fewer than 59 items show no drop with a probability of over 5 %.
+    Such a design could find a drop, but never clear a model.
     """
     limit = limits.units_min
-    there = ~np.isnan(item_means(*cell.tested.pair)[0])
-    n, units = int(there.sum()), int(np.unique(cell.cluster[there]).size)
+    has_pair = ~np.isnan(item_means(*cell.tested.pair)[0])
+    n, units = int(has_pair.sum()), int(np.unique(cell.cluster[has_pair]).size)
     effect, wordings = limits.effect_of_interest, len(cell.tested.variants)
     needed = items_needed(effect, wordings, PLANNED_FLIPS, alpha=limits.alpha, power=limits.power)
     groups = "" if units == n else f" in {units:,} groups"
@@ -182,10 +279,23 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Item i must be item i in every arm: right and wrong originals must agree with the variants of the same items.
+    """Check that an item is the same item in every arm.
 
-    number: z = correlation x sqrt(n - 1) of the original with the mean of the variants. It is judged where the
-    variants agree well enough among themselves to expect a clear one (their agreement, stepped up by Spearman-Brown).
+    Right and wrong originals must agree with the variants of the same items.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    limits : PerturbThresholds
+        State the standard errors and items needed.
+
+    Returns
+    -------
+    Gate
+        number: z = correlation x sqrt(n - 1) of the original with the mean of the variants. It is
+        judged if the variants agree well enough among themselves to predict a clear one
+        (Spearman-Brown).
     """
     name, limit = "order_of_items", limits.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"
@@ -195,20 +305,23 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     complete = ~np.isnan(first) & ~np.isnan(variants).any(axis=0)
     x, v = first[complete], variants[:, complete]
     if x.size < limits.order_items_min or len(v) < 2 or x.std() == 0:
-        detail = f"Needs {limits.order_items_min:g} complete items with two variants, right and wrong ones; found "
-        return rule.absent(f"{detail}{x.size} items with {len(v)}.")
+        return rule.absent(
+            f"{x.size} items are complete, with {len(v)} variants. Expected {limits.order_items_min:g} with two "
+            "variants, right and wrong ones."
+        )
     varying = v[v.std(axis=1) > 0]
     pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
-    one = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
-    expected = one / np.sqrt((1 + (len(v) - 1) * one) / len(v)) if one else 0.0  # corr of one with the mean of N others
-    found = agreement(x, v.mean(axis=0), expected, limit)
-    if found is None:
-        return rule.absent("The variants agree too little among themselves to tell an order by them.")
-    return Rule(name, found.limit, source).checked(
-        found.z >= found.limit,
-        found.z,
-        f"Right and wrong originals agree with the variants of the same items {found.z:.1f} standard errors better "
-        f"than with shuffled ones; {found.expected:.0f} are expected from the variants among themselves.",
+    between = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
+    # This is the expected correlation of one wording with the mean of N others.
+    expected = between / np.sqrt((1 + (len(v) - 1) * between) / len(v)) if between else 0.0
+    measured = agreement(x, v.mean(axis=0), expected, limit)
+    if measured is None:
+        return rule.absent("The variants agree too little among themselves to check the order of items.")
+    return Rule(name, measured.limit, source).checked(
+        measured.z >= measured.limit,
+        measured.z,
+        f"Right and wrong originals agree with the variants of the same items {measured.z:.1f} standard errors better "
+        f"than with shuffled ones; {measured.expected:.0f} are expected from the variants among themselves.",
         "The rows of the originals seem to belong to other items than those of the variants: compare one id in both.",
-        numbers={"expected_z": found.expected, "items": float(x.size)},
+        numbers={"expected_z": measured.expected, "items": float(x.size)},
     )

@@ -1,6 +1,7 @@
-"""The page of a perturbation audit, its figures and tables: in the shared shell (style, escaping, policy).
+"""Build the page of a perturbation audit, its figures and tables, in the layout of the other
+audits.
 
-Every text of a benchmark, a library or a model goes through jinja2's escaping; the one script sets no markup.
+Every text of a benchmark, a library or a model is escaped by jinja2; the one script sets no markup.
 """
 
 from __future__ import annotations
@@ -44,14 +45,27 @@ ERRORS = {
     "memorised_unknown": "A model that remembers 15 % of the items is said to lose points, cause unknown",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
-HARDEST = 10  # variants listed that most models fail although they have the original right
+HARDEST = 10  # number of listed variants that most models fail although they answer the original right
 
 
 Interval = tuple[float, float, float]  # accuracy and its 95 % limits, 0-1
 
 
 def page(verdict: RunVerdict, behind: Behind) -> Page:
-    """Figures, tables and the page of a run."""
+    """Build the page of a run.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+    behind : Behind
+        Its shards and libraries.
+
+    Returns
+    -------
+    Page
+        Tables, figures, and a function that renders it.
+    """
     verdict = verdict.found_first()
     read, cells, results = behind.read, verdict.cells, verdict.results
     drawn: dict[str, Figure] = {}
@@ -59,8 +73,9 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     for cell, result in zip(cells, results, strict=True):
         sent = read.requests[result.model, result.benchmark]
         distances, correct = np.array(sent.distances), np.array(sent.correct)
-        if found := distance_bins(distances, correct):
-            bins[f"{result.model} on {result.benchmark}"] = found
+        binned = distance_bins(distances, correct)
+        if binned:
+            bins[f"{result.model} on {result.benchmark}"] = binned
         group = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
         trend = intensity_trend(sent.reworded, distances, correct, [group[item] for item in sent.reworded])
         if trend is not None:
@@ -86,8 +101,30 @@ def render(
     control: Library | None = None,
     trends: Sequence[tuple[str, IntensityTrend]] = (),
 ) -> str:
-    """The page as text. figures: <svg> elements by name; items: in their order; control: the held-out items'
-    library; trends: by judged model, accuracy over intensity."""
+    """Return the page as text.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+    library : Library
+        Its variants.
+    facts : RunFacts
+        Facts of the run.
+    figures : dict
+        <svg> elements by name.
+    items : sequence of PageItem
+        In their order.
+    control : Library, optional
+        The held-out items' library.
+    trends : sequence of (str, IntensityTrend)
+        Accuracy over intensity, by judged model.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     cells, results = verdict.cells, verdict.results
     shown = [
         {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": int((~c.tested.was_asked).sum())}
@@ -127,8 +164,11 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Interval | None, bool]]:
-    """(label, accuracy under the original, under the variants, whether it is a reference): the judged models, then
-    their references. None where unanswered."""
+    """Return (label, original, variants, is a reference) of the judged models, then their
+    references.
+
+    Accuracies are None without an answer.
+    """
     bars = []
     for w, c in [*((c.tested, c) for c in cells), *((w, cells[-1]) for w in cells[-1].references)]:
         reference = w is not c.tested
@@ -138,7 +178,7 @@ def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Inte
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
-    """(model, accuracy under the original and each rank of variant, whether it is a reference)."""
+    """Return (model, accuracies under the original and each rank of variant, is a reference)."""
     rows = []
     for w in (cell.tested, *cell.references):
         wordings = (item_means(*w.pair)[0], *w.variants)
@@ -147,9 +187,11 @@ def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
 
 
 def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
-    """(question, variant, share of models right under the original, under the variant, models), largest loss first.
+    """Return (question, variant, share right under the original, under the variant, models),
+    largest loss first.
 
-    Over the judged model and its references; empty with fewer than three models, where a share tells nothing.
+    Shares are over the judged model and its references. Empty with fewer than three models, whose
+    share is not informative.
     """
     models = (cell.tested, *cell.references)
     if len(models) < 3:
@@ -166,20 +208,33 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]
 
 
-BINS = 5  # of distance, with as many variants each
+BINS = 5  # bins of distance, with equally many variants
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 
 
 def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float, Interval]]:
-    """(m,) distances and outcomes (1, 0, NaN: left out) -> up to BINS bins with equally many variants each: the middle
-    of their distances, and their accuracy."""
-    there = ~np.isnan(correct) & ~np.isnan(distance)
-    d, y = distance[there], correct[there]
+    """Return the accuracy of variants in bins of their distance.
+
+    Parameters
+    ----------
+    distance, correct : array (m,)
+        Distances, and outcomes 1, 0 or NaN (left out).
+
+    Returns
+    -------
+    list of (float, Interval)
+        At most BINS bins with equally many variants: the middle of their distances, and their
+        accuracy.
+    """
+    known = ~np.isnan(correct) & ~np.isnan(distance)
+    d, y = distance[known], correct[known]
+    if not d.size:
+        return []
     bins = []
-    for part in np.array_split(np.argsort(d, kind="stable"), min(BINS, d.size)) if d.size else ():
-        found = interval(y[part], np.arange(part.size))
-        if found is not None:
-            bins.append((float(d[part[0]] + d[part[-1]]) / 2, found))
+    for part in np.array_split(np.argsort(d, kind="stable"), min(BINS, d.size)):
+        accuracy = interval(y[part], np.arange(part.size))
+        if accuracy is not None:
+            bins.append((float(d[part[0]] + d[part[-1]]) / 2, accuracy))
     return bins
 
 
@@ -187,17 +242,30 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float
 def original_against_variants(
     bars: Sequence[tuple[str, Interval | None, Interval | None, bool]], chance: float
 ) -> Figure:
-    """One line a model: the original (open) and its variants (filled), with 95 % intervals; references in grey."""
+    """Draw the original (open) and its variants (filled) of each model, with 95 % intervals.
+
+    Parameters
+    ----------
+    bars : sequence of (str, Interval or None, Interval or None, bool)
+        Label, accuracies, and whether the model is a reference (grey).
+    chance : float
+        Accuracy of guessing.
+
+    Returns
+    -------
+    Figure
+        One line for each model.
+    """
     figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
     axes = figure.add_subplot()
     for y, (_, original, variants, reference) in enumerate(reversed(bars)):
         colours = (canvas.MUTED, canvas.MUTED) if reference else (canvas.BLUE, canvas.VERMILLION)
-        for found, colour, shift, fill in (
+        for accuracy, colour, shift, fill in (
             (original, colours[0], 0.12, "none"), (variants, colours[1], -0.12, colours[1]),
         ):  # fmt: skip
-            if found is not None:
-                axes.plot(found[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
-                axes.plot(found[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
+            if accuracy is not None:
+                axes.plot(accuracy[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
+                axes.plot(accuracy[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.8, linestyle=":")
     canvas.names_above(axes, [label for label, *_ in reversed(bars)], [y + 0.38 for y in range(len(bars))])
     axes.set_ylim(-0.4, len(bars) - 0.4)
@@ -209,11 +277,23 @@ def original_against_variants(
 
 @canvas.styled()
 def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figure:
-    """Accuracy of the variants over their distance from the original, one line a judged model."""
+    """Draw the accuracy of the variants over their distance from the original.
+
+    Parameters
+    ----------
+    bins : dict
+        `distance_bins` by judged model.
+
+    Returns
+    -------
+    Figure
+        One line for each model.
+    """
     figure = Figure(figsize=(canvas.PHONE, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    for k, (label, found) in enumerate(bins.items()):
-        x, (y, low, high) = [middle for middle, _ in found], np.array([one for _, one in found]).T
+    for k, (label, of_model) in enumerate(bins.items()):
+        x = [middle for middle, _ in of_model]
+        y, low, high = np.array([accuracy for _, accuracy in of_model]).T
         colour = (canvas.BLUE, canvas.VERMILLION, canvas.MUTED)[k % 3]
         axes.errorbar(
             x, y, yerr=[y - low, high - y], fmt="o-", color=colour, capsize=3, linewidth=1.2, label=canvas.plain(label)
@@ -227,9 +307,9 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     return figure
 
 
-# Item by item, for the page and as csv: the original and its variants side by side, the most conspicuous first.
+# The rest lists items for the page and as csv: the original beside its variants, the most conspicuous first.
 
-MAX_ITEMS_ON_PAGE = 400  # over all judged models; items.csv has every item
+MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item
 _COLUMNS = (
     "model", "benchmark", "question_id", "arm", "variant", "replicate", "question", "options", "wording", "distance",
     "asked", "answer", "answer_number", "gold", "target", "correct", "parsed", "response", "error",
@@ -240,7 +320,9 @@ Key = tuple[str, str, str]  # model, benchmark, question id
 
 @dataclass(frozen=True)
 class Shown:
-    """One wording as the page shows it. said: the answer in words; state: correct, wrong, none (no answer), absent."""
+    """One wording on the page. said: the answer in words; state: correct, wrong, none (no answer),
+    absent.
+    """
 
     label: str
     segments: Segments
@@ -251,7 +333,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """One item of one judged model. marks: what a filter of the page can ask for. drop: 0-1."""
+    """One item of one judged model. marks: values of the page's filters. drop: 0-1."""
 
     model: str
     benchmark: str
@@ -271,14 +353,30 @@ class PageItem:
 
     @property
     def example(self) -> tuple[Shown, Shown]:
-        """The original, and the first variant that was answered otherwise, or else the last."""
+        """Return the original, and the first variant with another outcome, or else the last."""
         first = self.wordings[0]
-        reworded = [one for one in self.wordings if one.label.startswith("variant")]
-        return first, next((one for one in reworded if one.state != first.state), self.wordings[-1])
+        variants = [wording for wording in self.wordings if wording.label.startswith("variant")]
+        differing = [wording for wording in variants if wording.state != first.state]
+        return first, differing[0] if differing else self.wordings[-1]
 
 
 def top_items(run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> list[PageItem]:
-    """The first items of each judged model's ranked list, as many of each as fit on the page."""
+    """Return the first items of each judged model's ranked list.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    cells : sequence of PerturbCell
+        The cells.
+    results : sequence of PerturbResult
+        Their results, in the same order.
+
+    Returns
+    -------
+    list of PageItem
+        As many of each model as fit on the page.
+    """
     wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
         order = result.evidence.items.order.tolist() if result.evidence else list(range(cell.n))
@@ -294,7 +392,7 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
     rows = sorted(rows, key=lambda row: (row["variant"], row["replicate"]))
     first = rows[0]
     shown = tuple(_shown(row, first["question"]) for row in rows)
-    states = {one.state for one in shown}
+    states = {wording.state for wording in shown}
     drop, pvalue, flagged = None, None, False
     if result.evidence:
         items = result.evidence.items
@@ -308,11 +406,12 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
         "absent": "absent" in states,
     }
     marks |= {f"gate-{g.name}": True for g in result.gates if key[2] in g.items}
-    # a number has no options: the right one stands in their place
-    options = tuple(first["options"]) or (() if first["target"] is None else (f"{first['target']:g}",))
+    options = tuple(first["options"])
+    if not options and first["target"] is not None:  # a numeric answer has no options, so its target is shown
+        options = (f"{first['target']:g}",)
     gold = int(first["gold"]) if first["options"] else 0
-    found = tuple(name for name, there in marks.items() if there)
-    return PageItem(*key, options, gold, drop, pvalue, flagged, found, shown)
+    true_marks = tuple(name for name, applies in marks.items() if applies)
+    return PageItem(*key, options, gold, drop, pvalue, flagged, true_marks, shown)
 
 
 def _shown(row: dict[str, Any], original: str) -> Shown:
@@ -338,7 +437,20 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
-    """Every item of every judged model, the most conspicuous first. Shares 0-1; empty: not computed."""
+    """Return a table of every item of every judged model, the most conspicuous first.
+
+    Parameters
+    ----------
+    cells : sequence of PerturbCell
+        The cells.
+    results : sequence of PerturbResult
+        Their results, in the same order.
+
+    Returns
+    -------
+    str
+        csv; shares are 0-1, and an empty field was not computed.
+    """
     header = (
         "model", "benchmark", "question_id", "original", "variants", "drop", "drop_beyond_references", "p",
         "p_adjusted", "flagged",

@@ -1,10 +1,10 @@
-"""What the analysis of one cell (model x benchmark) starts from: arrays of answers, which of them were not read, and
-what speaks against comparing with a reference.
+"""Hold the input of the analysis of one cell: arrays of answers, and which of them were not read.
 
-Which answers are missing may hang on what they would have been (replies that are cut off, calls that fail), for the
-tested model and for what it is compared with alike. So models of which too little is parsed are not compared with, and
-a verdict must hold in an adverse reading too: odds of a right answer that differ by `unparsed_gamma` between originals
-and variants (`audit.statistics.unparsed`).
+Whether an answer is missing may depend on what it would have been (replies that are cut off, calls
+that fail). This holds for the tested model and for its references. So models with too few parsed
+answers are not compared, and a verdict must hold under adverse imputation too. There the odds of a
+right answer differ by `unparsed_gamma` between originals and variants
+(`audit.statistics.unparsed`).
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from audit.statistics.unparsed import imputed, of_references, predict_right
 from audit.statistics.wording_drop import item_means
 from audit.verdict.result import Reason, because
 
-FREE_FORM = 0  # options of an item that is answered freely, such as with a number: chance 0
-_GOLDEN = (5**0.5 - 1) / 2  # multiples of it, less their whole part, are spread evenly over 0-1
-_STANDARD_ERRORS = 2.0  # above chance, to be compared with: a model that guesses loses nothing
+FREE_FORM = 0  # number of options of a free answer, such as a number; its chance is 0
+_GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are spread evenly over 0-1
+_STANDARD_ERRORS = 2.0  # a reference must be so far above chance, as a model that guesses loses nothing
 
 
 @dataclass(frozen=True)
 class Wordings:
-    """One model's answers to n items. original: (K, n) replicates; variants: (N, n). 1 right, 0 wrong, NaN no answer.
+    """One model's answers to n items. original: (K, n) replicates; variants: (N, n). 1 right, 0
+    wrong, NaN no answer.
 
-    asked: (N, n), false where the library has no such variant of the item, or the model was not asked the item; None
-    where it was asked all. What was asked and is NaN was unread, cut off or failed.
+    asked: (N, n), false if the library has no such variant of the item, or if the model was not
+    asked the item; None if it was asked all. An asked wording with NaN was unread, cut off or
+    failed.
     """
 
     model: str
@@ -48,32 +50,44 @@ class Wordings:
 
     @property
     def was_asked(self) -> BoolArray:
+        """Return (N, n) variants that were asked."""
         return np.ones(self.variants.shape, dtype=bool) if self.asked is None else self.asked
 
     @property
     def pair(self) -> tuple[FloatArray, FloatArray]:
+        """Return originals and variants."""
         return self.original, self.variants
 
     @property
     def unread(self) -> tuple[BoolArray, BoolArray]:
-        """(K, n) and (N, n), true where an answer was asked and not read. An original that has no variant to be
-        compared with does not count."""
+        """Return (K, n) and (N, n), true if an answer was asked and not read.
+
+        An original without any variant does not count.
+        """
         asked = self.was_asked
         return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
 
     @property
     def parsed(self) -> bool:
-        """Whether all that was asked was read."""
+        """Return whether every asked wording was read."""
         return not any(part.any() for part in self.unread)
 
     def held(self, gamma: float, *, against: bool = False) -> Wordings:
-        """The same with an outcome for every answer that was asked and not parsed: for a drop (originals right,
-        variants wrong), or against one.
+        """Return the wordings with every unparsed answer imputed.
 
-        The odds of a right answer beside those that the other answers to the item predict differ by gamma between
-        originals and variants.
-        Outcomes are drawn at evenly spread points, the same for every gamma, so that they are 0 or 1 like the others,
-        hang on no random number, and more are right the larger the odds.
+        Parameters
+        ----------
+        gamma : float
+            Odds ratio, between originals and variants, of a right answer against the prediction
+            from the other answers to the item.
+        against : bool
+            Impute against a drop (originals wrong, variants right), not for one.
+
+        Returns
+        -------
+        Wordings
+            Imputed outcomes are 0 or 1. They are drawn at evenly spread points, equal for every
+            gamma, so they depend on no random number, and more are right the larger the odds.
         """
         predicted = predict_right(np.concatenate(self.pair))
         held = []
@@ -85,30 +99,35 @@ class Wordings:
 
     @property
     def runs_that_differ(self) -> int:
-        """Runs of the original; 1 where all are the same, as at temperature 0: they tell what one tells."""
+        """Return the number of runs of the original; 1 if all are equal, as at temperature 0."""
         same = np.array_equal(self.original, np.broadcast_to(self.original[:1], self.original.shape), equal_nan=True)
         return 1 if same else len(self.original)
 
 
 @dataclass(frozen=True)
 class BrokenShare:
-    """People read `checked` variants drawn at random and found `broken` whose gold answer is lost. Raises DataError."""
+    """People read `checked` random variants and found `broken` whose gold answer is lost. Raises
+    DataError.
+    """
 
     checked: int
     broken: int
     confidence: float = 0.95
 
-    def __post_init__(self) -> None:  # the numbers come from a library's file, which may be anybody's
+    def __post_init__(self) -> None:  # the numbers come from a library's file, which is not trusted
         if not 0 <= self.broken <= self.checked or self.checked < 1:
-            raise DataError(f"A review has 0 <= broken <= checked >= 1; found {self.broken} of {self.checked}.")
+            raise DataError(
+                f"The review has {self.broken} broken of {self.checked}. Expected 0 <= broken <= checked >= 1."
+            )
 
     @property
     def share(self) -> float:
+        """Return the share of broken variants in the sample."""
         return self.broken / self.checked
 
     @property
     def upper(self) -> float:
-        """One-sided upper limit of the share: 2.0 % for 0 of 150."""
+        """Return the one-sided upper limit of the share: 2.0 % for 0 of 150."""
         return upper_limit(self.broken, self.checked, self.confidence)
 
 
@@ -116,10 +135,11 @@ class BrokenShare:
 class PerturbCell:
     """One model on one benchmark, and the reference models on the same items and variants.
 
-    cluster: (n,) index 0..G-1 of what resampling keeps whole. n_options: (n,), FREE_FORM for a free answer.
-    broken: None where no person read a sample. requests: None where no hashes were kept. control: the same models on
-    held-out items with rewordings of their own; None where none were run. unlike: of a control, in what its library was
-    made differently from the benchmark's. families: of the models, where they are told. log_checks: of an import.
+    cluster: (n,) index 0..G-1 of the cluster that resampling keeps whole. n_options: (n,),
+    FREE_FORM for a free answer. broken: None if no person read a sample. requests: None if no
+    hashes were kept. control: the same models on held-out items with rewordings of their own; None
+    without them. unlike: for a control, how its library was made differently from the benchmark's.
+    families: of the models, if known. log_checks: of an import.
     """
 
     benchmark: str
@@ -137,27 +157,38 @@ class PerturbCell:
 
     @property
     def n(self) -> int:
+        """Return the number of items."""
         return len(self.question_ids)
 
     @property
     def chance_items(self) -> FloatArray:
-        """(n,) accuracy of guessing each item: 1 / options, 0 for a free answer."""
+        """Return (n,) the accuracy of guessing each item: 1 / options, 0 for a free answer."""
         options = self.n_options.astype(float)
         return np.where(options > 0, 1 / np.maximum(options, 1), 0.0)
 
     @property
     def chance(self) -> float:
+        """Return the mean accuracy of guessing."""
         return float(self.chance_items.mean())
 
     @property
     def clustered(self) -> bool:
-        """Whether some items share a cluster."""
+        """Return whether some items share a cluster."""
         return bool(np.unique(self.cluster).size < self.n)
 
     def can_lose(self, wordings: Wordings) -> bool:
-        """Whether a model can lose anything: its reworded accuracy is above chance by two of its own standard errors.
+        """Return whether a model can lose anything.
 
-        False too where it has no item with an answer to both an original and a variant.
+        Parameters
+        ----------
+        wordings : Wordings
+            The model.
+
+        Returns
+        -------
+        bool
+            True if its reworded accuracy is above chance by two of its own standard errors. False
+            if no item has an answer to both an original and a variant.
         """
         o, v = item_means(*wordings.pair)
         if np.isnan(o).all():
@@ -168,7 +199,9 @@ class PerturbCell:
 
 @dataclass(frozen=True)
 class ArmRead:
-    """What was read of one arm, a replicate of the original or one rank of variant. unread: (n,) asked and not read."""
+    """Counts of one arm, a replicate of the original or one rank of variant. unread: (n,) asked and
+    not read.
+    """
 
     name: str
     read: int
@@ -177,31 +210,60 @@ class ArmRead:
 
     @property
     def share(self) -> float:
+        """Return the share of asked wordings that were read."""
         return self.read / self.asked
 
     @property
     def limits(self) -> tuple[float, float]:
-        """95 % interval of the share."""
+        """Return the 95 % interval of the share."""
         return read_limits(self.read, self.asked)
 
 
 def arms_read(wordings: Wordings) -> list[ArmRead]:
-    """Every arm of one model of which something was asked, so that one unreadable set does not hide in a mean."""
+    """Return every arm of one model that was asked, as one unreadable set would hide in a mean.
+
+    Parameters
+    ----------
+    wordings : Wordings
+        The model.
+
+    Returns
+    -------
+    list of ArmRead
+        Replicates of the original, then ranks of variants.
+    """
     original, variants = wordings.unread
     asked = wordings.was_asked
     arms = [(f"original #{k}", row, asked.any(axis=0)) for k, row in enumerate(original)]
     arms += [(f"variant {j + 1}", row, asked[j]) for j, row in enumerate(variants)]
-    sized = [(name, int(mask.sum()), row) for name, row, mask in arms]
-    return [ArmRead(name, many - int(row.sum()), many, row) for name, many, row in sized if many]
+    counts = []
+    for name, row, mask in arms:
+        n_asked = int(mask.sum())
+        if n_asked:
+            counts.append(ArmRead(name, n_asked - int(row.sum()), n_asked, row))
+    return counts
 
 
 def lowest_arm(wordings: Wordings) -> ArmRead | None:
-    """The arm of which the smallest share can have been parsed: that of the lowest upper limit."""
+    """Return the arm with the lowest upper limit of its parsed share; None if nothing was asked."""
     return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
 
 
 def usable_references(cell: PerturbCell, limits: PerturbThresholds) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
-    """The references of a cell that can be compared with, and why the others cannot."""
+    """Separate the references of a cell that can be compared from the others.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The cell with all its references.
+    limits : PerturbThresholds
+        The thresholds.
+
+    Returns
+    -------
+    tuple of (tuple of Wordings, tuple of Reason)
+        The usable references, and why the others are left out.
+    """
     twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
     why = [_unusable(cell, w, limits, repeated=k in twice) for k, w in enumerate(cell.references, 1)]
     used = tuple(w for w, reason in zip(cell.references, why, strict=True) if reason is None)
@@ -216,17 +278,32 @@ def _unusable(cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repe
     worst = lowest_arm(w)
     if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
-    # above chance only without its unparsed answers, it has no share to lose in the adverse reading
+    # A reference that is above chance only without its unparsed answers has nothing to lose when they are imputed.
     if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None
 
 
 def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
-    """The cell with unparsed answers held against a finding, at odds of gamma; None where all were parsed.
+    """Return the cell with unparsed answers imputed against a finding.
 
-    Of the tested model originals are wrong and variants right. Those of the references, and of the tested model on the
-    held-out items, count as predicted; in the worst case they are held the other way round.
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    gamma : float
+        Odds ratio of the imputation.
+
+    Returns
+    -------
+    PerturbCell or None
+        None if all answers were parsed.
+
+    Notes
+    -----
+    For the tested model originals are imputed wrong and variants right. Answers of the references,
+    and of the tested model on the held-out items, are imputed as predicted; in the worst case they
+    are imputed the other way round.
     """
     control, tested, references = cell.control, cell.tested, cell.references
     if all(w.parsed for w in (tested, *references)) and (control is None or control.tested.parsed):
@@ -241,18 +318,23 @@ def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
 
 
 def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
-    """The tested model with unparsed answers held for a drop, at odds of gamma; None where all were parsed."""
+    """Return the tested model with unparsed answers imputed for a drop at odds ratio gamma; None if
+    all were parsed.
+    """
     return None if cell.tested.parsed else cell.tested.held(gamma)
 
 
 @dataclass(frozen=True)
 class ItemLevel:
-    """All arrays (n,). pvalues: exact, NaN where an item cannot be compared; adjusted: over the items, so that of the
-    flagged ones (adjusted <= alpha) a share alpha at most is expected to be false. method: "bh" for independent items,
-    "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any number of items with that p could ever be
-    flagged. drop: original - mean of the variants; beyond: minus the references' mean drop. order: of indices, the most
-    conspicuous first (p, then drop beyond the references, then id). affected: None for items in clusters, which may
-    have been reworded together.
+    """Item-level results; all arrays are (n,).
+
+    pvalues: exact, NaN if an item cannot be compared. adjusted: over the items, so that at most a
+    share alpha of the flagged ones (adjusted <= alpha) is expected to be false. method: "bh" for
+    independent items, "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any
+    number of items with that p could be flagged. drop: original - mean of the variants. beyond:
+    drop minus the references' mean drop. order: indices, the most conspicuous first (p, then drop
+    beyond the references, then id). affected: None for items in clusters, which may have been
+    reworded together.
     """
 
     pvalues: FloatArray
@@ -268,12 +350,25 @@ class ItemLevel:
 
 
 def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
-    """Rank, flag and count the items of a cell."""
+    """Rank, flag and count the items of a cell.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    alpha : float
+        False discovery rate.
+
+    Returns
+    -------
+    ItemLevel
+        One value for each item.
+    """
     p = item_pvalues(*cell.tested.pair)
     clustered = cell.clustered
     adjusted = false_discovery(p, any_dependence=clustered)
     drop, *gaps = (np.subtract(*item_means(*w.pair)) for w in (cell.tested, *cell.references))
-    # an item that no reference answered has no reference drop: it is ranked by its own
+    # An item that no reference answered has no reference drop, so it is ranked by its own drop.
     stacked = np.stack(gaps) if gaps else np.full((1, cell.n), np.nan)
     beyond = drop - np.nansum(stacked, axis=0) / np.maximum(np.sum(~np.isnan(stacked), axis=0), 1)
     smallest = 1 / (1 + int(np.max(np.sum(~np.isnan(cell.tested.variants), axis=0), initial=0)))

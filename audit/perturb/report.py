@@ -1,5 +1,4 @@
-"""A run's shards and library -> cells: originals and variants of the judged models, beside the reference models on the
-same items -> its report."""
+"""Read a run's shards and library into cells, and build the report."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,51 +36,90 @@ Cell = tuple[str, str]  # model, benchmark
 
 @dataclass
 class Requests:
-    """Of one model and benchmark: hashes by question, and which variants were asked."""
+    """Requests of one model and benchmark: hashes by question, and which variants were asked."""
 
     original: dict[str, set[str]] = field(default_factory=dict)
     variants: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     not_asked: set[tuple[str, int]] = field(default_factory=set)
-    distances: list[float] = field(default_factory=list)  # of every variant with one; beside it
-    reworded: list[str] = field(default_factory=list)  # its question, and
+    # The next three lists have one entry for each variant with a distance.
+    distances: list[float] = field(default_factory=list)
+    reworded: list[str] = field(default_factory=list)  # the question's id
     correct: list[float] = field(default_factory=list)  # 1, 0, or NaN for no answer
 
 
 @dataclass(frozen=True)
-class Read:
-    """One pass over a run's shards: its outcomes, and what was sent, by model and benchmark."""
+class LoadedRun:
+    """One pass over a run's shards: its outcomes, and its requests by model and benchmark."""
 
     run_dir: Path
     outcomes: Outcomes
     requests: dict[Cell, Requests]
 
 
-def read_run(run_dir: Path, models: Collection[str] | None = None) -> Read:
-    """models: whose cells are kept; None: all. ShardError where there are no shards, DataError when a key occurs
-    twice."""
+def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
+    """Read the shards of a run in one pass.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    models : collection of str, optional
+        Models whose cells are kept; all if None.
+
+    Returns
+    -------
+    LoadedRun
+        Outcomes and requests.
+
+    Raises
+    ------
+    ShardError
+        If there are no shards.
+    DataError
+        If a key occurs twice.
+    """
     requests: dict[Cell, Requests] = {}
     outcomes = read_outcomes(run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch))
     kept = [cell for cell in outcomes.cells if models is None or cell.model in models]
-    return Read(run_dir, replace(outcomes, cells=kept), requests)
+    return LoadedRun(run_dir, replace(outcomes, cells=kept), requests)
 
 
 def perturb_cells(
-    read: Read, judged: Sequence[str], references: Sequence[Read], header: Header, control: Header | None = None
+    read: LoadedRun,
+    judged: Sequence[str],
+    references: Sequence[LoadedRun],
+    header: Header,
+    control: Header | None = None,
 ) -> tuple[PerturbCell, ...]:
-    """One cell for each judged model with rows, sorted. header: of the run's library; control: of its held-out items'.
+    """Build one cell for each judged model with rows, sorted.
 
-    References are the other models of the run and every model of `references`; none is its own.
+    Parameters
+    ----------
+    read : LoadedRun
+        The run.
+    judged : sequence of str
+        Names of the judged models; the other models of the run are references.
+    references : sequence of LoadedRun
+        Further runs, all models of which are references; a model is never its own reference.
+    header : Header
+        The header of the run's library.
+    control : Header, optional
+        The header of its held-out items' library.
+
+    Returns
+    -------
+    tuple of PerturbCell
+        With held-out items as control if there is a library of them.
     """
-    others = [
-        (cell, run.requests[cell.model, cell.benchmark])
-        for run in (read, *references)
-        for cell in run.outcomes.cells
-        if run is not read or cell.model not in judged
-    ]
+    others = []
+    for run in (read, *references):
+        for cell in run.outcomes.cells:
+            if run is not read or cell.model not in judged:
+                others.append((cell, run.requests[cell.model, cell.benchmark]))
 
     def of(library: Header) -> dict[str, PerturbCell]:
-        own = [c for c in read.outcomes.cells if c.model in judged and c.benchmark == library.benchmark]
-        return {c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review) for c in own}
+        tested = [c for c in read.outcomes.cells if c.model in judged and c.benchmark == library.benchmark]
+        return {c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review) for c in tested}
 
     fresh = {} if control is None else of(control)
     unlike = () if control is None else header.made_unlike(control)
@@ -90,16 +128,16 @@ def perturb_cells(
 
 
 def _cell(
-    own: CellOutcomes, requests: Requests, others: Sequence[tuple[CellOutcomes, Requests]], review: Review | None
+    tested: CellOutcomes, requests: Requests, others: Sequence[tuple[CellOutcomes, Requests]], review: Review | None
 ) -> PerturbCell:
-    ids = own.question_ids
-    asked = [(c, theirs) for c, theirs in others if c.benchmark == own.benchmark and c.model != own.model]
+    ids = tested.question_ids
+    asked = [(c, theirs) for c, theirs in others if c.benchmark == tested.benchmark and c.model != tested.model]
     return PerturbCell(
-        benchmark=own.benchmark,
+        benchmark=tested.benchmark,
         question_ids=ids,
-        cluster=own.cluster,
-        n_options=own.n_options,
-        tested=wordings(own, requests, ids),
+        cluster=tested.cluster,
+        n_options=tested.n_options,
+        tested=wordings(tested, requests, ids),
         references=tuple(wordings(c, theirs, ids) for c, theirs in asked if set(ids) & set(c.question_ids)),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
         requests=count_requests(requests.original, requests.variants),
@@ -107,46 +145,64 @@ def _cell(
 
 
 def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Wordings:
-    """One model's answers to the questions `ids`, in their order; NaN where it has none."""
-    place = {id_: i for i, id_ in enumerate(cell.question_ids)}
-    columns = np.array([place.get(id_, -1) for id_ in ids])
+    """Return one model's answers to given questions.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    requests : Requests
+        State which variants were not asked.
+    ids : sequence of str
+        The questions, in their order.
+
+    Returns
+    -------
+    Wordings
+        NaN for questions without an answer.
+    """
+    position = {id_: i for i, id_ in enumerate(cell.question_ids)}
+    columns = np.array([position.get(id_, -1) for id_ in ids])
 
     def of(arm: Arm) -> FloatArray:
         rows = [to_values(cell.row(s))[columns] for s in cell.settings if s.arm == arm]
-        found: FloatArray = np.array(rows, dtype=float).reshape(len(rows), len(ids))
-        found[:, columns < 0] = np.nan
-        return found
+        values: FloatArray = np.array(rows, dtype=float).reshape(len(rows), len(ids))
+        values[:, columns < 0] = np.nan
+        return values
 
     levels = [s.level for s in cell.settings if s.arm == Arm.VARIANT]
-    not_asked = [[(id_, level) in requests.not_asked for id_ in ids] for level in levels]
-    asked: BoolArray = ~np.array(not_asked, dtype=bool)
-    asked = asked.reshape(len(levels), len(ids)) & (columns >= 0)  # a reference may have met fewer questions
+    asked: BoolArray = np.zeros((len(levels), len(ids)), dtype=bool)
+    for row, level in enumerate(levels):
+        asked[row] = [(id_, level) not in requests.not_asked for id_ in ids]
+    asked &= columns >= 0  # a reference may have been asked fewer questions
     return Wordings(cell.model, of(Arm.ORIGINAL), of(Arm.VARIANT), None if asked.all() else asked)
 
 
-def _add(found: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
+def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
     columns = (batch.column(name).to_pylist() for name in _COLUMNS)
-    for m, b, q, arm, level, asked, sha, distance, correct in zip(*columns, strict=True):
-        one = found.setdefault((m, b), Requests())
+    for model, benchmark, question, arm, level, was_asked, sha, distance, correct in zip(*columns, strict=True):
+        requests = by_cell.setdefault((model, benchmark), Requests())
         if arm == Arm.VARIANT and distance is not None:
-            one.distances.append(distance)
-            one.reworded.append(q)
-            one.correct.append(np.nan if correct is None else float(correct))
-        if not asked:
-            one.not_asked.add((q, level))
+            requests.distances.append(distance)
+            requests.reworded.append(question)
+            requests.correct.append(np.nan if correct is None else float(correct))
+        if not was_asked:
+            requests.not_asked.add((question, level))
         elif sha is None:
-            continue  # an error row: no request was consumed
+            continue  # an error row consumed no request
         elif arm == Arm.ORIGINAL:
-            one.original.setdefault(q, set()).add(sha)
+            requests.original.setdefault(question, set()).add(sha)
         else:
-            one.variants.setdefault(q, []).append((level, sha))
+            requests.variants.setdefault(question, []).append((level, sha))
 
 
 @dataclass(frozen=True)
 class Behind:
-    """What stands behind a verdict: the pass over the run's shards, its library, and that of its held-out items."""
+    """The data behind a verdict: the pass over the run's shards, its library, and that of its
+    held-out items.
+    """
 
-    read: Read
+    read: LoadedRun
     library: Library
     control: Library | None
 
@@ -156,46 +212,64 @@ def judge(
     *,
     seed: int | None = None,
     n_resamples: int = N_RESAMPLES,
-    read: Read | None = None,
+    read: LoadedRun | None = None,
     variants: str | None = None,
 ) -> tuple[RunVerdict, Behind]:
-    """The verdict of one run, as its manifest asks for it. seed: of the resamples; by default the run's own.
+    """Judge one run with the analysis that its manifest states.
 
-    read: the pass over the run's shards, where it was made. variants: the run's library as a person reviewed it since,
-    by path, hash or name. DataError where the run's library is not beside its shards: it says how many variants a
-    person read.
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        One run.
+    seed : int, optional
+        Seed of the resamples; the run's own if None.
+    n_resamples : int
+        Resamples of every statistic.
+    read : LoadedRun, optional
+        The pass over the run's shards, if it was made.
+    variants : str, optional
+        The run's library as a person reviewed it since, by path, hash or name.
+
+    Returns
+    -------
+    tuple of RunVerdict and Behind
+        The verdict and the data behind it.
+
+    Raises
+    ------
+    DataError
+        If the run's library is not beside its shards; it states how many variants a person read.
     """
     read = read or read_run(only(run_dirs, "perturbation"))
     manifest = Manifest.load(read.run_dir)
-    asked = library = run_library(read.run_dir, manifest)
+    stored = library = run_library(read.run_dir, manifest)
     if variants is not None:
-        library = reviewed_since(asked, find_library(variants))
+        library = reviewed_since(stored, find_library(variants))
     control = control_library(read.run_dir, manifest)
     analysis = manifest.analysis
     limits = PerturbThresholds.from_mapping(analysis["thresholds"])
     seed = int(analysis["seed"]) if seed is None else seed
     settings = Settings(limits, seed, n_resamples, shipped_table(JUDGE.shipped))
-    references = recorded_references(manifest, asked.header.benchmark, SAME)
-    others = [read_run(one.path, one.models) for one in references]
-    made = perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None)
+    references = recorded_references(manifest, stored.header.benchmark, SAME)
+    others = [read_run(run.path, run.models) for run in references]
     families = told_families(analysis.get("origins", {}))
     imported, checks = is_imported(manifest), checks_of(analysis)
-    # of an import no request was ours, so none has a hash
-    cells = tuple(
-        replace(c, families=families, requests=None if imported else c.requests, log_checks=checks) for c in made
-    )
+    cells = []
+    for cell in perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None):
+        requests = None if imported else cell.requests  # requests of an import have no hash
+        cells.append(replace(cell, families=families, requests=requests, log_checks=checks))
     sensitivity = load_sensitivity(read.run_dir)
-    results = tuple(
-        with_reservations(result, "perturb", analysis, sensitivity, Field(cell.n, 0, len(cell.references)))
-        for cell, result in zip(cells, analyse(cells, settings), strict=True)
-    )
+    results = []
+    for cell, result in zip(cells, analyse(cells, settings), strict=True):
+        field_size = Field(cell.n, 0, len(cell.references))
+        results.append(with_reservations(result, "perturb", analysis, sensitivity, field_size))
     seen = read.outcomes.seen
     verdict = RunVerdict(
         **head_of(settings, [seen], cell_rows(read.run_dir, seen)),
         library=library_facts(library),
         control_library=library_facts(control) if control else None,
-        cells=cells,
-        results=results,
+        cells=tuple(cells),
+        results=tuple(results),
     )
     return verdict, Behind(read, library, control)
 
@@ -205,7 +279,26 @@ report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.ver
 
 
 def reviewed_since(asked: Library, given: Library) -> Library:
-    """The given library where it holds the very variants that were asked and adds review findings alone."""
+    """Return a given library if it holds the very variants of the run and adds only review
+    findings.
+
+    Parameters
+    ----------
+    asked : Library
+        The library of the run.
+    given : Library
+        The library as reviewed since.
+
+    Returns
+    -------
+    Library
+        The given one.
+
+    Raises
+    ------
+    DataError
+        If the libraries differ in more than review findings.
+    """
     if given.asked_sha256 != asked.asked_sha256:
         raise DataError(
             f"Library {given.header.name} {given.sha256[:12]} differs from the one that the run asked, "
@@ -216,12 +309,30 @@ def reviewed_since(asked: Library, given: Library) -> Library:
 
 
 def run_library(run_dir: Path, manifest: Manifest) -> Library:
-    """The library that a run asked, from its own directory; DataError when it is gone or another one."""
+    """Return the library of a run from its own directory.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    manifest : Manifest
+        States the hash of the library.
+
+    Returns
+    -------
+    Library
+        The variants of the run.
+
+    Raises
+    ------
+    DataError
+        If the file is missing or is another library.
+    """
     return _kept(run_dir / FILE, str(manifest.config.get("variants")))
 
 
 def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
-    """The same of the held-out items; None where the run asked none."""
+    """Return the library of the held-out items; None if the run has none."""
     if manifest.config.get("control_benchmark") is None:
         return None
     return _kept(run_dir / CONTROL_FILE, str(manifest.config.get("control_variants")))

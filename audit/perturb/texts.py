@@ -1,7 +1,8 @@
-"""What the perturbation audit says of a cell, by code: reasons, advice, headlines, limits, the page's subtitle.
+"""Hold the sentences of the perturbation audit by code: reasons, advice, headlines and limits.
 
-They never say more than the instrument sees: that a model is better at the published wording than at others. A fact
-that was learnt with its answer survives rewording, so no drop is no clean bill; harder wordings look like memory.
+They state only what the instrument sees: whether a model is better at the published wording than at
+others. A fact that was learnt with its answer survives rewording, so no drop does not clear a
+model; harder wordings look like memory.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ _SCALES = {"points": "in points", "share": "as a share of the accuracy above cha
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
 _MORE = "that is more than the reference models lose, but"
 _TOUCHY = "so it may be sensitive to wording as such"
-_DOUBTS = {  # why a drop is not counted, not called beyond reference, or not judged
+_DOUBTS = {  # reasons why a drop is not counted, not called beyond reference, or not judged
     "nothing_to_compare": "nothing can be compared",
     "few_questions": "there are too few questions",
     "unparsed_drop": "the drop depends on unparsed answers",
@@ -96,7 +97,7 @@ def _unparsed(holds: str | None, tipping_point: float, worst_case: bool, **numbe
 
 
 TEXTS: Texts = {
-    # why: the drop
+    # Reasons: the drop
     "nothing_to_compare": "No item has an answer to its original and to a variant: nothing can be compared.",
     "fallen": "Rewording costs {estimate:points} of accuracy (95 % interval {low:bare} to {high:bare}; permutation "
     "test {pvalue:p}).",
@@ -117,7 +118,7 @@ TEXTS: Texts = {
     "power": "This design finds a drop of {drop:points} with {power:percent} power.",
     "lower_bound": "A drop under rewording is a lower bound of the inflation: on contaminated models of ConStat it "
     "recovered .16 to .57 of it.",
-    # why: the references
+    # Reasons: the references
     **{
         f"beyond_{scale}": f"Counted {said}, the drop less that of the references {_BY}"
         for scale, said in _SCALES.items()
@@ -144,7 +145,7 @@ TEXTS: Texts = {
     "left_out_unparsed": "Reference model {model} is left out: {share:percent} of its answers to {arm} are parsed.",
     "left_out_at_chance_unparsed": "Reference model {model} is left out: with its unparsed answers imputed against it, "
     "it is not above chance.",
-    # why: the held-out items
+    # Reasons: the held-out items
     "held_out_no_answers": "The held-out items are not asked: none has an answer to its original and to a variant.",
     "held_out_one_group": "The held-out items are not asked: the benchmark's items are one group, so their own error "
     "is not known.",
@@ -162,13 +163,13 @@ TEXTS: Texts = {
     "held_out_references": "The references' drop on the benchmark less that on the held-out items is "
     "{difference:signed} (95 % interval {low:bare} to {high:bare}). Above zero the benchmark's are harder for any "
     "model, below it the held-out items'.",
-    # why: unparsed answers
+    # Reasons: unparsed answers
     "unparsed_drop": "Imputed against the drop, unparsed answers take it away, or leave no more than broken variants "
     "could make. It may come from which answers could be parsed (odds ratio {gamma:g}).",
     "unparsed_beyond": "The drop is beyond the references only while unparsed answers are left out. Imputed against "
     "it, they take that away and leave the drop: it may come from which answers were parsed (odds ratio {gamma:g}).",
     "unparsed": _unparsed,
-    # what to do
+    # Advice
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
     "mend_references": "Do the same for the reference models: the gate's numbers have their shares of parsed answers.",
     "no_room": "At a score of {score:percent} on the reworded questions, memory of the wording could not add "
@@ -189,7 +190,7 @@ TEXTS: Texts = {
     "other_family": "Add a reference model of another family.",
     "more_references": "Run more reference models: five or more.",
     "reword_held_out": "Reword held-out questions of that kind (control_benchmark=...): what that costs is no memory.",
-    # headlines
+    # Headlines
     "headline_withheld": _withheld,
     "headline_drop_beyond_reference": _beyond,
     "headline_drop_suggests_memory": _suggested,
@@ -198,7 +199,7 @@ TEXTS: Texts = {
     "headline_drop_cause_unknown": _cause_unknown,
     "headline_underpowered": _too_little,
     "headline_no_drop_detected": _no_drop,
-    # what no verdict excludes
+    # Explanations that no verdict excludes
     "answers_as_facts": "That answers were learnt as facts, which rewording does not disturb.",
     "harder_variants": "That the variants are harder for all, which looks like memory, or easier, which hides it.",
     "one_reference": "That models differ in how much rewording costs them: one reference cannot show it.",
@@ -212,7 +213,7 @@ TEXTS: Texts = {
     "broken_variants": "That some variants lost their answer: no person read a sample.",
     "runs_differ": "That answers to the same prompt vary from run to run (original_replicates=2 shows it).",
     "which_items": "Which items are affected: with these variants no item's p can be below {smallest_p:.2g}.",
-    # the page
+    # The page
     "subtitle": "Semantic-perturbation audit: {questions:listed} questions a model, up to {variants} rewordings each, "
     "{answers:,} answers.",
 }

@@ -1,7 +1,7 @@
-"""The five verdicts of the perturbation audit, all that is said of one cell, and its words: one entry a verdict
-and one a gate, for page, gate and headline alike.
+"""Define the verdicts of the perturbation audit, the result of one cell, and their words.
 
-Last, `INSTRUMENT`: the audit as a row of the table of instruments.
+Page, gate and headline use one entry for each verdict and each gate. `INSTRUMENT` is the audit as a
+row of the table of instruments.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from audit.verdict.result import Texts
 from audit.verdict.run import CellResult, Decided
 from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
-if TYPE_CHECKING:  # the vocabulary is read by commands that have no statistics to load
+if TYPE_CHECKING:  # commands without statistics import the vocabulary
     from audit.perturb.decide import Unparsed
     from audit.perturb.evidence import Evidence
 
 
 class PerturbVerdict(StrEnum):
-    """In the order in which they are tried."""
+    """The verdicts, in the order in which they are tried."""
 
     WITHHELD = "withheld"
     DROP_BEYOND_REFERENCE = "drop_beyond_reference"
@@ -37,17 +37,23 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[PerturbVerdict]):
-    """doubt: by code, why a drop was not counted, not called beyond reference, or (withheld) not judged."""
+    """The verdict on a cell.
+
+    doubt: code of the reason why a drop was not counted, not called beyond reference, or (withheld)
+    not judged.
+    """
 
     doubt: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbResult(CellResult):
-    """The verdict on one model and benchmark, with its evidence (None where nothing could be compared).
+    """The verdict on one model and benchmark, with its evidence (None if nothing could be
+    compared).
 
-    found_p, beyond_p: after Holm over the panel; None where not tested. plain_p: beyond_p without the prior of how much
-    models differ, and plain: the finding by it. unparsed: how far the verdict holds; None where all was parsed.
+    found_p, beyond_p: after Holm over the panel; None if not tested. plain_p: beyond_p without the
+    prior of how much models differ; plain: the finding by it. unparsed: how robust the verdict is;
+    None if all was parsed.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -61,7 +67,7 @@ class PerturbResult(CellResult):
     unparsed: Unparsed | None = None
 
 
-# Worst first, as on the page.
+# The page keeps this order, which begins with the worst verdict.
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
         "Drop beyond reference", "▲", "^",
@@ -78,23 +84,23 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Drop, cause unknown", "▼", "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
-        "are harder or broken and sensitivity to wording: nothing here tells which.",
+        "are harder or broken and sensitivity to wording: these data cannot show which.",
         Grade.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
         "Withheld", "✖", "X",
-        "The measurement itself failed a check, so no conclusion is drawn. What to mend is stated.",
+        "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
         Grade.CHECK_FAILED, plain="A check of the measurement failed",
     ),
     PerturbVerdict.NOT_IDENTIFIED: VerdictWord(
         "Not identified", "○", "h",
-        "These data cannot answer the question, whatever the answers are. What this run lacks is stated.",
+        "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
         Grade.NOT_IDENTIFIED, plain="This score leaves no room for a drop that matters",
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
         "Not enough data", "✚", "P",
-        "A drop of the size that matters could be real or not: the data cannot tell. This is neither a clean bill "
-        "nor a suspicion: measure more.",
+        "A drop of the size that matters could be real or not: the data cannot tell. This neither clears nor "
+        "suspects the model: measure more.",
         Grade.UNDECIDED,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
@@ -119,7 +125,7 @@ GATES: dict[str, GateWord] = {
     "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
 
-# Thresholds, as the page prints them.
+# Display names of the thresholds.
 LABELS = {
     "alpha": "Error rate of both findings, family-wise",
     "power": "Power at which the detectable drop is stated",
@@ -141,7 +147,9 @@ LABELS = {
 
 
 class Drop(Section):
-    """The drop under rewording. original: accuracy as published; cs: the contamination score of accuracies."""
+    """The drop under rewording. original: accuracy as published; cs: the contamination score of
+    accuracies.
+    """
 
     original: float | None
     drop: Interval
@@ -149,7 +157,7 @@ class Drop(Section):
 
 
 class PerturbEvidence(Section):
-    """Of `Evidence`, what other programs read."""
+    """Fields of `Evidence` that other programs read."""
 
     drop: Drop
 
@@ -161,24 +169,47 @@ class PerturbVerdictCell(Cell):
 
 
 def measured(cell: PerturbVerdictCell) -> Measured:
-    """Return the drop behind the verdict."""
+    """Return the drop behind the verdict.
+
+    Parameters
+    ----------
+    cell : PerturbVerdictCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    Measured
+        With the false positive rate of a finding.
+    """
     alarms = cell.rates.get("clean_beyond" if cell.references else "clean_unknown")
-    what = "drop under rewording"
+    name = "drop under rewording"
     if cell.evidence is None:
-        return Measured(what, None, None, None, alarms)
+        return Measured(name, None, None, None, alarms)
     drop = cell.evidence.drop.drop
-    return Measured(what, drop.estimate, drop.low, drop.high, alarms)
+    return Measured(name, drop.estimate, drop.low, drop.high, alarms)
 
 
 def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
-    """Return the score; cs: the contamination score of accuracies; drop: the accuracy that is lost."""
+    """Return the tracked metrics: the score, the contamination score `cs`, and the lost accuracy
+    `drop`.
+
+    Parameters
+    ----------
+    cell : PerturbVerdictCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    tuple of Indicator
+        Empty if nothing could be compared.
+    """
     if cell.evidence is None:
         return ()
-    found = cell.evidence.drop
+    figures = cell.evidence.drop
     return (
-        Indicator("score", found.original),
-        Indicator("cs", found.cs.estimate, found.cs.low, found.cs.high),
-        Indicator("drop", found.drop.estimate, found.drop.low, found.drop.high),
+        Indicator("score", figures.original),
+        Indicator("cs", figures.cs.estimate, figures.cs.low, figures.cs.high),
+        Indicator("drop", figures.drop.estimate, figures.drop.low, figures.drop.high),
     )
 
 

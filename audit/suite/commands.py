@@ -1,5 +1,7 @@
-"""A suite -> the words that each audit's command is given, and their configurations, checked before anything
-runs; and what it would cost, audit by audit."""
+"""Build the command of each audit of a suite, and its configuration, and plan its cost.
+
+Every configuration is checked before anything runs.
+"""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,7 @@ from audit.short_forms import HF, hub_name, quoted, safe_name
 from audit.suite.read import commit_of
 from audit.suite.schema import DOMAINS, SCRIPTED, DomainThresholds, Suite
 
-# The suite says these, so an audit's own words may not.
+# The suite decides these options, so the arguments of an audit may not set them.
 _DECIDED = {
     "model": "model_config.model_id, or model=NAME of the command",
     "run_dir": "run_dir=DIR of the command, below which each audit has a directory",
@@ -31,7 +33,9 @@ _DECIDED = {
 
 @dataclass(frozen=True)
 class Step:
-    """words: what the audit's command is given, but for its run_dir. config: what this makes."""
+    """One audit of a suite. words: the arguments of its command, without run_dir. config: their
+    configuration.
+    """
 
     audit: str
     words: tuple[str, ...]
@@ -39,7 +43,23 @@ class Step:
 
 
 def model_name(suite: Suite) -> str:
-    """The configuration in conf/model that a suite's model means. ConfigError where there is none."""
+    """Return the configuration in conf/model of a suite's model.
+
+    Parameters
+    ----------
+    suite : Suite
+        Pins the model.
+
+    Returns
+    -------
+    str
+        Name of the configuration.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
     pin = suite.model_config
     if pin.endpoint is not None:
         return safe_name(pin.model_id)
@@ -54,27 +74,54 @@ def model_name(suite: Suite) -> str:
 
 
 def domain_of(suite: Suite) -> str | None:
-    """The suite's word, else the benchmark's of conf/rewording/policy.yaml; None where nobody knows."""
+    """Return the domain of a suite: its own, else the benchmark's in conf/rewording/policy.yaml,
+    else None.
+    """
     data = suite.dataset_config
     known: Mapping[str, Any] = load_group("rewording", "policy")["benchmarks"].get(data.benchmark_name, {})
     return data.domain or known.get("domain")
 
 
 def domain_thresholds(suite: Suite) -> DomainThresholds:
-    """What the benchmark's domain sets; nothing where the suite has none for it. ConfigError where nobody knows the
-    domain of the benchmark and thresholds hang on it."""
+    """Return the thresholds of the benchmark's domain.
+
+    Parameters
+    ----------
+    suite : Suite
+        May set thresholds by domain.
+
+    Returns
+    -------
+    DomainThresholds
+        Empty if the suite sets none for the domain.
+
+    Raises
+    ------
+    ConfigError
+        If the suite sets thresholds by domain and the domain of the benchmark is unknown.
+    """
     domain = domain_of(suite)
     if domain is None and suite.domains:
         raise ConfigError(
-            f"Thresholds are set by domain, and nothing says of which domain {suite.dataset_config.benchmark_name} is. "
-            f"Expected one of {', '.join(DOMAINS)}, such as dataset_config.domain={next(iter(suite.domains))}."
+            f"The domain of {suite.dataset_config.benchmark_name} is unknown, and this suite sets thresholds by "
+            f"domain. Expected one of {', '.join(DOMAINS)}. Example: dataset_config.domain={next(iter(suite.domains))}"
         )
     return suite.domains.get(domain or "", DomainThresholds())
 
 
 def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
-    """The distance windows that a library may have: the suite's, and where that is the general one also that of the
-    benchmark's domain, which tightens or widens it."""
+    """Return the distance windows that a library may have.
+
+    Parameters
+    ----------
+    suite : Suite
+        States a window.
+
+    Returns
+    -------
+    list of (float or None, float or None)
+        The suite's window. If that is the general one, also that of the benchmark's domain.
+    """
     asked = suite.perturbation_config
     stated = (asked.min_semantic_distance, asked.max_semantic_distance)
     windows = load_group("rewording", "policy")["windows"]
@@ -85,8 +132,27 @@ def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
 def audit_words(
     suite: Suite, more: Sequence[str] = (), changed: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
-    """The words of each audit's command, but for its run_dir. more: words for every command, such as progress=false.
-    changed: for one audit beside the suite's own. Raises ConfigError for one that the suite decides."""
+    """Return the arguments of each audit's command, without its run_dir.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    more : sequence of str
+        Arguments for every command, such as progress=false.
+    changed : mapping, optional
+        Further arguments by audit.
+
+    Returns
+    -------
+    dict of list of str
+        By audit.
+
+    Raises
+    ------
+    ConfigError
+        If an argument sets an option that the suite decides.
+    """
     found = {}
     for audit, own in suite.audits.items():
         given = [*own, *(changed or {}).get(audit, ())]
@@ -101,7 +167,27 @@ def audit_words(
 
 
 def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> list[Step]:
-    """The audits in their order, composed and validated. words: as `audit_words` has them. Raises ConfigError."""
+    """Compose and validate the configuration of each audit.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    words : mapping
+        Arguments by audit, as `audit_words` returns.
+    run_dir : str
+        Directory of the suite.
+
+    Returns
+    -------
+    list of Step
+        In the order of the audits.
+
+    Raises
+    ------
+    ConfigError
+        If a configuration is invalid or not pinned.
+    """
     found = []
     for audit, given in words.items():
         own = [*given, f"run_dir={quoted(f'{run_dir}/{audit}')}", "report=false", "gate=false"]
@@ -115,8 +201,29 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
 
 
 def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]) -> dict[str, Any]:
-    """The version that the suite states, against that of the weights that are there. resolve: their revision. Raises
-    ConfigError where they are others, EngineLoadError where there are none."""
+    """Compare the stated version of the model with that of the weights.
+
+    Parameters
+    ----------
+    suite : Suite
+        States the version.
+    model : ModelConfig
+        The model.
+    resolve : callable
+        Returns the revision of its weights.
+
+    Returns
+    -------
+    dict
+        stated, found, and claimed (by an endpoint's operator).
+
+    Raises
+    ------
+    ConfigError
+        If the weights have another version.
+    EngineLoadError
+        If there are no weights.
+    """
     stated = suite.model_config.model_version
     if model.engine == "openai":
         return {"stated": stated, "found": None, "claimed": True}
@@ -137,7 +244,7 @@ def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConf
 
 
 def _words(suite: Suite, audit: str) -> list[str]:
-    """What the suite's fields mean to one audit's command."""
+    """Return the arguments that the suite's fields give to one audit."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
     model = [f"model={name if name in (*known_models(), *described_models()) else HF + pin.model_id}"]
     if pin.endpoint is not None:
@@ -178,7 +285,7 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
 
 
 def key_of(word: str) -> str:
-    """The key of `key=value`, which may be added with a plus."""
+    """Return the key of an argument `key=value`, which may begin with a plus."""
     return word.lstrip("+").partition("=")[0]
 
 
@@ -186,7 +293,25 @@ _HEAD = ("audit", "model", "benchmark", "calls", "prompt tokens", "generated at 
 
 
 def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
-    """A table with a line for each audit and model, their sum, and where the figures come from. Raises AuditError."""
+    """Return the plan of a suite as a table.
+
+    Parameters
+    ----------
+    plan : sequence of Step
+        The audits.
+    run_dir : Path
+        Directory of the suite.
+
+    Returns
+    -------
+    list of str
+        A line for each audit and model, their sum, and the sources of the figures.
+
+    Raises
+    ------
+    AuditError
+        If an audit cannot be planned.
+    """
     asked = [(step, one.planned) for step in plan for one in part_of(step.audit, "plan").planned(step.config).asked()]
     rows = [(step.audit, one.model, one.benchmark, *_figures([one])) for step, one in asked]
     rows.append(("all", "", "", *_figures([one for _, one in asked])))
@@ -202,7 +327,7 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
 
 
 def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
-    """Sums; "?" where one of them is not known."""
+    """Return sums of the calls; "?" if a summand is unknown."""
 
     def total(values: Sequence[float | None], form: str) -> str:
         known = [value for value in values if value is not None]

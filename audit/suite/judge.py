@@ -1,5 +1,6 @@
-"""The report and verdict of a suite's runs, from what lies in its directory alone: made once, and made again to check.
-The source's thresholds: what they say of a run, each beside its false positives on a clean model.
+"""Judge a suite's runs from its directory alone, so that the verdict can be recomputed.
+
+The source's thresholds are applied too, each with its false positives on a clean model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,9 @@ Verdicts = Mapping[str, AuditVerdict[Any]]  # by audit
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
-    """The source's numbers by their names in the suite, as the benchmark's domain has them."""
+    """Return the source's thresholds by their names in the suite, with those of the benchmark's
+    domain.
+    """
     decides = ("review_required_above_cs", "block_deployment_above_contaminated_pct")
     found = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
     own = vars(domain_thresholds(suite)).items()
@@ -42,7 +45,19 @@ def source_thresholds(suite: Suite) -> dict[str, float]:
 
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
-    """The rule with the share of flagged items that scoring allows, and with the one that governance blocks above."""
+    """Return two rules of the source: with the share of flagged items that scoring allows, and that
+    which blocks.
+
+    Parameters
+    ----------
+    thresholds : mapping
+        As `source_thresholds` returns.
+
+    Returns
+    -------
+    tuple of Rule
+        For scoring, and for governance.
+    """
     # Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
     names = ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct")
     allowed, blocked = (round(thresholds[name] / 100, 12) for name in names)
@@ -58,11 +73,21 @@ def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
 def ruled(
     thresholds: Mapping[str, float], results: Sequence[ArticleResult], alarms: Sequence[FalseAlarms | None]
 ) -> dict[str, Any]:
-    """What the source's rule says of one model: its decision, and each number with what was found and its false
-    positives.
+    """Apply the source's rule to one model.
 
-    results, alarms: under each of `rules_of`. false_alarms: the share (0-1) of clean models of this design (for the
-    numbers that concern an item: of their items) that it accuses; None where no such model can be simulated.
+    Parameters
+    ----------
+    thresholds : mapping
+        As `source_thresholds` returns.
+    results, alarms : sequence
+        Result and false alarms under each of `rules_of`.
+
+    Returns
+    -------
+    dict
+        The decision, and each threshold with its figure and its false alarms: the share (0-1) of
+        clean models of this design (or of their items) that it accuses; None if no such model can
+        be simulated.
     """
     allowed, blocking = results
     clean, blocked = alarms
@@ -89,7 +114,22 @@ def ruled(
 
 
 def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]) -> list[str]:
-    """Both rules in words, and which gates. ours: the decision of our verdict by model and benchmark."""
+    """Return both rules in words, and which of them gates.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    source : sequence of mapping
+        As `source_ruled` returns.
+    ours : mapping
+        The decision of our verdict by (model, benchmark).
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     domain = domain_of(suite)
     lines = []
     if suite.domains:
@@ -120,7 +160,25 @@ def _sentence(number: Mapping[str, Any]) -> str:
 
 
 def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """What the source's rule says of every judged model of a run. Raises DataError where no item can be compared."""
+    """Apply the source's rule to every judged model of a run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        A perturbation run.
+    thresholds : mapping
+        As `source_thresholds` returns.
+
+    Returns
+    -------
+    list of dict
+        One for each model.
+
+    Raises
+    ------
+    DataError
+        If no item can be compared.
+    """
     manifest, rules = Manifest.load(run_dir), rules_of(thresholds)
     cells = perturb_cells(read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header)
     found = []
@@ -139,13 +197,48 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
 
 
 def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None) -> ReportPaths:
-    """Judge the runs of a suite's directory into `out`. own: where each audit's own report goes; `out`/<audit>. Raises
-    ConfigError where suite.json is not one that a suite was run with."""
+    """Judge the runs of a suite's directory.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The suite's directory.
+    out : Path
+        Folder of the report.
+    own : mapping, optional
+        Folder of each audit's own report; below `out` if None.
+
+    Returns
+    -------
+    ReportPaths
+        The written files.
+
+    Raises
+    ------
+    ConfigError
+        If suite.json is not that of these runs.
+    """
     return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), own)
 
 
 def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
-    """What verdict.json says of the suite in a directory, once the verdicts by audit are given. Raises ConfigError."""
+    """Return a function that makes the suite's section of verdict.json from the verdicts by audit.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The suite's directory.
+
+    Returns
+    -------
+    callable
+        Takes the verdicts.
+
+    Raises
+    ------
+    ConfigError
+        If suite.json is not that of these runs.
+    """
     path, dirs = run_dir / SUITE, {audit_of(run).name: run for run in panel_runs(run_dir) or []}
     beside = [run / SUITE for run in dirs.values() if (run / SUITE).is_file()]
     try:
@@ -162,7 +255,26 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
 def suite_section(
     suite: Suite, run_dir: Path, model: Mapping[str, Any], dirs: Mapping[str, Path], verdicts: Verdicts
 ) -> dict[str, Any]:
-    """What verdict.json says of the suite. verdicts: by audit."""
+    """Return the suite's section of verdict.json.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    run_dir : Path
+        Its directory.
+    model : mapping
+        The checked model.
+    dirs : mapping
+        Run directory by audit.
+    verdicts : mapping
+        Verdict by audit.
+
+    Returns
+    -------
+    dict
+        JSON types.
+    """
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
     perturb = [verdicts["perturb"]] if "perturb" in verdicts else []

@@ -1,4 +1,4 @@
-"""A suite's file, YAML or JSON, -> a `Suite`; or why it is refused, and what to write instead."""
+"""Read and check a suite's file (YAML or JSON); an error states what to write instead."""
 
 import json
 import math
@@ -31,11 +31,30 @@ _MAX_BYTES = 1 << 20
 
 
 def known_suites() -> list[str]:
+    """Return the names of the suites that ship."""
     return sorted(path.stem for path in SUITES.glob("*.yaml"))
 
 
 def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
-    """The suite of a file, or one that ships, with changes such as "dataset_config.sample_size=50". ConfigError."""
+    """Read a suite.
+
+    Parameters
+    ----------
+    name : str
+        A file, or the name of a suite that ships.
+    changes : sequence of str
+        Such as "dataset_config.sample_size=50".
+
+    Returns
+    -------
+    Suite
+        The checked suite.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read or is invalid.
+    """
     path = Path(name)
     if path.suffix not in (".yaml", ".yml", ".json"):
         if name not in known_suites():
@@ -48,14 +67,30 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
 
 
 def suite_of(values: Mapping[str, Any]) -> Suite:
-    """Plain data -> a suite. Raises ConfigError for unknown fields, wrong types and names of what may change."""
+    """Build a suite from plain data.
+
+    Parameters
+    ----------
+    values : mapping
+        The fields.
+
+    Returns
+    -------
+    Suite
+        The checked suite.
+
+    Raises
+    ------
+    ConfigError
+        If a field is unknown, has a wrong type, or is a name that may change its meaning.
+    """
     values = {key: value for key, value in values.items() if key != "$schema"}
     check_keys(values, Suite)
     pin = values.get("model_config")
     if isinstance(pin, Mapping) and not re.match(VERSION, version := str(pin.get("model_version", ""))):
         raise ConfigError(_mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None))
     if odd := [key for key, value in flatten(values).items() if isinstance(value, float) and not math.isfinite(value)]:
-        raise ConfigError(f"{odd[0]} is no finite number.")
+        raise ConfigError(f"{odd[0]} is not finite. Expected a finite number.")
     schema = json.loads(schema_text())
     schema["properties"]["audits"]["propertyNames"]["enum"] = every_audit()
     error = best_match(Draft202012Validator(schema).iter_errors(values))
@@ -108,7 +143,7 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
 
 
 def commit_of(version: str | None) -> str | None:
-    """The version where it is a commit of the hub."""
+    """Return the version if it is a commit of the hub, else None."""
     return version if version is not None and _COMMIT.fullmatch(version) else None
 
 
@@ -160,7 +195,7 @@ def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _build(kind: Any, value: Any) -> Any:
-    """Checked plain data -> the dataclasses."""
+    """Return checked plain data as dataclasses."""
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
         return kind(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})

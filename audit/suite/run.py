@@ -1,6 +1,8 @@
-"""A suite's audits one after the other on one engine, each in its own directory; the report of all, and the decision.
+"""Run a suite's audits one after the other on one engine, each in its own directory; report and
+decide.
 
-The same command goes on: an audit that finished is not run again, one that did not is resumed by its own command.
+The same command resumes: an audit that finished is not run again, one that did not is resumed by
+its own command.
 """
 
 import hashlib
@@ -35,19 +37,51 @@ from audit.summary import larger, more_questions, out_of_reach
 from audit.variants.arrow import find_library
 from audit.verdict.together import parts_of
 
-# Words that decide neither a row nor a verdict: where and how fast a suite runs may change between two starts.
+# These options change neither a row nor a verdict, so they may differ between two starts of a suite.
 _VERDICT = ("verdict", "statistics", "references", "allow_convicted")
 _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 
 
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
-    """The same suite and words give the same directory: that is what makes it resume."""
+    """Return the directory of a suite, which is equal for equal suites and arguments, so that it
+    resumes.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    words : mapping
+        Arguments by audit.
+
+    Returns
+    -------
+    Path
+        Below outputs/.
+    """
     digest = hashlib.sha256(_text({"suite": asdict(suite), "words": _deciding(words)}).encode()).hexdigest()
     return Path("outputs") / f"suite-{suite.audit_suite_id}-{digest[:10]}"
 
 
 def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
-    """What the suite pins, against what is there: {name, stated, found, claimed} of the model. Raises AuditError."""
+    """Compare what the suite pins with what is installed.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    plan : sequence of Step
+        Its audits.
+
+    Returns
+    -------
+    dict
+        name, stated, found and claimed of the model.
+
+    Raises
+    ------
+    AuditError
+        If they differ.
+    """
     name = model_name(suite)
     model = plan[0].config.model[name]
     version = check_version(suite, model, lambda one: str(revision_of(one, resolve_weights(one))))
@@ -64,9 +98,29 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
 
 
 def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence[str] = ()) -> int:
-    """Run (or resume) all audits, write report and verdict, print the decision; its exit code. Raises AuditError.
+    """Run (or resume) all audits, write report and verdict, and print the decision.
 
-    typed: the suite's name and the words after it, for the command to type next."""
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    plan : sequence of Step
+        Its audits.
+    run_dir : Path
+        Its directory.
+    typed : sequence of str
+        The suite's name and the arguments after it, for the next command.
+
+    Returns
+    -------
+    int
+        The exit code of the decision.
+
+    Raises
+    ------
+    AuditError
+        If the suite cannot be run.
+    """
     model = check_suite(suite, plan)
     dirs = {step.audit: Path(str(step.config.run_dir)) for step in plan}
     state = _open(suite, plan, run_dir, model)
@@ -104,8 +158,11 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
 
 
 def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path) -> list[str]:
-    """The audits that did not finish. state: what suite.json (at `path`) holds; an audit that ended well is noted there
-    by its run's fingerprint."""
+    """Return the audits that did not finish.
+
+    state: content of suite.json (at `path`), in which finished audits are recorded by their
+    fingerprint.
+    """
     from audit.runtime.keep import keep_engines
 
     failed = []
@@ -129,9 +186,21 @@ def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, An
 
 
 def finished(run_dir: Path, fingerprint: str | None) -> bool:
-    """Whether this is the run that the suite saw finish (None: it saw none), and its shards still have every row.
+    """Return whether a run is the one that the suite recorded as finished, with every row in its
+    shards.
 
-    Of any other run that lies there the audit's own command says whether it is the one that was asked for.
+    Parameters
+    ----------
+    run_dir : Path
+        The run.
+    fingerprint : str or None
+        As recorded; None if the suite recorded none.
+
+    Returns
+    -------
+    bool
+        False for any other run there; the audit's own command then checks whether it is the right
+        one.
     """
     if fingerprint is None or not (run_dir / MANIFEST).is_file():
         return False
@@ -166,7 +235,10 @@ def _check_library(suite: Suite, step: Step) -> None:
 
 
 def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]) -> dict[str, Any]:
-    """What suite.json holds: written now, or checked to be of the same suite. Raises ConfigError, ShardError."""
+    """Return the content of suite.json, written now or checked to be of this suite.
+
+    Raises ConfigError if the directory belongs to another suite, ShardError if the disk refuses.
+    """
     path = run_dir / SUITE
     words = _deciding({step.audit: step.words for step in plan})
     now = json.loads(_text({"suite": asdict(suite), "words": words, "model": dict(model)}))

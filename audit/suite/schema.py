@@ -1,10 +1,13 @@
-"""What a suite says, field by field. `suite.schema.json` says what each field does and which values it takes: a suite
-is checked against it, and `audit suite --schema` prints it.
+"""Define a suite field by field.
 
-The fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation Harness", section
-"Operationalizing Governance"), and the few that are ours: dataset_config.path, dataset_config.domain,
-governance.approvals_required, governance.forms_required, governance.rotate_every, audits, domains, gate. What only
-people or a registry read is kept beside the results.
+`suite.schema.json` documents each field and its values. A suite is checked against it, and
+`audit suite --schema` prints it.
+
+The fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation Harness",
+section "Operationalizing Governance"). The following are ours: dataset_config.path,
+dataset_config.domain, governance.approvals_required, governance.forms_required,
+governance.rotate_every, audits, domains, gate. Fields that only people or a registry read are kept
+beside the results.
 """
 
 from dataclasses import dataclass, field
@@ -63,7 +66,7 @@ class Governance:
 
 @dataclass(frozen=True)
 class DomainThresholds:
-    """What holds in one domain instead of the suite's own; null: the suite's own."""
+    """Thresholds of one domain in place of the suite's own; null keeps the suite's."""
 
     contamination_threshold: float | None = None
     max_allowed_contaminated_items_pct: float | None = None
@@ -88,5 +91,5 @@ class Suite:
 
 
 def schema_text() -> str:
-    """The published schema (JSON Schema 2020-12), as it lies in the package."""
+    """Return the published schema (JSON Schema 2020-12) from the package."""
     return (files("audit.suite") / "suite.schema.json").read_text(encoding="utf-8")

@@ -47,8 +47,8 @@ def _prepared(config: SweepConfig) -> Prepared:
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)
     control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {"control_benchmark": control, "references": hint_references(config)}
-    foretold = (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))
-    return Prepared(resolved, thresholds, analysis, foretold=foretold)
+    pre_run_notes = (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))
+    return Prepared(resolved, thresholds, analysis, pre_run_notes=pre_run_notes)
 
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Define verdict.json of one audit as a typed model; `together` defines that of several.
 
-Every reader (gate, pages, registry, export, terminal) reads this model. Keys beyond the fields are the audit's own
-figures: an audit names those that others read in a subclass of `Cell`.
+Every reader (gate, pages, registry, export, terminal) reads this model. Keys beyond the fields are
+the audit's own figures; an audit names those that others read in a subclass of `Cell`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ class Section(BaseModel):
 
     @property
     def figures(self) -> dict[str, JsonValue]:
-        """Return what the section holds beyond its fields, by name."""
+        """Return the values of the section beyond its fields, by name."""
         return self.__pydantic_extra__
 
 
 class Coded(Section):
-    """A reason or an advice: the code of its sentence, and the numbers in it (0-1 for shares and differences)."""
+    """A reason or an advice: the code of its sentence, and the numbers in it (0-1 for shares and
+    differences).
+    """
 
     code: str
     numbers: dict[str, JsonValue]
@@ -65,10 +67,11 @@ class WithoutMemory(Section):
 
 
 class Cell(Section):
-    """One model on one benchmark, or on a context of it. Fields with a default are those that only some audits have.
+    """One model on one benchmark, or on a context of it. Fields with a default exist only in some
+    audits.
 
-    watermark: such as "incomplete, 512 of 1,000 answers"; empty if no row is missing. sensitivity: a sentence.
-    n_questions, n_fresh: published and held-out items that were asked.
+    watermark: such as "incomplete, 512 of 1,000 answers"; empty if no row is missing. sensitivity:
+    a sentence. n_questions, n_fresh: published and held-out items that were asked.
     """
 
     model: str
@@ -94,7 +97,9 @@ class Cell(Section):
 
     @property
     def archetype(self) -> str | None:
-        """Return the kind of item that a verdict's word depends on; None if it depends on no kind."""
+        """Return the kind of item that the word of a verdict depends on; None if it depends on
+        none.
+        """
         return None
 
     @property
@@ -130,7 +135,7 @@ class Run(Section):
     @property
     def held(self) -> list[dict[str, Any]]:
         """Return the answers as `shards.complete.contents` lists those of a run."""
-        return [one.model_dump() for one in self.models]
+        return [answered.model_dump() for answered in self.models]
 
 
 class Library(Section):
@@ -144,10 +149,10 @@ OfAudit = TypeVar("OfAudit", bound=Cell)
 
 
 class AuditVerdict(Section, Generic[OfAudit]):
-    """verdict.json of one audit: its head and one cell a judged model.
+    """verdict.json of one audit: its head and one cell for each judged model.
 
-    thresholds: by name, as `conf/verdict` has them. rows: of every model and benchmark that the runs asked for, those
-    without a row too.
+    thresholds: by name, as in `conf/verdict`. rows: for every model and benchmark that the runs
+    asked for, those without a row too.
     """
 
     kind: str = Field(alias="schema")

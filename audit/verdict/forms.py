@@ -1,8 +1,11 @@
-"""Which forms of contamination a suite's pass speaks of, at which dose, and how often the suite itself is wrong (pure).
+"""Determine which forms of contamination a suite's pass covers, at which dose, and the suite's
+error rates.
 
-The table is that of `audit calibrate audit=suite`: by design and world, how many simulated models had which outcomes of
-the audits together. A form is passed where an audit that looks for it cleared the model, and found that form at that
-dose in at least LIKELY of simulated models of a design no larger than this run's. Else it is not examined.
+The table is that of `audit calibrate audit=suite`. By design and world, it counts the simulated
+models with each combination of outcomes of the audits. A form is passed under two conditions. An
+audit that looks for it cleared the model. In a design no larger than this run's, the audit found
+that form at that dose in at least LIKELY of the simulated models. Otherwise the form is not
+examined. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +18,10 @@ import scipy
 from audit.judging.ladder import FINDINGS, Grade
 from audit.verdict.document import Cell
 
-AUDITS = ("sweep", "perturb", "memory")  # in the order of a key's letters; validity makes no claim about memory
+AUDITS = ("sweep", "perturb", "memory")  # the order of a key's letters; validity makes no claim about memory
 FORMS = ("answers", "wording", "text")
 DOSES = (0.15, 0.5)  # shares of the published items
-LETTERS = {  # of one model, one audit
+LETTERS = {  # outcome of one audit of one model
     Grade.FOUND_STRONG: "F",
     Grade.FOUND_SUGGESTIVE: "S",
     Grade.CAUSE_UNKNOWN: "R",
@@ -27,15 +30,15 @@ LETTERS = {  # of one model, one audit
     Grade.UNDECIDED: "O",
     Grade.CLEARED: "C",
 }
-LIKELY = 0.8  # Cohen 1988, of power
-NEAR = 1.1  # the largest distance at which a design is near: three times the questions, say
-_SLACK = 1.1  # a run has so much less than its design, as a few items are left out
+LIKELY = 0.8  # the conventional power (Cohen 1988)
+NEAR = 1.1  # largest distance of a near design, about that of three times the questions
+_SLACK = 1.1  # a run may have fewer items than its design by this factor, as a few are left out
 _PLUS = {"references": 1}
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of simulated models with its exact 95 % interval, 0-1, as verdict.json has it."""
+    """A share of simulated models with its exact 95 % interval, 0-1."""
 
     share: float
     low: float
@@ -48,17 +51,30 @@ class Rate:
 
 @dataclass(frozen=True)
 class Share:
-    """count of total, with the exact 95 % interval of Clopper & Pearson (0-1)."""
+    """A share, count of total, with the exact 95 % interval of Clopper & Pearson (0-1)."""
 
     count: int
     total: int
 
     @property
     def value(self) -> float:
+        """Return the share, 0-1."""
         return self.count / self.total
 
     @property
     def limits(self) -> tuple[float, float]:
+        """Return the exact 95 % interval.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper limit, 0-1.
+
+        Examples
+        --------
+        >>> [round(limit, 3) for limit in Share(0, 150).limits]
+        [0.0, 0.024]
+        """
         k, n = self.count, self.total
         low = 0.0 if k == 0 else float(scipy.stats.beta.ppf(0.025, k, n - k + 1))
         return low, 1.0 if k == n else float(scipy.stats.beta.ppf(0.975, k + 1, n - k))
@@ -68,6 +84,7 @@ class Share:
 
     @property
     def rate(self) -> Rate:
+        """Return the share as a `Rate`."""
         return Rate(self.value, *self.limits, self.total)
 
 
@@ -75,7 +92,8 @@ class Share:
 class Passed:
     """A form that an audit excludes at a dose (a share of the published items).
 
-    found: simulated models of which the audit finds it. passes: of these, which all audits pass.
+    found: simulated models in which the audit finds it. passes: simulated models with the form that
+    all audits pass.
     """
 
     form: str
@@ -87,10 +105,10 @@ class Passed:
 
 @dataclass(frozen=True)
 class SuiteError:
-    """How often all audits together are wrong, in the nearest design that was simulated.
+    """Error rates of all audits together, in the nearest design that was simulated.
 
-    any_finding: clean models of which something is found, by world. passes: contaminated models that pass, by form and
-    dose.
+    any_finding: clean models with any finding, by world. passes: contaminated models that pass, by
+    form and dose.
     """
 
     design: Mapping[str, Any]
@@ -102,7 +120,7 @@ class SuiteError:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which forms of contamination a pass speaks of. error: None if no simulated design is near."""
+    """The forms of contamination that a pass covers. error: None if no simulated design is near."""
 
     passed: tuple[Passed, ...]
     found: tuple[str, ...]
@@ -112,8 +130,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class Judged:
-    """One audit of a model and benchmark: its cell of the verdict, what it sees (of `instrument.KINDS`) and the
-    thresholds of its run."""
+    """One audit of a model and benchmark.
+
+    cell: its cell of the verdict. sees: the kinds that it detects (`instrument.KINDS`). thresholds:
+    those of its run.
+    """
 
     audit: str
     cell: Cell
@@ -122,21 +143,67 @@ class Judged:
 
     @property
     def grade(self) -> Grade:
+        """Return the grade of the cell."""
         return self.cell.grade
 
 
 def world_of(form: str, dose: float) -> str:
-    """The table's name of a world: ("text", 0.15) -> "text_15"."""
+    """Return the table's name of a world.
+
+    Parameters
+    ----------
+    form : str
+        One of FORMS.
+    dose : float
+        Share of the published items.
+
+    Returns
+    -------
+    str
+        Such as "text_15".
+
+    Examples
+    --------
+    >>> world_of("text", 0.15)
+    'text_15'
+    """
     return f"{form}_{100 * dose:.0f}"
 
 
 def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
-    """Return the models of which one of these audits at least finds something, strong or suggestive."""
+    """Return the share of models in which at least one of these audits has a finding, strong or
+    suggestive.
+
+    Parameters
+    ----------
+    counts : mapping
+        Number of models by outcomes of the audits.
+    audits : sequence of str
+        Names of the audits.
+
+    Returns
+    -------
+    Share
+        Of all models.
+    """
     return Share(sum(n for key, n in counts.items() if _letters(key, audits) & {"F", "S"}), sum(counts.values()))
 
 
 def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
-    """Models that all of these audits clear: the suite passes."""
+    """Return the share of models that all of these audits clear, so that the suite passes.
+
+    Parameters
+    ----------
+    counts : mapping
+        Number of models by outcomes of the audits.
+    audits : sequence of str
+        Names of the audits.
+
+    Returns
+    -------
+    Share
+        Of all models.
+    """
     return Share(sum(n for key, n in counts.items() if {"C"} == _letters(key, audits)), sum(counts.values()))
 
 
@@ -145,46 +212,88 @@ def _letters(key: str, audits: Sequence[str]) -> set[str]:
 
 
 def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mapping[str, Any] | None:
-    """The largest design that is no larger than the run and near it, by the sum of |log| ratios of items, held-out
-    items and 1 + references; None without one. A run with another alpha, or that clears up to a larger effect than the
-    table's models were, is near none."""
-    if table is None or any(_laxer(one.thresholds, table["thresholds"][one.audit]) for one in judged):
+    """Return the largest simulated design that is no larger than the run and near it.
+
+    Parameters
+    ----------
+    table : mapping or None
+        The table of `audit calibrate audit=suite`.
+    judged : sequence of Judged
+        The audits of the run.
+
+    Returns
+    -------
+    mapping or None
+        None without a near design, or if the run has another alpha or clears up to a larger effect
+        than the table's models had.
+
+    Notes
+    -----
+    The distance is the sum of |log| ratios of items, held-out items and 1 + references.
+    """
+    if table is None:
+        return None
+    if any(_laxer(audit.thresholds, table["thresholds"][audit.audit]) for audit in judged):
         return None
     sizes = _sizes(judged)
     near = []
     for entry in table["designs"]:
         ratios = [size / (entry["design"][name] + _PLUS.get(name, 0)) for name, size in sizes.items()]
-        far = sum(abs(log(ratio)) for ratio in ratios if ratio > 0)
-        if min(ratios) * _SLACK >= 1 and far <= NEAR:
-            near.append((far, entry))
-    return min(near, key=lambda one: one[0])[1] if near else None
+        distance = sum(abs(log(ratio)) for ratio in ratios if ratio > 0)
+        if min(ratios) * _SLACK >= 1 and distance <= NEAR:
+            near.append((distance, entry))
+    return min(near, key=lambda candidate: candidate[0])[1] if near else None
 
 
-def _laxer(own: Mapping[str, Any], measured: Mapping[str, float]) -> bool:
-    return own.get("alpha") != measured["alpha"] or own.get("effect_of_interest", 1.0) > measured["effect_of_interest"]
+def _laxer(limits: Mapping[str, Any], measured: Mapping[str, float]) -> bool:
+    if limits.get("alpha") != measured["alpha"]:
+        return True
+    return limits.get("effect_of_interest", 1.0) > measured["effect_of_interest"]
 
 
 def _sizes(judged: Sequence[Judged]) -> dict[str, int]:
-    sizes = {"n": min(one.cell.n_questions for one in judged)}
-    if fresh := [one.cell.n_fresh for one in judged if one.audit == "memory"]:
+    sizes = {"n": min(audit.cell.n_questions for audit in judged)}
+    fresh = [audit.cell.n_fresh for audit in judged if audit.audit == "memory"]
+    if fresh:
         sizes["fresh"] = fresh[0]
-    if many := [len(one.cell.references) for one in judged if one.audit != "sweep"]:
-        sizes["references"] = 1 + min(many)
+    references = [len(audit.cell.references) for audit in judged if audit.audit != "sweep"]
+    if references:
+        sizes["references"] = 1 + min(references)
     return sizes
 
 
 def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | None:
-    """Return what the audits of one model and benchmark say of each form, and the error of all of them together; None
-    if no audit makes a claim about memory."""
+    """Return the conclusion of all audits of one model and benchmark on each form.
+
+    Parameters
+    ----------
+    judged : sequence of Judged
+        The audits of one model and benchmark.
+    table : mapping or None
+        The table of `audit calibrate audit=suite`.
+
+    Returns
+    -------
+    Scope or None
+        With the error of all audits together; None if no audit makes a claim about memory.
+    """
     if not judged:
         return None
-    audits = [audit for audit in AUDITS if any(one.audit == audit for one in judged)]
+    names = {audit.audit for audit in judged}
+    audits = [name for name in AUDITS if name in names]
     entry = nearest(table, judged)
-    found = tuple(form for form in FORMS if any(one.grade in FINDINGS and form in one.sees for one in judged))
-    passed = [] if entry is None else [one for form in FORMS for one in _passed(form, audits, judged, entry)[:1]]
-    settled = {*found, *(one.form for one in passed)}
+    seen_forms: set[str] = set()
+    for audit in judged:
+        if audit.grade in FINDINGS:
+            seen_forms |= audit.sees
+    found = tuple(form for form in FORMS if form in seen_forms)
+    passed: list[Passed] = []
+    if entry is not None:
+        for form in FORMS:
+            passed += _passed(form, audits, judged, entry)[:1]
+    settled = {*found, *(form_passed.form for form_passed in passed)}
     return Scope(
-        passed=tuple(one for one in passed if one.form not in found),
+        passed=tuple(form_passed for form_passed in passed if form_passed.form not in found),
         found=found,
         not_examined=tuple(form for form in FORMS if form not in settled),
         error=None if entry is None else _error(entry, audits),
@@ -192,14 +301,16 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
 
 
 def _passed(form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]) -> list[Passed]:
-    """Return an entry for each dose that a clearing audit finds often enough, the smallest dose first."""
+    """Return an entry for each dose that a clearing audit finds often enough, the smallest dose
+    first.
+    """
     passed = []
     for dose in DOSES:
         counts = entry["counts"][world_of(form, dose)]
-        for one in judged:
-            seen = any_found(counts, [one.audit])
-            if one.grade == Grade.CLEARED and form in one.sees and seen.value >= LIKELY:
-                passed.append(Passed(form, dose, one.audit, seen.rate, all_cleared(counts, audits).rate))
+        for audit in judged:
+            detected = any_found(counts, [audit.audit])
+            if audit.grade == Grade.CLEARED and form in audit.sees and detected.value >= LIKELY:
+                passed.append(Passed(form, dose, audit.audit, detected.rate, all_cleared(counts, audits).rate))
     return passed
 
 
@@ -216,38 +327,85 @@ def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> SuiteError:
 
 
 def words(scopes: Sequence[Scope]) -> str:
-    """What a pass speaks of, in every scope: "wording (15 %); not examined: answers, text"."""
-    held = {form: dose for form in FORMS if (dose := _dose(scopes, form)) is not None}
-    passed = ", ".join(f"{form} ({100 * dose:.0f} %)" for form, dose in held.items()) or "no form of memory"
-    left = [form for form in FORMS if form not in held]
-    return f"{passed}; not examined: {', '.join(left)}" if left else passed
+    """Return the forms that a pass covers in every scope.
+
+    Parameters
+    ----------
+    scopes : sequence of Scope
+        One for each model and benchmark.
+
+    Returns
+    -------
+    str
+        Such as "wording (15 %); not examined: answers, text".
+    """
+    covered, not_examined = [], []
+    for form in FORMS:
+        dose = _dose(scopes, form)
+        if dose is None:
+            not_examined.append(form)
+        else:
+            covered.append(f"{form} ({100 * dose:.0f} %)")
+    passed = ", ".join(covered) or "no form of memory"
+    return f"{passed}; not examined: {', '.join(not_examined)}" if not_examined else passed
 
 
 def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
-    """Why a pass does not hold where a suite requires forms at doses; empty where it does."""
-    missing = [
-        f"{form} at {100 * dose:.0f} %"
-        for form, dose in required.items()
-        if (held := _dose(scopes, form)) is None or held > dose
-    ]
+    """Return why a pass does not meet a suite's required forms and doses; empty if it does.
+
+    Parameters
+    ----------
+    scopes : sequence of Scope
+        One for each model and benchmark.
+    required : mapping
+        Dose by form.
+
+    Returns
+    -------
+    str
+        Names the forms that were not examined, and what to add.
+    """
+    missing = []
+    for form, dose in required.items():
+        covered = _dose(scopes, form)
+        if covered is None or covered > dose:
+            missing.append(f"{form} at {100 * dose:.0f} %")
     if not missing:
         return ""
-    said = f"governance.forms_required: not examined: {', '.join(missing)}. No decision."
-    return f"{said} Add the audit that looks for it, more items or more references."
+    problem = f"governance.forms_required: not examined: {', '.join(missing)}. No decision."
+    return f"{problem} Add the audit that looks for it, more items or more references."
 
 
 def _dose(scopes: Sequence[Scope], form: str) -> float | None:
-    """The smallest dose at which a form is passed in every scope; None where it is not in one of them."""
-    doses = [min((p.dose for p in scope.passed if p.form == form), default=None) for scope in scopes]
-    return None if not doses or None in doses else max(d for d in doses if d is not None)
+    """Return the smallest dose at which a form is passed in every scope; None if a scope does not
+    pass it.
+    """
+    largest = None
+    for scope in scopes:
+        doses = [passed.dose for passed in scope.passed if passed.form == form]
+        if not doses:
+            return None
+        largest = min(doses) if largest is None else max(largest, min(doses))
+    return largest
 
 
 def sentences(scope: Scope) -> tuple[str, ...]:
-    """Return the scope in sentences, for the page and the gate."""
+    """Return a scope in sentences, for the page and the gate.
+
+    Parameters
+    ----------
+    scope : Scope
+        The scope of one model and benchmark.
+
+    Returns
+    -------
+    tuple of str
+        The passed forms, the others, and the error rates.
+    """
     lines = [
-        f"Passed: {one.form}, {100 * one.dose:.0f} % of the items; the {one.audit} audit finds that in {one.found} of "
-        f"simulated models, and {one.passes} of them pass everything."
-        for one in scope.passed
+        f"Passed: {passed.form}, {100 * passed.dose:.0f} % of the items; the {passed.audit} audit finds that in "
+        f"{passed.found} of simulated models, and {passed.passes} of them pass everything."
+        for passed in scope.passed
     ]
     if scope.not_examined:
         lines.append(
@@ -258,9 +416,9 @@ def sentences(scope: Scope) -> tuple[str, ...]:
     if error is None:
         return (*lines, "The error of these audits together was not simulated for a design near this one.")
     d = error.design
-    accused = "; ".join(f"{_WORLDS[name]} {one}" for name, one in error.any_finding.items())
+    accused = "; ".join(f"{_WORLDS[name]} {rate}" for name, rate in error.any_finding.items())
     doses = {name: name.replace("all_", "all three forms_").replace("_", " ") for name in error.passes}
-    passes = ", ".join(f"{doses[name]} % {one}" for name, one in error.passes.items())
+    passes = ", ".join(f"{doses[name]} % {rate}" for name, rate in error.passes.items())
     lines.append(
         f"All audits together ({', '.join(error.audits)}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "
         f"items and {d['references']} references: something is found in this share of clean models: {accused}."

@@ -1,7 +1,8 @@
-"""What each audit's instrument can see, and what several of them say together (pure).
+"""Define what each audit's instrument can see, and combine the statements of several (pure).
 
-An instrument speaks of what it sees and of nothing else. A finding is not taken back by an instrument that is blind to
-it, and nothing clears a model of what no instrument sees.
+An instrument makes statements about what it sees and about nothing else. A finding stands although
+an instrument that is blind to it finds nothing. No instrument clears a model of what it does not
+see.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +18,10 @@ from audit.verdict.vocabulary import VerdictWord
 
 @dataclass(frozen=True)
 class Indicator:
-    """A figure with its 95 % interval, all 0-1; None where not computed.
+    """A figure with its 95 % interval, all 0-1; None if not computed.
 
-    against: names of the reference models that it is measured against: the same figure against others is another one.
+    against: names of the reference models of the figure; with other references it is another
+    figure.
     """
 
     name: str
@@ -29,7 +31,7 @@ class Indicator:
     against: tuple[str, ...] = ()
 
 
-# What a score may rest on besides ability. No instrument sees all of it.
+# A score may rest on these besides ability. No instrument sees all of them.
 KINDS: Mapping[str, str] = {
     "noise": "a score that rises when the question is damaged, by more than repeating it whole explains",
     "wording": "memory of the published wording",
@@ -50,7 +52,9 @@ TITLES: Mapping[str, str] = {
 
 
 class Seen(StrEnum):
-    """What an instrument says of one kind; the order is what holds where several say something of it."""
+    """The statement of an instrument on one kind; among several statements the first in this order
+    counts.
+    """
 
     SEEN = "seen"
     SUGGESTED = "suggested"
@@ -58,7 +62,7 @@ class Seen(StrEnum):
     NOT_SEEN = "not seen"
     COULD_NOT_TELL = "could not tell"
     BLIND = "blind"
-    NOT_RUN = "not run"  # of all together: no audit that looks for it was run
+    NOT_RUN = "not run"  # no audit that looks for it was run
 
 
 _SEEN = {
@@ -74,8 +78,11 @@ _SEEN = {
 
 @dataclass(frozen=True)
 class Measured:
-    """The figure behind a finding. estimate, low, high: 0-1, None where not computed. false_alarms: share of clean
-    models that this procedure accuses in the nearest calibrated design; None where none is near."""
+    """The figure behind a finding.
+
+    estimate, low, high: 0-1, None if not computed. false_alarms: share of clean models that this
+    procedure accuses in the nearest calibrated design; None without a near design.
+    """
 
     what: str
     estimate: float | None
@@ -84,7 +91,11 @@ class Measured:
     false_alarms: float | None
 
     def __str__(self) -> str:
-        """'largest gain under noise: +1.1 points [−7.2, +8.9]'; empty where it was not computed. A drop has no sign."""
+        """Return such as 'largest gain under noise: +1.1 points [−7.2, +8.9]'; empty if not
+        computed.
+
+        A drop is written without a sign.
+        """
         if self.estimate is None:
             return ""
         figure, bracket, ends = with_interval(self.estimate, self.low, self.high).partition(" [")
@@ -95,10 +106,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Instrument:
-    """An audit as a row of the table. sees: of KINDS. cell: its cells of verdict.json. measured: a cell -> its figure.
+    """An audit as a row of the table.
 
-    tracked: the figures of a cell that a registry follows over versions of a model. of_cell: what it sees, where that
-    depends on the cell. by_kind: where a finding is not of all that it sees, (cell, alpha) -> the grade of each kind.
+    sees: some of KINDS. cell: type of its cells of verdict.json. measured: returns the figure of a
+    cell. tracked: returns the figures of a cell that a registry follows over versions of a model.
+    of_cell: returns what it sees, if that depends on the cell. by_kind: returns the grade of each
+    kind from (cell, alpha), if a finding does not cover all that it sees.
     """
 
     audit: str
@@ -113,8 +126,11 @@ class Instrument:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one instrument says of a model and benchmark. kinds: of each kind that it sees. sensitivity: in words, "not
-    measured" where it was not. context: the cell's, where a benchmark has several."""
+    """The statement of one instrument on a model and benchmark.
+
+    kinds: by each kind that it sees. sensitivity: in words, "not measured" if it was not. context:
+    that of the cell, if a benchmark has several.
+    """
 
     audit: str
     name: str
@@ -131,9 +147,26 @@ class Finding:
 
 
 def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float = 0.05) -> Finding:
-    """Return the row of an instrument, from a cell of its verdict. alpha: that of its run."""
+    """Return the row of an instrument from a cell of its verdict.
+
+    Parameters
+    ----------
+    instrument : Instrument
+        The audit.
+    cell : Cell
+        A cell of its verdict.json.
+    word : VerdictWord
+        The words of its verdict.
+    alpha : float
+        Level of its run.
+
+    Returns
+    -------
+    Finding
+        The row.
+    """
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
-    own = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
+    grades = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
     context = cell.context or ""
     return Finding(
         audit=instrument.audit,
@@ -147,19 +180,30 @@ def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float 
         measured=instrument.measured(cell),
         sensitivity=cell.sensitivity or "not measured",
         context=context,
-        kinds={kind: _SEEN[own.get(kind, cell.grade)] for kind in KINDS if kind in sees},
+        kinds={kind: _SEEN[grades.get(kind, cell.grade)] for kind in KINDS if kind in sees},
     )
 
 
 def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
-    """Return for each kind what each instrument says of it, and last what holds of them all: NOT_RUN if every one of
-    them is blind to it, as an audit that looks for it was not run."""
-    found = {}
+    """Return the statements on each kind.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+        One for each instrument.
+
+    Returns
+    -------
+    dict of tuple of Seen
+        By kind: one for each instrument, and last their combination. It is NOT_RUN if every
+        instrument is blind to the kind.
+    """
+    table = {}
     for kind in KINDS:
-        row = [one.kinds.get(kind, Seen.BLIND) for one in findings]
-        spoken = [one for one in row if one != Seen.BLIND]
-        found[kind] = (*row, min(spoken, key=list(Seen).index, default=Seen.NOT_RUN))
-    return found
+        row = [finding.kinds.get(kind, Seen.BLIND) for finding in findings]
+        statements = [state for state in row if state != Seen.BLIND]
+        table[kind] = (*row, min(statements, key=list(Seen).index, default=Seen.NOT_RUN))
+    return table
 
 
 _LINES = {
@@ -173,13 +217,23 @@ _LINES = {
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Of one model and benchmark a sentence a state, with the kinds in it and who says so."""
-    said: dict[Seen, list[str]] = {state: [] for state in _LINES}
+    """Return the combined statements on one model and benchmark.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+        One for each instrument.
+
+    Returns
+    -------
+    tuple of str
+        A sentence for each state, with its kinds and instruments.
+    """
+    by_state: dict[Seen, list[str]] = {state: [] for state in _LINES}
     for kind, row in looked_for(findings).items():
         state = row[-1]
-        names, not_so = (
-            ", ".join(one.name for one in findings if one.kinds.get(kind) == what) for what in (state, Seen.NOT_SEEN)
-        )
-        against = f"; not by {not_so}" if not_so and state == Seen.SEEN else ""
-        said[state].append(KINDS[kind] + (f" ({names}{against})" if names else ""))
-    return tuple(_LINES[state].format("; ".join(kinds)) for state, kinds in said.items() if kinds)
+        names = ", ".join(finding.name for finding in findings if finding.kinds.get(kind) == state)
+        not_by = ", ".join(finding.name for finding in findings if finding.kinds.get(kind) == Seen.NOT_SEEN)
+        against = f"; not by {not_by}" if not_by and state == Seen.SEEN else ""
+        by_state[state].append(KINDS[kind] + (f" ({names}{against})" if names else ""))
+    return tuple(_LINES[state].format("; ".join(kinds)) for state, kinds in by_state.items() if kinds)

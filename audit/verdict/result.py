@@ -1,5 +1,7 @@
-"""What every audit's verdict is made of, and its one JSON form: gates, reasons, the nearest calibration, numbers as
-printed. A number that could not be computed is null in verdict.json, never 0.
+"""Define the parts of every audit's verdict: gates, reasons, the nearest calibration, printed
+numbers.
+
+A number that could not be computed is null in verdict.json, never 0.
 """
 
 import json
@@ -12,13 +14,13 @@ from typing import Any
 
 from audit.json_types import plain
 
-SIGNIFICANT_DIGITS = 6  # of every float in verdict.json: fixed, so that the same shards give the same bytes
+SIGNIFICANT_DIGITS = 6  # fixed for every float in verdict.json, so that equal shards give equal bytes
 
-MAX_ITEMS = 50  # ids listed behind a gate; `item_count` is the full number
+MAX_ITEMS = 50  # ids listed for a gate; `item_count` is the full number
 
 
 class Status(StrEnum):
-    """What a gate says."""
+    """The result of a gate."""
 
     PASS = "pass"  # noqa: S105 - a gate's status, not a password
     FAIL = "fail"
@@ -29,10 +31,10 @@ class Status(StrEnum):
 class Gate:
     """One check of whether the measurement can carry a verdict.
 
-    number is compared with threshold; detail says in one sentence what was found; advice what to do when it fails.
-    withholds: a failure withholds the verdict (an alarm that does not withhold is still printed).
-    items: ids of the questions behind it (the first MAX_ITEMS, sorted); item_count: how many there are in all.
-    numbers: the further figures that the gate measured, by name.
+    number is compared with threshold. detail states the result in one sentence, advice what to do
+    after a failure. withholds: a failure withholds the verdict (a failure that does not is still
+    printed). items: ids of the questions behind it (the first MAX_ITEMS, sorted); item_count: their
+    full number. numbers: further figures of the gate, by name.
     """
 
     name: str
@@ -50,24 +52,32 @@ class Gate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The nearest calibrated design and how often this very procedure was wrong there."""
+    """The nearest calibrated design, and the error rates of this very procedure there."""
 
     design: dict[str, bool | float | int | str]
     rates: dict[str, float | None]
     sentence: str
 
 
-DASH = "–"  # where a number could not be computed
+DASH = "–"  # stands for a number that could not be computed
 
 
 def points(share: float) -> str:
-    """0.051 -> "5.1 points"."""
+    """Return a share in points.
+
+    >>> points(0.051)
+    '5.1 points'
+    """
     value = f"{100 * share:.1f}".replace("-", "−") if math.isfinite(share) else DASH
     return f"{value} point{'' if value == '1.0' else 's'}"
 
 
 def signed_points(share: float | None) -> str:
-    """0.042 -> "+4.2 points"."""
+    """Return a share in points with its sign.
+
+    >>> signed_points(0.042)
+    '+4.2 points'
+    """
     if share is None or not math.isfinite(share):
         return DASH
     value = round(100 * share, 1)
@@ -75,26 +85,80 @@ def signed_points(share: float | None) -> str:
 
 
 def with_interval(estimate: float | None, low: float | None, high: float | None) -> str:
-    """Such as "+1.1 points [−7.2, +8.9]", of shares 0-1; a dash where it was not computed."""
+    """Return an estimate with its interval in points.
+
+    Parameters
+    ----------
+    estimate, low, high : float or None
+        Shares, 0-1.
+
+    Returns
+    -------
+    str
+        A dash if the estimate was not computed.
+
+    Examples
+    --------
+    >>> with_interval(0.011, -0.072, 0.089)
+    '+1.1 points [−7.2, +8.9]'
+    """
     if low is None or high is None:
         return signed_points(estimate)
-    ends = (signed_points(end).removesuffix(" points") for end in (low, high))
-    return f"{signed_points(estimate)} [{', '.join(ends)}]"
+    lower, upper = signed_points(low).removesuffix(" points"), signed_points(high).removesuffix(" points")
+    return f"{signed_points(estimate)} [{lower}, {upper}]"
 
 
 def drop_points(value: float | None) -> str:
-    """A drop, which has no sign: 0.057 -> "5.7 points"; what rose has none: -0.042 -> "none (4.2 points up)"."""
+    """Return a drop in points, without a sign.
+
+    >>> drop_points(0.057), drop_points(-0.042)
+    ('5.7 points', 'none (4.2 points up)')
+    """
     shown = signed_points(value).removeprefix("+")
     return f"none ({shown[1:]} up)" if shown.startswith("−") else shown
 
 
 def interval(low: float, high: float) -> str:
-    """-0.012, 0.034 -> "95 % interval −1.2 to 3.4"."""
+    """Return an interval in points.
+
+    Parameters
+    ----------
+    low, high : float
+        Shares, 0-1.
+
+    Returns
+    -------
+    str
+        Without signs of positive numbers.
+
+    Examples
+    --------
+    >>> interval(-0.012, 0.034)
+    '95 % interval −1.2 to 3.4'
+    """
     return f"95 % interval {100 * low:.1f} to {100 * high:.1f}".replace("-", "−")
 
 
 def percent(share: float | None, *, whole: bool = True) -> str:
-    """0.98 -> "98 %"; 0.714 -> "71.4 %". whole: without a decimal where it is 0; in a column of them, with it."""
+    """Return a share in per cent.
+
+    Parameters
+    ----------
+    share : float or None
+        0-1.
+    whole : bool
+        Drop a decimal of 0; in a column of numbers it is kept.
+
+    Returns
+    -------
+    str
+        A dash if it was not computed.
+
+    Examples
+    --------
+    >>> percent(0.98), percent(0.714)
+    ('98 %', '71.4 %')
+    """
     if share is None or not math.isfinite(share):
         return DASH
     text = f"{round(100 * share, 1) + 0.0:.1f} %".replace("-", "−")
@@ -102,14 +166,30 @@ def percent(share: float | None, *, whole: bool = True) -> str:
 
 
 def pvalue(p: float | None) -> str:
-    """0.0304 -> "p = .03"; 0.0004 -> "p < .001"."""
+    """Return a p-value in words.
+
+    >>> pvalue(0.0304), pvalue(0.0004)
+    ('p = .03', 'p < .001')
+    """
     bare = bare_pvalue(p)
     return f"p {bare}" if bare.startswith("<") else f"p = {bare}"
 
 
 def scaled(x: float, low: float, high: float) -> str:
-    """A number in a unit of its own, with the decimals that its interval gives meaning to.
+    """Return a number with the decimals that its interval justifies.
 
+    Parameters
+    ----------
+    x, low, high : float
+        A number and its interval, in any unit.
+
+    Returns
+    -------
+    str
+        With its sign.
+
+    Examples
+    --------
     >>> [scaled(x, -0.0024, 0.0026) for x in (8.11e-05, -0.0024)]
     ['+0.0001', '−0.0024']
     """
@@ -119,42 +199,52 @@ def scaled(x: float, low: float, high: float) -> str:
 
 
 def bare_pvalue(p: float | None) -> str:
-    """As `pvalue`, in a column of them: 0.0304 -> ".03"; 0.0004 -> "< .001"."""
+    """Return a p-value for a column of them.
+
+    >>> bare_pvalue(0.0304), bare_pvalue(0.0004)
+    ('.03', '< .001')
+    """
     if p is None or not math.isfinite(p):
         return DASH
     return "< .001" if p < 0.001 else f"{p:.2g}".removeprefix("0")
 
 
 def rounded(value: float) -> float | None:
-    """A float as verdict.json prints it: SIGNIFICANT_DIGITS digits, no negative zero; None for NaN or infinity."""
+    """Return a float as verdict.json prints it: SIGNIFICANT_DIGITS digits, no negative zero, None
+    if not finite.
+    """
     return plain(float(value), SIGNIFICANT_DIGITS)
 
 
 def finite(value: float) -> float | None:
-    """None for NaN or infinity."""
+    """Return a float, or None for NaN or infinity."""
     return float(value) if math.isfinite(value) else None
 
 
 def json_text(value: Any) -> str:
-    """What `json_ready` gave as the bytes of a file: sorted keys, two spaces, a final newline."""
+    """Return JSON types as the text of a file: sorted keys, two spaces, a final newline."""
     return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def json_ready(value: Any) -> Any:
-    """JSON types only, with floats as verdict.json prints them."""
+    """Return a value as JSON types, with floats as verdict.json prints them."""
     return plain(value, SIGNIFICANT_DIGITS)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """code: the key of its sentence in an audit's texts. numbers: what was measured, by name; shares and differences in
-    0-1. said: the whole sentence, where a gate has made it."""
+    """A statement by code.
+
+    code: key of its sentence in an audit's texts. numbers: its figures by name; shares and
+    differences are 0-1. said: the whole sentence, if a gate has made it.
+    """
 
     code: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     said: str = ""
 
     def to_dict(self) -> dict[str, Any]:
+        """Return code and numbers, as in verdict.json."""
         return {"code": self.code, "numbers": dict(self.numbers)}
 
 
@@ -162,13 +252,46 @@ Texts = Mapping[str, str | Callable[..., str]]
 
 
 def because(code: str, **numbers: Any) -> Reason:
+    """Return a reason from its code and numbers.
+
+    Parameters
+    ----------
+    code : str
+        Key of its sentence.
+    **numbers
+        Its figures.
+
+    Returns
+    -------
+    Reason
+        Without a sentence of its own.
+    """
     return Reason(code, numbers)
 
 
 def sentence(reason: Reason, texts: Texts) -> str:
-    """The reason in words. A text is a template, with `{gain:points}` and the other formats of `_FORMATS`, or a
-    function of the numbers where words depend on them. KeyError for a code or a number that is missing.
+    """Return a reason in words.
 
+    Parameters
+    ----------
+    reason : Reason
+        Code and numbers.
+    texts : mapping
+        By code, a template with `{gain:points}` and the other formats of `_FORMATS`, or a function
+        of the numbers.
+
+    Returns
+    -------
+    str
+        The sentence.
+
+    Raises
+    ------
+    KeyError
+        If the code or a number is missing.
+
+    Examples
+    --------
     >>> sentence(because("fell", drop=0.123, p=0.0304), {"fell": "Accuracy falls by {drop:points} ({p:p})."})
     'Accuracy falls by 12.3 points (p = .03).'
     """
@@ -179,16 +302,34 @@ def sentence(reason: Reason, texts: Texts) -> str:
 
 
 def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
-    return tuple(sentence(one, texts) for one in reasons)
+    """Return several reasons in words.
+
+    Parameters
+    ----------
+    reasons : iterable of Reason
+        Codes and numbers.
+    texts : mapping
+        As for `sentence`.
+
+    Returns
+    -------
+    tuple of str
+        In their order.
+    """
+    return tuple(sentence(reason, texts) for reason in reasons)
 
 
 def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
-    """What to do about gates that failed."""
+    """Return the advice of failed gates."""
     return tuple(Reason(f"gate_{g.name}", {}, g.advice) for g in gates if g.advice)
 
 
 def listed(names: Iterable[object]) -> str:
-    """'a, b and c'."""
+    """Return names as a list in words.
+
+    >>> listed("abc")
+    'a, b and c'
+    """
     *first, last = [str(name) for name in names] or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -205,19 +346,31 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 class _Formatter(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
-        own = _FORMATS.get(format_spec)
-        return own(value) if own else str(super().format_field(value, format_spec))
+        write = _FORMATS.get(format_spec)
+        return write(value) if write else str(super().format_field(value, format_spec))
 
 
 def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
-    """What `enough_data` says of the size of a design: questions asked, and those that its plan needs (None: no number
-    would do). `audit.verdict.vocabulary.subtitle` reads it."""
+    """Return the numbers of `enough_data` on the size of a design.
+
+    Parameters
+    ----------
+    asked : int
+        Questions asked.
+    needed : int or None
+        Questions that the plan needs; None if no number is enough.
+
+    Returns
+    -------
+    dict
+        `audit.verdict.vocabulary.subtitle` reads it.
+    """
     return {"asked": float(asked), "needed": None if needed is None else float(needed)}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a gate is held against, and where that is from."""
+    """The name of a gate, its threshold, and the source of the threshold."""
 
     name: str
     threshold: float
@@ -235,7 +388,28 @@ class Rule:
         items: Sequence[str] = (),
         numbers: Mapping[str, float | None] | None = None,
     ) -> Gate:
-        """A gate that was checked; advice and items are kept where it fails, items always where asked."""
+        """Return a gate that was checked.
+
+        Parameters
+        ----------
+        passed : bool
+            The result.
+        number : float
+            The figure that is compared with the threshold.
+        detail, advice : str
+            The result in one sentence, and what to do after a failure.
+        withholds : bool
+            Whether a failure withholds the verdict.
+        items : sequence of str
+            Ids of the questions behind it.
+        numbers : mapping, optional
+            Further figures.
+
+        Returns
+        -------
+        Gate
+            Advice and items are dropped if it passed; items are kept with `always_items`.
+        """
         shown = () if passed and not self.always_items else tuple(sorted(items))
         return Gate(
             name=self.name,
@@ -252,16 +426,29 @@ class Rule:
         )
 
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
-        """A gate that these data cannot show."""
+        """Return a gate that does not apply to these data. detail: the reason."""
         status = Status.NOT_APPLICABLE
         return Gate(self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds)
 
 
 def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """The gates that failed and withhold the verdict."""
+    """Return the failed gates that withhold the verdict."""
     return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
 
 
 def ids_where(ids: Sequence[str], hit: Iterable[bool]) -> tuple[str, ...]:
-    """The ids where it holds."""
-    return tuple(q for q, held in zip(ids, hit, strict=True) if held)
+    """Return the ids whose entry is true.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        The ids.
+    hit : iterable of bool
+        One for each id.
+
+    Returns
+    -------
+    tuple of str
+        In their order.
+    """
+    return tuple(id_ for id_, included in zip(ids, hit, strict=True) if included)

@@ -1,4 +1,4 @@
-"""What the verdicts of a run have in common, whatever the audit: the head of verdict.json and of each cell in it."""
+"""Define what the verdicts of all audits share: the head of verdict.json and of each cell in it."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,7 +17,9 @@ Result = TypeVar("Result", bound="CellResult")
 
 @dataclass(frozen=True)
 class Decided(Generic[Word]):
-    """A verdict with its grade, why, and what to do about it. An audit names its own verdicts, and may add to it."""
+    """A verdict with its grade, its reasons and the advice. An audit names its own verdicts, and
+    may add fields.
+    """
 
     verdict: Word
     grade: Grade
@@ -27,11 +29,11 @@ class Decided(Generic[Word]):
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """What is said of one cell.
+    """The result of one cell.
 
-    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: the nearest calibrated
-    design; None where there is none. sensitivity: what the audit was measured to notice, in a sentence. watermark:
-    "incomplete, 512 of 1,000 answers" where the verdict is over a part.
+    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: the
+    nearest calibrated design; None without one. sensitivity: the measured sensitivity of the audit,
+    in a sentence. watermark: "incomplete, 512 of 1,000 answers" if the verdict covers a part.
     """
 
     texts: ClassVar[Texts] = {}
@@ -48,27 +50,31 @@ class CellResult:
 
     @property
     def verdict(self) -> Any:
+        """Return the code of the verdict."""
         return self.decision.verdict
 
     @property
     def grade(self) -> Grade:
+        """Return the grade of the ladder."""
         return self.decision.grade
 
     @property
     def reasons(self) -> tuple[str, ...]:
+        """Return the reasons in words."""
         return sentences(self.decision.reasons, self.texts)
 
     @property
     def what_to_do(self) -> tuple[str, ...]:
+        """Return the advice in words."""
         return sentences(self.decision.what_to_do, self.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun(Generic[Cell, Result]):
-    """All judged cells of a run, or of several merged into one panel: verdict.json, no clock and no paths.
+    """All judged cells of a run, or of several merged into one panel, without times and paths.
 
-    runs: the models of each run. rows: of every model and benchmark that the runs asked for, those without a row too.
-    cells, results: side by side.
+    runs: the models of each run. rows: for every model and benchmark that the runs asked for, those
+    without a row too. cells, results: in the same order.
     """
 
     audit: ClassVar[str]
@@ -84,28 +90,61 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marks(self) -> dict[tuple[str, str], str]:
-        """Watermarks by model and benchmark."""
+        """Return watermarks by model and benchmark."""
         return {(r.model, r.benchmark): r.watermark for r in self.rows}
 
     def mark(self, cell: Cell, result: Result) -> str:
-        """The watermark of one cell; empty where no row is missing."""
+        """Return the watermark of one cell.
+
+        Parameters
+        ----------
+        cell : Cell
+            The measured cell.
+        result : Result
+            Names its model and benchmark.
+
+        Returns
+        -------
+        str
+            Empty if no row is missing.
+        """
         return self.marks.get((result.model, result.benchmark), "")
 
     @property
     def marked(self) -> tuple[Result, ...]:
-        """The results with the watermarks of cells of which rows are missing."""
+        """Return the results, with watermarks of the cells that lack rows."""
         return tuple(_marked(r, self.mark(c, r)) for c, r in zip(self.cells, self.results, strict=True))
 
     def own(self) -> dict[str, Any]:
-        """What the audit's verdict.json holds beside the head and the cells."""
+        """Return the fields that the audit adds to a run in verdict.json."""
         return {}
 
     def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
-        """What the audit's verdict.json says of a cell beside `cell_head`."""
+        """Return the fields that the audit adds to a cell in verdict.json.
+
+        Parameters
+        ----------
+        cell : Cell
+            The measured cell.
+        result : Result
+            Its verdict.
+
+        Returns
+        -------
+        dict
+            Added to `cell_head`.
+        """
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: enums as strings, tuples as lists, floats rounded, NaN and infinities as null."""
+        """Return verdict.json as JSON types: enums as strings, floats rounded, NaN and infinities
+        as null.
+
+        Returns
+        -------
+        dict
+            The head, and a dict for each cell.
+        """
         head = {"schema": f"{self.audit} verdict", "schema_version": self.schema_version, "audit": self.audit}
         asked = attributes(self, "seed", "n_resamples", "thresholds", "runs", "rows")
         both = zip(self.cells, self.marked, strict=True)
@@ -115,14 +154,27 @@ class JudgedRun(Generic[Cell, Result]):
         return plain
 
     def found_first(self) -> Self:
-        """Return the same in the order of a page: that of the grades."""
+        """Return the run with its cells in the order of their grades, as on a page."""
         grades = [list(Grade).index(result.decision.grade) for result in self.results]
         order = sorted(range(len(grades)), key=grades.__getitem__)
         results = tuple(self.results[k] for k in order)
         return replace(self, cells=tuple(self.cells[k] for k in order), results=results)
 
     def title(self, question: str, joined: str = "on") -> str:
-        """The title of the page: the question, of which models, on which benchmarks."""
+        """Return the title of the page.
+
+        Parameters
+        ----------
+        question : str
+            The audit's question.
+        joined : str
+            Word between models and benchmarks.
+
+        Returns
+        -------
+        str
+            Marked if rows are missing.
+        """
         models = sorted({r.model for r in self.results})
         benchmarks = sorted({r.benchmark for r in self.results})
         who = models[0] if len(models) == 1 else f"{len(models)} models"
@@ -143,7 +195,7 @@ def _marked(result: Result, watermark: str) -> Result:
 
 
 def cell_head(result: CellResult) -> dict[str, Any]:
-    """What verdict.json says of a cell of any audit."""
+    """Return the fields of a cell that all audits share."""
     return {
         **attributes(
             result, "model", "benchmark", "verdict", "grade", "headline", "watermark", "reasons", "what_to_do"

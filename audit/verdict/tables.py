@@ -1,4 +1,4 @@
-"""A table of a report as csv: the document, and a number in it."""
+"""Write a table of a report as csv."""
 
 import csv
 import io
@@ -14,40 +14,81 @@ _NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A csv document; None is empty, and no text of it is run by a spreadsheet."""
+    """Return a csv document.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Names of the columns.
+    rows : iterable of iterable
+        Their values; None is an empty field.
+
+    Returns
+    -------
+    str
+        A spreadsheet runs none of its texts as a formula.
+    """
     return "".join(csv_pieces(header, rows))
 
 
 def csv_pieces(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """The same some lines at a time."""
+    """Yield a csv document in pieces of several lines; see `csv_text`."""
     rest = chain((header,), rows)
-    while lines := list(islice(rest, _LINES_AT_ONCE)):
+    lines = list(islice(rest, _LINES_AT_ONCE))
+    while lines:
         out = io.StringIO()
-        plain = ([safe(cell) if isinstance(cell, str) else cell for cell in row] for row in lines)
-        csv.writer(out, lineterminator="\n").writerows(plain)
+        writer = csv.writer(out, lineterminator="\n")
+        for row in lines:
+            writer.writerow([safe(cell) if isinstance(cell, str) else cell for cell in row])
         yield out.getvalue()
+        lines = list(islice(rest, _LINES_AT_ONCE))
 
 
 def columns(rows: Iterable[Any], *names: str, plain: Callable[[Any], Any] | None = None) -> str:
-    """A csv of these attributes of each row, under their own names or as "name=path". A path goes by dots through
-    attributes and mappings, and is empty where it ends before. plain: how a value is written."""
+    """Return a csv of attributes of each row.
+
+    Parameters
+    ----------
+    rows : iterable
+        Objects or mappings.
+    *names : str
+        Columns, under the attribute's own name or as "name=path". A path goes by dots through
+        attributes and mappings; the field is empty if the path ends before.
+    plain : callable, optional
+        Writes a value.
+
+    Returns
+    -------
+    str
+        csv.
+    """
     paths = [name.rpartition("=")[2].split(".") for name in names]
     write = plain or _plain
-    return csv_text([name.partition("=")[0] for name in names], ([write(_at(r, p)) for p in paths] for r in rows))
+    header = [name.partition("=")[0] for name in names]
+    body = []
+    for row in rows:
+        body.append([write(_at(row, path)) for path in paths])
+    return csv_text(header, body)
 
 
-def _at(one: Any, path: Iterable[str]) -> Any:
+def _at(value: Any, path: Iterable[str]) -> Any:
     for name in path:
-        one = one.get(name) if isinstance(one, Mapping) else None if one is None else getattr(one, name)
-    return one
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif value is not None:
+            value = getattr(value, name)
+    return value
 
 
 def _plain(value: Any) -> Any:
-    return digits(value) if isinstance(value, float) else int(value) if isinstance(value, bool) else value
+    if isinstance(value, float):
+        return digits(value)
+    return int(value) if isinstance(value, bool) else value
 
 
 def safe(text: str) -> str:
-    """A text from outside that no spreadsheet runs as a formula (OWASP, "CSV injection"): numbers stay numbers.
+    """Return an untrusted text that no spreadsheet runs as a formula (OWASP, "CSV injection");
+    numbers stay numbers.
 
     >>> safe("=HYPERLINK(1)")
     "'=HYPERLINK(1)"
@@ -57,5 +98,5 @@ def safe(text: str) -> str:
 
 
 def digits(value: float | None) -> str:
-    """Six digits; empty where it was not computed."""
+    """Return a number with six digits; empty if it was not computed."""
     return "" if value is None or not math.isfinite(value) else f"{value:.6g}"

@@ -1,4 +1,4 @@
-"""The thresholds of an audit's gates and verdicts, as `conf/verdict` sets them: what every audit's have in common."""
+"""Define what the thresholds of all audits share; `conf/verdict` sets them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -6,19 +6,21 @@ from typing import Any, Self
 
 from audit.errors import ConfigError, check_known
 
-_EARLIER = {"brittle_drop_min": "fall_noted"}  # names that stored runs have
+_EARLIER = {"brittle_drop_min": "fall_noted"}  # old names in stored runs
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Shares, accuracies and effects are 0-1; an audit adds its own. ConfigError for a value outside its range."""
+    """Thresholds of an audit: shares, accuracies and effects, 0-1. Raises ConfigError for a value
+    out of range.
+    """
 
     alpha: float = 0.05
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(field.default, str):  # a word, which its audit checks
+            if isinstance(field.default, str):  # its audit checks a word
                 continue
             if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
                 raise ConfigError(
@@ -30,7 +32,23 @@ class Limits:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """From a config group. Raises ConfigError for a name that is not a threshold or a value outside its range."""
+        """Return the thresholds of a config group.
+
+        Parameters
+        ----------
+        values : mapping
+            Values by name.
+
+        Returns
+        -------
+        Limits
+            The defaults for names that are not given.
+
+        Raises
+        ------
+        ConfigError
+            If a name is not a threshold, or a value is out of range.
+        """
         known = {f.name for f in fields(cls)}
         values = {_EARLIER.get(name, name): value for name, value in values.items()}
         for name in values:
@@ -38,13 +56,13 @@ class Limits:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every threshold by name."""
+        """Return every threshold by name."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Thresholds(Limits):
-    """Of an audit that finds an effect of some size."""
+    """Thresholds of an audit that looks for an effect of some size."""
 
     power: float = 0.8
     effect_of_interest: float = 0.05

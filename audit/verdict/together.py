@@ -1,4 +1,6 @@
-"""Define verdict.json of several audits as a typed model, and read either kind of verdict.json (pure)."""
+"""Define verdict.json of several audits as a typed model, and read either kind of verdict.json
+(pure).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from audit.verdict.instrument import Finding
 
 
 class Entry(Section):
-    """One model and benchmark: a finding an instrument, and what they say together.
+    """One model and benchmark: a finding of each instrument, and their combination.
 
-    forms: of which forms of contamination a pass speaks; None if no audit makes a claim about memory.
+    forms: the forms of contamination that a pass covers; None if no audit makes a claim about
+    memory.
     """
 
     model: str
@@ -29,7 +32,7 @@ class Entry(Section):
 
 
 class SourceRuling(Section):
-    """What the source's thresholds say of one cell, beside our verdict."""
+    """The decision of the source's thresholds on one cell, beside our verdict."""
 
     audit: str
     model: str
@@ -38,7 +41,7 @@ class SourceRuling(Section):
 
 
 class CheckedModel(Section):
-    """The audited model of a suite. claimed: its version is what the endpoint's operator states."""
+    """The audited model of a suite. claimed: the endpoint's operator states its version."""
 
     name: str
     stated: str | None
@@ -47,7 +50,9 @@ class CheckedModel(Section):
 
 
 class SuiteRules(Section):
-    """What a suite says of the verdicts. gate: whose thresholds decide. forms_required: doses by form."""
+    """The decision of a suite on the verdicts. gate: whose thresholds decide. forms_required: doses
+    by form.
+    """
 
     audit_suite_id: str
     suite_sha256: str
@@ -60,7 +65,7 @@ class SuiteRules(Section):
 
 
 class JointVerdict(Section):
-    """verdict.json of several audits: below `audits` the verdict of each."""
+    """verdict.json of several audits; `audits` holds the verdict of each."""
 
     kind: str = Field(alias="schema")
     schema_version: str
@@ -80,27 +85,47 @@ Kind = TypeVar("Kind", bound=Section)
 
 
 def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
-    """Return (audit, its verdict) of every audit in a verdict.json."""
+    """Return (audit, its verdict) of every audit in a verdict.json.
+
+    Parameters
+    ----------
+    document : Document
+        A verdict.json of one audit or of several.
+
+    Returns
+    -------
+    list of (str, AuditVerdict)
+        In the order of the file.
+    """
     return list(document.audits.items()) if isinstance(document, JointVerdict) else [(document.audit, document)]
 
 
 def suite_of(document: Document) -> SuiteRules | None:
-    """Return what a suite says of the verdicts; None if no suite asked for them."""
+    """Return the suite's decision on the verdicts; None without a suite."""
     return document.suite if isinstance(document, JointVerdict) else None
 
 
 def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Document:
-    """Return what a JSON value of a verdict.json says.
+    """Parse the JSON value of a verdict.json.
 
     Parameters
     ----------
-    cell_of : the name of an audit -> its cells; raises ConfigError if there is no such audit
-    what : the file, as the message names it
+    plain : object
+        The JSON value.
+    cell_of : callable
+        Returns the type of cells by the name of an audit; raises ConfigError for an unknown audit.
+    what : str
+        The file, as messages name it.
+
+    Returns
+    -------
+    Document
+        Of one audit, or of several.
 
     Raises
     ------
     ConfigError
-        if a field is missing or has a value of another kind; the message names the field
+        If a field is missing or has another kind of value; the message names the field.
     """
     if not isinstance(plain, dict):
         raise ConfigError(f"{what} is {_short(plain)}. Expected an object. {_AGAIN}")
@@ -142,12 +167,12 @@ def _checked(kind: type[Kind], plain: Any, what: str, at: str) -> Kind:
         expected = first["msg"].removeprefix("Input should be ")
         raise ConfigError(f"{what}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} holds a value that JSON has not ({error}). {_AGAIN}") from None
+        raise ConfigError(f"{what} holds a value that is not JSON ({error}). {_AGAIN}") from None
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """Return such as "cells[0].grade"."""
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in loc).lstrip(".")
+    """Return a path such as "cells[0].grade"."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
 
 
 def _short(value: Any) -> str:
@@ -156,9 +181,12 @@ def _short(value: Any) -> str:
 
 
 def schema() -> dict[str, JsonValue]:
-    """Return the JSON schema of verdict.json: of one audit, or of several.
+    """Return the JSON schema of verdict.json, of one audit or of several.
 
-    An audit's own figures are free in it. What a field means is in the docstrings of the models.
+    Returns
+    -------
+    dict
+        An audit's own figures are free in it. The docstrings of the models explain the fields.
     """
     made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
     about = "Scores, shares and differences are 0-1; null means not computed."
@@ -169,8 +197,11 @@ def schema() -> dict[str, JsonValue]:
 def _undescribed(value: Any) -> Any:
     """Return a schema without the docstrings of its classes."""
     if isinstance(value, list):
-        return [_undescribed(one) for one in value]
+        return [_undescribed(element) for element in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: one for key, one in value.items() if key != "description" or not isinstance(one, str)}
-    return {key: _undescribed(one) for key, one in kept.items()}
+    undescribed = {}
+    for key, element in value.items():
+        if key != "description" or not isinstance(element, str):
+            undescribed[key] = _undescribed(element)
+    return undescribed

@@ -1,4 +1,4 @@
-"""The words of an audit: one entry a verdict and one a gate, for page, chart, gate and headline alike."""
+"""Define the words of an audit: one entry for each verdict and gate, for page, chart and headline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPLETE_IT = (
 )
 
 
-# (tone of page.css, colour in charts: Okabe & Ito's)
+# Each grade has a tone of page.css and a colour in charts (Okabe & Ito).
 _SHOWN = {
     Grade.FOUND_STRONG: ("bad", "#d55e00"),
     Grade.FOUND_SUGGESTIVE: ("warn", "#e69f00"),
@@ -30,9 +30,12 @@ _SHOWN = {
 
 @dataclass(frozen=True)
 class VerdictWord:
-    """name: as a person reads it. glyph, marker: in text and in charts, one a verdict. means: one or two sentences.
-    where: a verdict that comes to something else in each archetype of a cell has a word for each. plain: what it says
-    in a few words, beside the name."""
+    """Words of a verdict.
+
+    name: its display name. glyph, marker: its mark in text and in charts. means: one or two
+    sentences. where: words by archetype of the cell, if the meaning depends on it. plain: a few
+    plain words beside the name.
+    """
 
     name: str
     glyph: str
@@ -44,29 +47,65 @@ class VerdictWord:
 
     @property
     def tone(self) -> str:
+        """Return the tone of its grade in page.css."""
         return _SHOWN[self.grade][0]
 
     @property
     def colour(self) -> str:
+        """Return the colour of its grade in charts."""
         return _SHOWN[self.grade][1]
 
     def of(self, archetype: str | None) -> VerdictWord:
+        """Return the words for an archetype."""
         return self.where.get(archetype or "", self)
 
 
 def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
-    """Return the word of a cell. Raises KeyError if the verdict is unknown."""
+    """Return the words of a cell's verdict.
+
+    Parameters
+    ----------
+    words : mapping
+        Words by verdict.
+    cell : Cell
+        The cell.
+
+    Returns
+    -------
+    VerdictWord
+        For the archetype of the cell.
+
+    Raises
+    ------
+    KeyError
+        If the verdict is unknown.
+    """
     return words[cell.verdict].of(cell.archetype)
 
 
 def sizes_of(cell: Cell) -> tuple[float | None, float | None]:
-    """Return the questions asked, and those that the plan of the design needs; None if the cell states neither."""
+    """Return the questions asked and the questions that the plan needs; None if the cell does not
+    state them.
+    """
     numbers = next((gate.numbers for gate in cell.gates if gate.name == "enough_data"), {})
     return numbers.get("asked"), numbers.get("needed")
 
 
 def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
-    """Return the verdict in plain words, with the numbers if there were too few questions."""
+    """Return the verdict in plain words, with the numbers if there were too few questions.
+
+    Parameters
+    ----------
+    words : mapping
+        Words by verdict.
+    cell : Cell
+        The cell.
+
+    Returns
+    -------
+    str
+        A few words.
+    """
     if cell.verdict != "underpowered":
         word = word_of(words, cell)
         return word.plain or word.name
@@ -80,15 +119,18 @@ def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class GateWord:
-    """title: the subject of a line that says pass or fail. because: what a failure means in a headline. reads: what the
-    check is made from, where an audit tells it."""
+    """Words of a gate.
+
+    title: subject of a line that ends with pass or fail. because: meaning of a failure in a
+    headline. reads: what the check is made from, if an audit states it.
+    """
 
     title: str
     because: str
     reads: str = ""
 
 
-LOG_GATES: dict[str, GateWord] = {  # of every audit that an import can be
+LOG_GATES: dict[str, GateWord] = {  # gates of every audit of imported logs
     "log_finished": GateWord("Logs finished", "a log is not finished"),
     "chance_known": GateWord("Number of options known", "the number of options is unknown, so chance is unknown"),
     "counts_right": GateWord("Score counts right answers", "the score does not count right answers"),
@@ -97,8 +139,22 @@ LOG_GATES: dict[str, GateWord] = {  # of every audit that an import can be
 
 
 def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[Reason, ...]:
-    """Why gates withhold a verdict, each under the name that the page gives it."""
-    return tuple(
-        Reason(f"gate_{g.name}", g.numbers, f"{words[g.name].title if g.name in words else g.name}: {g.detail}")
-        for g in failed
-    )
+    """Return why gates withhold a verdict, with the title that the page gives each.
+
+    Parameters
+    ----------
+    failed : sequence of Gate
+        The failed gates.
+    words : mapping
+        Words by gate.
+
+    Returns
+    -------
+    tuple of Reason
+        One for each gate.
+    """
+    reasons = []
+    for gate in failed:
+        title = words[gate.name].title if gate.name in words else gate.name
+        reasons.append(Reason(f"gate_{gate.name}", gate.numbers, f"{title}: {gate.detail}"))
+    return tuple(reasons)

@@ -8,7 +8,7 @@ import pytest
 from memory_cells import cell, judged, own
 
 from audit.memory import items
-from audit.memory.audit import SCHEMA, Orders, shard_orders, told
+from audit.memory.audit import SCHEMA, Orders, reply_columns, shard_orders
 from audit.memory.cells import load_memory, neighbours
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import orders_reach_model
@@ -117,9 +117,9 @@ def test_neighbours_are_compared_in_the_orders_that_are_asked():
 
 def test_tokens_are_kept_of_the_published_text_alone():
     reply = Generation(finish_reason=FinishReason.SCORED, tokens=TokenLogprobs((-1.0,), (3,), (0.5,), (0,)))
-    assert told(Setting("published", 0), reply)["token_ranks"] == (3,)
-    assert set(told(Setting("order", 0), reply).values()) == {()}
-    assert set(told(Setting("score", 0), Generation(text="A")).values()) == {()}
+    assert reply_columns(Setting("published", 0), reply)["token_ranks"] == (3,)
+    assert set(reply_columns(Setting("order", 0), reply).values()) == {()}
+    assert set(reply_columns(Setting("score", 0), Generation(text="A")).values()) == {()}
 
 
 def question(id_="q", options=("cow", "hen", "dog", "ant"), gold=2, text="Which animal barks at night?", **fields):

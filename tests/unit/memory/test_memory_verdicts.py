@@ -15,7 +15,7 @@ from memory_cells import READS, bare, cell, judged, own, run_of
 from audit.decision import document_of, rule
 from audit.errors import ConfigError
 from audit.judging.ladder import Grade
-from audit.memory.analyse import cell_dict, nearest, rates_said
+from audit.memory.analyse import cell_dict, nearest, rates_sentence
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Indicator, Name, correct, measure, text_of, unmatched
@@ -490,7 +490,7 @@ def test_the_nearest_design_is_of_the_same_kind():
     assert nearest(table, run_of(1000, 0, 0, score_alone=True)) is None
     assert nearest(table, run_of(1000, 500, 5, accuracy=0.98)).rates == {}
     assert nearest(table, run_of(1000, 500, 5, accuracy=0.8)).rates == rates
-    assert "4 % (± 1 %)" in rates_said(designs[0]) and "unmeasured" in rates_said(designs[0])
+    assert "4 % (± 1 %)" in rates_sentence(designs[0]) and "unmeasured" in rates_sentence(designs[0])
 
 
 def test_guessing_an_item_set():

@@ -146,7 +146,7 @@ def test_publish_and_name_the_record(exam: Path, tmp_path: Path, capsys: pytest.
     (out / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in published[::-1]))
     with pytest.raises(ConfigError, match="another order"):
         resolved(out, named)
-    with pytest.raises(ConfigError, match="no record"):
+    with pytest.raises(ConfigError, match="Expected a record"):
         resolved(out, f"published_order={out}/exam.jsonl")
 
 

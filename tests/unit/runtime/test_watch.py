@@ -18,6 +18,7 @@ from outcome_tables import Outcome, outcomes_to_table, settings_of
 from rich.console import Console
 from synthetic import Faults, synthetic_outcomes
 
+from audit.exits import QUIET
 from audit.panel import write_panel
 from audit.plan_cost import CostConfig
 from audit.runtime import progress
@@ -27,6 +28,19 @@ from audit.shards.attempt import RunLock, start_attempt
 from audit.shards.manifest import Manifest
 from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
+
+
+def test_progress_is_on_stderr_and_silent_where_only_results_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet in (False, True):
+        token = QUIET.set(quiet)
+        try:
+            with Display() as display:
+                display.begin({"m": {"direct": 5}})
+                display.note("stored")
+        finally:
+            QUIET.reset(token)
+        done = capsys.readouterr()
+        assert done.out == "" and ("note: stored" in done.err) != quiet
 
 
 def test_loading_says_how_long_it_usually_takes() -> None:

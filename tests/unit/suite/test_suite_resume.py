@@ -72,4 +72,4 @@ def test_why_an_audit_did_not_run_holds_nothing_that_a_terminal_obeys(
     state = {"finished": {}}
     assert _run_all([step], {step.audit: tmp_path / "run"}, state, tmp_path / SUITE) == [step.audit]
     said = capsys.readouterr().err
-    assert said.startswith("error: ") and "\N{REPLACEMENT CHARACTER}[2J" in said and "\x1b" not in said
+    assert "\nerror: " in said and "\N{REPLACEMENT CHARACTER}[2J" in said and "\x1b" not in said

@@ -25,7 +25,7 @@ from external.judged import Set, answers_of, items_of
 SHOWN = 10  # models of a table
 DRAWN = 14  # models of a picture, beside those with a gap
 BOARD = (
-    "Black: the score. Square and line: the score without memory with its 95 % interval, orange if a gap is found. "
+    "Black: the score. Square and line: the score without memory with its 95 % interval; a diamond if a gap is found. "
     "Dotted: guessing."
 )
 

@@ -72,3 +72,13 @@ def test_the_messages_of_the_troubleshooting_page_are_the_programs() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "audit").rglob("*.py"))
     assert len(messages) >= 10
     assert [message for message in messages if message not in sources] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_one_title(name: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(), flags=re.DOTALL)
+    assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
+
+
+def test_the_readme_has_at_most_a_thousand_words() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 1000

@@ -48,13 +48,11 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     if not any(one.scores for one in samples):
         listed = ", ".join(dict.fromkeys(name for each in means.values() for name in each))
         raise DataError(f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match.")
-    sampling = sampling_of(spec["adapter_spec"])
-    log = graded_log("helm", path, lambda: samples, wanted, choose=partial(_choose, wanted), sampling=sampling)
+    choose, sampling = partial(_choose, wanted), sampling_of(spec["adapter_spec"])
+    log = graded_log("helm", path, lambda: samples, wanted, choose=choose, sampling=sampling)
     for one in samples:
         if log.score not in one.scores:
-            raise DataError(
-                f"{one.where} has no {log.score}. Expected it of every instance. Example: --metric {METRICS[-2]}"
-            )
+            raise DataError(f"{one.where} has no {log.score}. Expected it of every instance.")
     return log
 
 

@@ -73,7 +73,7 @@ def said(made: MemoryCell, result):
 
 def test_each_grade_ends_in_its_exit_code() -> None:
     """From the indicators of one model to the code of the gate; no likelihood is needed to clear learnt answers."""
-    (result,) = judged(cell(references=5, seed=1), effect_of_interest=0.2)
+    (result,) = judged(cell(references=5, seed=3), effect_of_interest=0.2)
     e, limits_ = result.evidence, replace(SETTINGS, effect_of_interest=0.2)
     gap = replace(e.indicator(Name.GAP), adjusted=1.0, unguarded_adjusted=1.0)
     seen = replace(gap, pvalue=0.001, adjusted=0.01, low=1.0)
@@ -104,7 +104,7 @@ def test_each_grade_ends_in_its_exit_code() -> None:
 
 
 def test_the_one_sided_limit_is_the_normal_share_of_the_two_sided_one() -> None:
-    (result,) = judged(cell(references=5, seed=1))
+    (result,) = judged(cell(references=5, seed=3))
     e = result.evidence
     scales = [(e.gap.did.difference, e.gap.high), *((one.gap, one.gap_high) for one in e.abilities)]
     z = NormalDist().inv_cdf
@@ -113,7 +113,7 @@ def test_the_one_sided_limit_is_the_normal_share_of_the_two_sided_one() -> None:
 
 
 def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_refute_the_gap():
-    clean = cell(references=5, seed=1)
+    clean = cell(references=5, seed=3)
     (result,) = judged(clean, effect_of_interest=0.2)
     assert result.decision.verdict == V.NOTHING_SEEN
     limit = result.evidence.upper()
@@ -183,7 +183,7 @@ def without(made: MemoryCell, published: float, fresh: float, share: float = 0.0
 @pytest.mark.long
 def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     """A gap of 10 points whose right published and wrong fresh answers are unparsed: as parsed it seems refuted."""
-    made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=1)
+    made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=2)
     (whole,) = judged(made)
     assert whole.evidence.held == () and whole.holds_up_to is None
     (result,) = judged(without(made, 1.0, 0.0, 0.06), alpha=1e-9)
@@ -200,7 +200,7 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
 
 
 def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
-    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6), 1.0, 0.0))
+    (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6, seed=7), 1.0, 0.0))
     last, worst = result.evidence.held[-2:]
     assert last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0  # Holm's factor: six indicators
     assert result.decision.verdict == V.GAP_TO_FRESH and result.holds_up_to == last.gamma == 50
@@ -208,7 +208,7 @@ def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
 
 def test_unparsed_answers_make_no_gap():
     """A clean model whose wrong published and right fresh answers are unparsed: the gap is gone where these count."""
-    made = cell(n=3000, fresh=1500, references=8, seed=6)
+    made = cell(n=3000, fresh=1500, references=8, seed=5)
     (result,) = judged(without(made, 0.0, 1.0, 0.06), alpha=0.0156)
     e = result.evidence
     assert e.gap.pvalue < 0.0156 / 6 < e.limits()[0] == e.indicator(Name.GAP).pvalue
@@ -320,7 +320,7 @@ def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order
 
 def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
     """Published texts are longer, and length is worth more to the tested model: not to be seen beside its length."""
-    made, rng = cell(n=1000, fresh=500, references=8), np.random.default_rng(2)
+    made, rng = cell(n=1000, fresh=500, references=8, seed=2), np.random.default_rng(2)
     lengths = 0.5 + rng.standard_normal(1000), rng.standard_normal(500)
 
     def longer(pair, slope):

@@ -27,7 +27,7 @@ if _sys.version_info < (3, 11) or _find_spec("omegaconf") is None:  # a sentence
     )
 
 from audit.api import compare, find_runs, gate, import_logs, load, run, run_memory, run_perturb, run_sweep, run_validity
-from audit.errors import AuditError, BenchmarkError, ConfigError, DataError, EngineError, ShardError, UsageError
+from audit.core.errors import AuditError, BenchmarkError, ConfigError, DataError, EngineError, ShardError, UsageError
 
 __all__ = [
     "AuditError",

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from audit.commands import COMMANDS, run, tree
-from audit.errors import unknown_name
-from audit.exits import OK, QUIET, USAGE, refused, run_command
+from audit.core.errors import unknown_name
+from audit.core.exits import OK, QUIET, USAGE, refused, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from yaml import YAMLError
 
-from audit.errors import ConfigError, unknown_name
-from audit.guarded_files import read_text
-from audit.guarded_yaml import parse_yaml
+from audit.core.errors import ConfigError, unknown_name
+from audit.core.guarded_files import read_text
+from audit.core.guarded_yaml import parse_yaml
 from audit.shards.redact import REMOVED, redact
 
 PROJECT = "audit.yaml"

@@ -10,6 +10,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from audit.core.package_data import shipped_table
 from audit.memory import calibrate as memory
 from audit.memory.analyse import JUDGE as MEMORY
 from audit.perturb import calibrate as perturb
@@ -18,7 +19,6 @@ from audit.plant import words as plant
 from audit.suite import calibrate as suite
 from audit.sweep import calibrate as sweep
 from audit.sweep.analyse import JUDGE as SWEEP
-from audit.verdict.shipped import shipped_table
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where the site has a file that is kept beside what it describes.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import audit.registry.commands  # noqa: F401  it takes svg_text by name, which must not be that of `undrawn`
-from audit.audits import part_of
-from audit.command_line import configured
-from audit.exits import lines, plainly
+from audit.config.audits import part_of
+from audit.config.command_line import configured
+from audit.core.exits import lines, plainly
 from audit.report import canvas
 
 # The smallest design, which tests count the rows of; the defaults are those of a verdict.

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from audit.commands import run
-from audit.verdict.simulated import add_words
+from audit.judging.simulated import add_words
 
 
 def _command(name: str) -> Callable[..., int]:

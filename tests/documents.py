@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.audits import part_of
-from audit.decision import document_of
-from audit.verdict.document import Cell
-from audit.verdict.together import Document, parts_of
+from audit.config.audits import part_of
+from audit.judging.decision import document_of
+from audit.judging.document import Cell
+from audit.judging.together import Document, parts_of
 
 HEAD = {"headline": "h", "watermark": "", "reasons": ["why"], "what_to_do": [], "cannot_exclude": [], "gates": []}
 CODES = {"calibration": None, "reason_codes": [], "advice_codes": []}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from audit.records import Reading, Setting
+from audit.core.records import Reading, Setting
 from audit.shards.attempt import start_attempt
 from audit.shards.cells import cell_columns, pair_batches, pick
 from audit.shards.keys import Digests, clean_text, column_array, digests_of_table, rows_to_table

@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
-from audit.records import Item
+from audit.core.records import Item
 
 
 def opened(name: str, path: Path | None = None, **config: Any) -> Benchmark:

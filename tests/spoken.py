@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Mapping
 
-from audit.verdict.result import Reason, Texts, sentence
+from audit.judging.result import Reason, Texts, sentence
 
 
 def spoken(texts: Texts, code: str, numbers: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from outcome_tables import Outcome
 from scipy.special import ndtr
 
-from audit.records import Reading, Setting
+from audit.core.records import Reading, Setting
 from audit.statistics.item_response import draw_difficulties, shift, tastes
 from audit.sweep.design import Arm, Draws
 

@@ -15,7 +15,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.__main__ import main
-from audit.exits import run_command
+from audit.core.exits import run_command
 
 
 @dataclass
@@ -50,7 +50,7 @@ def typed(*words: str, folder: Path | None = None) -> Typed:
 _FORKS = """
 import json, os, sys, tempfile, traceback
 import hydra, jinja2, numpy, omegaconf, pyarrow, yaml
-import audit.command_line, audit.config
+import audit.config.command_line, audit.config.base
 
 code, jobs = json.load(sys.stdin)
 for words, env in jobs:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from string import ascii_uppercase
 
-from audit.errors import BenchmarkError
+from audit.core.errors import BenchmarkError
 
 LETTERS = ascii_uppercase
 _BRACKETED = re.compile(r"[(\[]? ?([A-Za-z0-9]) ?[)\].:]?")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit.errors import BenchmarkError
+from audit.core.errors import BenchmarkError
 
 _MARK = b"ARROW1"  # a file begins with it; its stream follows after eight bytes
 _HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # field numbers in Arrow's Message.fbs

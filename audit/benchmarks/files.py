@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import SUFFIXES
 from audit.benchmarks.rows import RawRow
-from audit.errors import BenchmarkError
-from audit.guarded_files import check_regular, open_file, read_bytes
+from audit.core.errors import BenchmarkError
+from audit.core.guarded_files import check_regular, open_file, read_bytes
 
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # tried in this order for a csv that is not separated by commas

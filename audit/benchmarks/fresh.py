@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from audit.benchmarks.rows import words_alone
-from audit.errors import ConfigError
-from audit.records import Item
+from audit.core.errors import ConfigError
+from audit.core.records import Item
 
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 

@@ -10,7 +10,7 @@ from typing import Any
 from audit.benchmarks import rows as names
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.rows import RawRow, RowContext, mcq_file
-from audit.errors import BenchmarkError
+from audit.core.errors import BenchmarkError
 
 _IDS = ("id", "question_id", "qid", "item_id", "uid", "guid")
 _GROUPS = ("subject", "category", "topic", "domain", "group", "section", "chapter", "passage_id")

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import DataFile, missing_shards, select_files, some_names
-from audit.errors import BenchmarkError, ConfigError
+from audit.core.errors import BenchmarkError, ConfigError
 
 PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
 _CONVERTED = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {{}} holds no such file itself."

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from audit.benchmarks.answers import typed_index
 from audit.benchmarks.rows import RawRow, RowContext, field, item_of, normalised, own_id, stated, texts
-from audit.errors import BenchmarkError
-from audit.records import Facts, Item
+from audit.core.errors import BenchmarkError
+from audit.core.records import Facts, Item
 
 COMPLIES, REFUSES = 0, 1  # XSTest's responses
 NEUTRAL, HATE = 0, 1  # ToxiGen's labels

@@ -18,8 +18,8 @@ from audit.benchmarks.items import Items, without_contradictions
 from audit.benchmarks.registry import Format, format_of
 from audit.benchmarks.rows import RawRow, RowContext, shuffled
 from audit.benchmarks.sample import Census, take_census
-from audit.errors import BenchmarkError, ConfigError, check_seed, unknown_name
-from audit.records import Item
+from audit.core.errors import BenchmarkError, ConfigError, check_seed, unknown_name
+from audit.core.records import Item
 
 _KEYS = 20  # of this many random keys among four options, none is the first with probability .75^20 = .003
 _EMBEDDED = ("elementary", "contrast")  # they ship with the package

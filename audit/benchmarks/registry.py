@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from audit.benchmarks import items, rows
 from audit.benchmarks.rows import RawRow, RowContext
-from audit.entry_points import added
-from audit.errors import unknown_name
-from audit.records import Item, Reading
+from audit.core.entry_points import added
+from audit.core.errors import unknown_name
+from audit.core.records import Item, Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from audit.benchmarks.number import Written, closing, decimal_mark, numbers_in, one_number, prepared, same_number
-from audit.prompting import strip_thinking
+from audit.core.prompting import strip_thinking
 
 MARKER = "####"
 NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")

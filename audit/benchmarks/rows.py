@@ -18,8 +18,8 @@ from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_let
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.reply import MARKER, NUMBER_ALONE, read_key
-from audit.errors import BenchmarkError
-from audit.records import NO_OPTION, Code, Item
+from audit.core.errors import BenchmarkError
+from audit.core.records import NO_OPTION, Code, Item
 
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.benchmarks.rows import normalised
-from audit.errors import BenchmarkError, ConfigError, check_seed
-from audit.records import Item
+from audit.core.errors import BenchmarkError, ConfigError, check_seed
+from audit.core.records import Item
 
 IntArray = NDArray[np.int64]
 

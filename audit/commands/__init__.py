@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 
-from audit.entry_points import added
-from audit.exits import plainly
+from audit.core.entry_points import added
+from audit.core.exits import plainly
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
 def run(words: Sequence[str], *now: datetime) -> int:
     """Run a command that Hydra does not compose; its exit code. now: of one that decides by a clock, another time."""
     if any(word.startswith("--config-dir") for word in words):
-        from audit.plain_words import with_config_dir  # here: it loads Hydra
+        from audit.config.plain_words import with_config_dir  # here: it loads Hydra
 
         words = with_config_dir(words)
     root = tree(words)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.audits import AUDITS
-from audit.errors import ConfigError
+from audit.config.audits import AUDITS
+from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
     from audit.governance.reviews import Bound
-    from audit.verdict.document import AuditVerdict
-    from audit.verdict.together import Document
+    from audit.judging.document import AuditVerdict
+    from audit.judging.together import Document
 
 
 def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:

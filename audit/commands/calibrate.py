@@ -7,17 +7,17 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from importlib import import_module
 from typing import Any
 
-from audit.audits import every_audit, part_of
 from audit.commands.again import audit_named
 from audit.commands.completion import offer
-from audit.errors import ConfigError
+from audit.config.audits import every_audit, part_of
+from audit.core.errors import ConfigError
 
 OTHERS = {"suite": "audit.suite.calibrate"}  # that are no audit's own
 
 
 def add_words(parser: ArgumentParser) -> None:
     """The options of the audit that is named; the sweep's where none is."""
-    from audit.verdict import simulated
+    from audit.judging import simulated
 
     named = parser.add_argument("audit", nargs="?", type=_named, metavar="audit=NAME", help="default: audit=sweep")
     offer(named, lambda typed: [f"audit={name}" for name in (*every_audit(), *OTHERS)])
@@ -28,7 +28,7 @@ def add_words(parser: ArgumentParser) -> None:
 
 def run(asked: Namespace) -> int:
     """The calibration of one audit."""
-    from audit.verdict.simulated import run_calibration
+    from audit.judging.simulated import run_calibration
 
     return run_calibration(asked.calibrated, asked)
 

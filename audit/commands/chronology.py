@@ -5,8 +5,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from audit.chronology import NAME, append, missing_tests, read_chronology, render
-from audit.exits import refused
+from audit.core.exits import refused
+from audit.governance.chronology import NAME, append, missing_tests, read_chronology, render
 
 
 def add_words(parser: ArgumentParser) -> None:

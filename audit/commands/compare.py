@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.commands.again import pair_of
-from audit.exits import say
+from audit.core.exits import say
+from audit.core.number_text import interval, percent, pvalue, signed_points
+from audit.judging.result import json_ready
 from audit.shards.working_copy import local_folder
-from audit.verdict.result import interval, json_ready, percent, pvalue, signed_points
 
 if TYPE_CHECKING:
     from audit.registry.comparison import LastingChange

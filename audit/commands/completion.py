@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import argcomplete
 
-from audit.audits import AUDITS, every_audit
-from audit.config import CONF_DIR, conf_of, options_of
+from audit.config.audits import AUDITS, every_audit
+from audit.config.base import CONF_DIR, conf_of, options_of
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -23,13 +23,13 @@ from audit.benchmarks.guess import PARTS, guess, other_keys
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.registry import FORMATS
 from audit.benchmarks.rows import mcq_file, shuffled
-from audit.config import load_group
-from audit.errors import AuditError, BenchmarkError, UsageError
-from audit.exits import FAILED, OK, lines, one_line
-from audit.json_types import attributes
-from audit.plain_words import benchmark_words
-from audit.prompting import direct_prompt, load_protocol
-from audit.records import Item, Reading
+from audit.config.base import load_group
+from audit.config.plain_words import benchmark_words
+from audit.core.errors import AuditError, BenchmarkError, UsageError
+from audit.core.exits import FAILED, OK, lines, one_line
+from audit.core.json_types import attributes
+from audit.core.prompting import direct_prompt, load_protocol
+from audit.core.records import Item, Reading
 
 _LOOKED_AT = 200  # rows that a guess is made from
 _SHOWN = 3  # questions, and rows that cannot be read
@@ -74,7 +74,7 @@ def run(asked: Namespace) -> int:
 
 def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     """The configuration that was typed, with a guess for the rest."""
-    from audit.command_line import compose_command
+    from audit.config.command_line import compose_command
     from audit.sweep.config import SweepConfig
 
     path = Path(file).expanduser()

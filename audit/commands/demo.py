@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,8 +78,8 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
 
 def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
     """The ten questions that the taught model most likely answers from memory, with the answers of both models."""
-    from audit.loading import load
     from audit.memory.without import ON_PAGE, ranked
+    from audit.runtime.loading import load
     from audit.shards.questions import QuestionFile
 
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
@@ -125,10 +125,10 @@ def picture(both: Sequence[Side]) -> Figure:
 
 def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
     """The page, its figure, and the ten questions as a table."""
+    from audit.judging.tables import csv_text
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import Page
     from audit.report.page import Mark, render_page
-    from audit.verdict.tables import csv_text
 
     questions = ten(run_dir, verdict)
     marks = [

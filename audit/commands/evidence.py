@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from audit.commands.again import suite_section
 from audit.commands.completion import offer
-from audit.errors import SignatureError
-from audit.exits import say
+from audit.core.errors import SignatureError
+from audit.core.exits import say
+from audit.core.json_types import plain
 from audit.governance.keys import DECISIONS, KEY_VARIABLE, TRUSTED_VARIABLE, load_signer, load_trusted
-from audit.json_types import plain
 from audit.shards.working_copy import local_folder
 
 if TYPE_CHECKING:

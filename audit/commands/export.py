@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.exits import say
-from audit.records import Item
+from audit.core.exits import say
+from audit.core.records import Item
 from audit.shards.working_copy import local_folder
 
 
@@ -28,7 +28,7 @@ def _tasks(overrides: Sequence[str], out: Path) -> int:
 
 
 def _items(words: Sequence[str]) -> dict[str, list[Item]]:
-    from audit.command_line import configured
+    from audit.config.command_line import configured
     from audit.memory.plan import resolve_memory
 
     resolved = resolve_memory(configured("memory", words))
@@ -36,7 +36,7 @@ def _items(words: Sequence[str]) -> dict[str, list[Item]]:
 
 
 def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
-    from audit.command_line import configured
+    from audit.config.command_line import configured
     from audit.perturb.audit import reworded
     from audit.perturb.plan import resolve_perturb
 
@@ -75,7 +75,7 @@ def run(asked: Namespace) -> int:
     if asked.format == "tasks":
         return _tasks(asked.overrides, asked.out)
     from audit.export import eee, inspect_log
-    from audit.panel import panel_runs
+    from audit.shards.panel import panel_runs
 
     write, folder, after = {
         "inspect": (inspect_log.export_inspect, inspect_log.INSPECT, "Look at them: inspect view --log-dir {}"),

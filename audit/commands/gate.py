@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import add_deciders, known_to, verdict_again
-from audit.decision import shipped_alone
-from audit.errors import UsageError
-from audit.exits import lines
+from audit.core.aliases import named
+from audit.core.errors import UsageError
+from audit.core.exits import lines
 from audit.governance.formats import FORMATS, as_markdown
 from audit.governance.ruling import home_of, ruling_with_decisions
-from audit.shards.working_copy import named, run_folder
+from audit.judging.decision import shipped_alone
+from audit.shards.working_copy import run_folder
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.commands.again import pair_of
-from audit.errors import ConfigError, check_known, check_seed, unknown_name
-from audit.exits import say
+from audit.core.errors import ConfigError, check_known, check_seed, unknown_name
+from audit.core.exits import say
 
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
     from audit.imports.record import Imported
-    from audit.verdict.document import Cell
+    from audit.judging.document import Cell
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
 _NO_OPTIONS = ("table", "opencompass", "openai-evals", "promptfoo")  # tools whose logs may not hold the options
@@ -108,9 +108,9 @@ def run(asked: argparse.Namespace) -> int:
         "left_out": {"changed": panel.changed, "of_strata": panel.spare}, "filter": asked.filter,
         "options": asked.options, "below_chance_is_real": asked.below_chance_is_real,
     }  # fmt: skip
+    from audit.judging.together import parts_of
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
-    from audit.verdict.together import parts_of
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
     origins = references | tested
@@ -233,8 +233,8 @@ def _take_sets(
 ) -> tuple[list[dict[str, Any]], dict[str, Origin]]:
     """Joins the sets among the references, and names their models in place of them; (facts of each, what it tells of
     them)."""
+    from audit.config.references import PREFIX
     from audit.imports.sets import take_set
-    from audit.references import PREFIX
 
     files: list[dict[str, Any]] = []
     told: dict[str, Origin] = {}

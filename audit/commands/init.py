@@ -8,8 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from audit.errors import ConfigError, UsageError
-from audit.exits import OK, lines
+from audit.core.errors import ConfigError, UsageError
+from audit.core.exits import OK, lines
 
 # What is asked, by key; `model` decides whether the second question is asked.
 _QUESTIONS = {

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from audit.benchmarks.registry import format_of
-from audit.config import known_models, load_group, load_model_config, options_of
-from audit.errors import DataError, check_known
+from audit.config.base import known_models, load_group, load_model_config, options_of
+from audit.core.errors import DataError, check_known
 from audit.report.page import DASH
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.commands.import_logs import Panel, add_reading, read_panel
-from audit.errors import ConfigError
-from audit.exits import say
+from audit.core.errors import ConfigError
+from audit.core.exits import say
 
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
@@ -50,10 +50,10 @@ def run(asked: Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):  # what was read is no result
         panel = read_panel(asked)
         board, references, families = _judged(asked, panel)
+    from audit.judging.result import json_text
     from audit.memory.leaderboard_page import document, figure, page, table
     from audit.report.build import write_parts
     from audit.shards.files import write_file
-    from audit.verdict.result import json_text
 
     _, _, figures = write_parts(asked.out, {"leaderboard.csv": table(board)}, {"leaderboard": figure(board)})
     typed = f"audit leaderboard {shlex.join(asked.typed)}"
@@ -137,8 +137,8 @@ def _with_origin(cell: MemoryCell, origins: Mapping[str, Origin], held_out: str,
 
 
 def _print(board: Leaderboard) -> None:
+    from audit.core.number_text import bare_pvalue, percent
     from audit.memory.leaderboard import cautions, sentence
-    from audit.verdict.result import bare_pvalue, percent
 
     say(sentence(board))
     width = max(len(row.model) for row in board.rows)

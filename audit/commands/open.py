@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from audit.audits import part_of
-from audit.decision import SHOWN
-from audit.exits import OK
+from audit.config.audits import part_of
+from audit.core.exits import OK
 from audit.governance.ruling import rule_run
+from audit.judging.decision import SHOWN
+from audit.judging.document import Cell, Interval
 from audit.judging.ladder import Grade
-from audit.loading import RunEntry, find_runs
-from audit.panel import PANEL
+from audit.judging.vocabulary import VerdictWord, word_of
 from audit.report.page import render_page
+from audit.runtime.loading import RunEntry, find_runs
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
+from audit.shards.panel import PANEL
 from audit.shards.working_copy import local_folder
-from audit.verdict.document import Cell, Interval
-from audit.verdict.vocabulary import VerdictWord, word_of
 
 
 def add_words(parser: ArgumentParser) -> None:

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.audits import part_of
 from audit.commands.again import audit_named
-from audit.errors import UsageError
-from audit.exits import plainly
+from audit.config.audits import part_of
+from audit.core.errors import UsageError
+from audit.core.exits import plainly
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def main() -> int:
 
 def _seal(audit: str, words: Sequence[str], out: Path | None, key: Path | None) -> int:
     """Write a signed plan; its place is printed."""
-    from audit.command_line import NAMED_MODEL, configured
+    from audit.config.command_line import NAMED_MODEL, configured
     from audit.governance.keys import load_signer
     from audit.governance.sealed import write_seal
     from audit.project import with_project

@@ -8,8 +8,8 @@ import secrets
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from audit.errors import ConfigError, check_seed
-from audit.exits import say
+from audit.core.errors import ConfigError, check_seed
+from audit.core.exits import say
 
 
 def add_words(parser: ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(asked: Namespace) -> int:
 
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
-    from audit.config import check_keys
+    from audit.config.base import check_keys
     from audit.memory.items import draw_order, order_sha256
     from audit.shards.files import make_folder, write_file
 

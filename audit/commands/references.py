@@ -4,8 +4,8 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from audit.exits import say, tell
-from audit.json_types import attributes, plain
+from audit.core.exits import say, tell
+from audit.core.json_types import attributes, plain
 
 
 def add_words(parser: ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_words(parser: ArgumentParser) -> None:
 
 def run(asked: Namespace) -> int:
     """Build a set, or print what is in one."""
-    from audit.references import known_sets, load_set, sets_folder
+    from audit.config.references import known_sets, load_set, sets_folder
 
     if asked.what == "build":
         from audit.imports.sets import build_set

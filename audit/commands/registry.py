@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import verdict_again
-from audit.errors import ConfigError
-from audit.exits import OK
+from audit.core.errors import ConfigError
+from audit.core.exits import OK
 from audit.shards.working_copy import local_folder
 
 _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
@@ -71,7 +71,7 @@ def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
 def _check_verdicts(folder: Path) -> None:
     """ConfigError where a verdict that is to be published is not what the answers give now."""
     from audit.governance.ruling import rule_run
-    from audit.panel import panel_runs
+    from audit.shards.panel import panel_runs
 
     for run_dir in panel_runs(folder) or [folder]:
         if problem := rule_run(run_dir, verdict_again).problem:

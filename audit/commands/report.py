@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.audits import audit_of, part_of
-from audit.errors import ConfigError, check_seed
-from audit.panel import panel_runs, write_panel
+from audit.config.audits import audit_of, part_of
+from audit.core.aliases import named
+from audit.core.errors import ConfigError, check_seed
+from audit.judging.vocabulary import COMPLETE_IT
 from audit.shards.manifest import MANIFEST
 from audit.shards.object_store import is_url
-from audit.shards.working_copy import local_folder, named, run_folder
-from audit.verdict.vocabulary import COMPLETE_IT
+from audit.shards.panel import panel_runs, write_panel
+from audit.shards.working_copy import local_folder, run_folder
 
 if TYPE_CHECKING:
     from audit.report.build import ReportPaths
@@ -65,7 +66,7 @@ def run(arguments: Namespace) -> int:
     print(f"report   {named(paths.html)}\nverdict  {named(paths.verdict)}")
     for folder in dict.fromkeys(path.parent for path in (*paths.tables, *paths.figures)):
         print(f"{folder.name:<8} {named(folder)}")
-    from audit.summary import print_end
+    from audit.runtime.summary import print_end
 
     print_end(paths.content, run_dirs)
     return 0

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.commands.again import add_deciders, known_to
-from audit.decision import Decision
-from audit.errors import ConfigError
-from audit.exits import one_line, say
+from audit.core.errors import ConfigError
+from audit.core.exits import one_line, say
 from audit.governance.formats import as_json, as_text
 from audit.governance.keys import KEY_VARIABLE, create_key, load_signer, load_trusted
 from audit.governance.reviews import Bound, Kind
@@ -28,7 +27,8 @@ from audit.governance.ruling import (
     ruling_with_decisions,
     verdict_path,
 )
-from audit.panel import panel_of
+from audit.judging.decision import Decision
+from audit.shards.panel import panel_of
 from audit.shards.working_copy import local_folder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

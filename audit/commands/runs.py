@@ -4,7 +4,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from audit.loading import entry_line, find_runs
+from audit.runtime.loading import entry_line, find_runs
 
 
 def add_words(parser: ArgumentParser) -> None:

@@ -10,10 +10,10 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from audit.audits import every_audit
 from audit.commands.completion import offer
-from audit.errors import ConfigError, UsageError
-from audit.exits import OK, lines, plainly
+from audit.config.audits import every_audit
+from audit.core.errors import ConfigError, UsageError
+from audit.core.exits import OK, lines, plainly
 from audit.shards.working_copy import need_folder
 
 
@@ -40,7 +40,7 @@ def run(asked: Namespace) -> int:
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
-    from audit.short_forms import data_words, own_models
+    from audit.config.short_forms import data_words, own_models
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
 
@@ -71,7 +71,7 @@ def _suite(name: str, words: Sequence[str]) -> int:
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list[str], str, bool]:
     """(changes of the suite's fields, settings by audit, those of every audit, the run directory, whether to plan)."""
-    from audit.short_forms import HF, quoted
+    from audit.config.short_forms import HF, quoted
     from audit.suite.schema import Suite
 
     own = {field.name for field in fields(Suite)}

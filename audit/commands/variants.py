@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from audit.commands.completion import offer, overrides
-from audit.errors import check_known, check_seed, unknown_name
-from audit.exits import lines, plainly, tell
-from audit.json_types import plain
+from audit.core.errors import check_known, check_seed, unknown_name
+from audit.core.exits import lines, plainly, tell
+from audit.core.json_types import plain
 from audit.shards.working_copy import local_folder
 
 SHOWN = 20  # candidates of a question or state
@@ -79,9 +79,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> None:
-    from audit.plain_words import check_words
+    from audit.config.plain_words import check_words
+    from audit.config.short_forms import expand
     from audit.project import with_project
-    from audit.short_forms import expand
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import run_build
 

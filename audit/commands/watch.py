@@ -8,7 +8,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 
-from audit.exits import FAILED, OK
+from audit.core.exits import FAILED, OK
 from audit.shards.working_copy import local_folder
 
 _EVERY_S = 3

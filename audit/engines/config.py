@@ -4,9 +4,9 @@ read."""
 from dataclasses import dataclass, field
 from typing import Any
 
+from audit.core.errors import ConfigError, check_known
+from audit.core.records import Reading
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig, check_endpoints, check_number
-from audit.errors import ConfigError, check_known
-from audit.records import Reading
 from audit.scoring.score import NORMALISATIONS
 
 ENGINES = ("vllm", "openai", "scripted", "masked_lm")

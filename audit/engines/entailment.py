@@ -7,9 +7,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from audit.core.errors import EngineLoadError, check_known
 from audit.engines.embedder import Pooling, by_length
 from audit.engines.weights import ModelFolder, find_model
-from audit.errors import EngineLoadError, check_known
 
 FloatArray = NDArray[np.float64]
 BATCH_PAIRS = 32

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.core.errors import EngineLoadError
+from audit.core.records import FinishReason, Generation, GenerationRequest
 from audit.engines.config import ModelConfig
 from audit.engines.port import request_sha256
 from audit.engines.weights import Weights
-from audit.errors import EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest
 from audit.scoring.pll import shared_positions
 
 BATCH_SEQUENCES = 32

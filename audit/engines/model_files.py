@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from audit.core.errors import EngineLoadError
+from audit.core.guarded_files import parse_json, read_bytes
 from audit.engines.config import ModelConfig
 from audit.engines.memory import ModelFiles
 from audit.engines.weights import PACKAGE_PREFIX, Weights, hub_size, hub_text, packaged_gguf
-from audit.errors import EngineLoadError
-from audit.guarded_files import parse_json, read_bytes
 
 _CONFIG, _INDEX, _SINGLE_FILE = "config.json", "model.safetensors.index.json", "model.safetensors"
 

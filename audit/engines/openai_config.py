@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from audit.errors import ConfigError, check_known
-from audit.records import Reading
+from audit.core.errors import ConfigError, check_known
+from audit.core.records import Reading
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY_PREFIXES = ("sk_", "hf_", "gsk_", "xai_", "nvapi_", "AIza")

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 
+from audit.core.records import Generation
+from audit.core.records import GenerationRequest as Request
 from audit.engines import retry as policy
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
@@ -19,8 +21,6 @@ from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_
 from audit.engines.pace import Pace
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind
-from audit.records import Generation
-from audit.records import GenerationRequest as Request
 
 REPLY_LIMIT_BYTES = 16 * 2**20
 

@@ -15,6 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from audit.core.errors import AuditError, ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.core.records import FinishReason, Generation
+from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Dispatcher, Lease, Slot
 from audit.engines.openai_config import endpoint_id
@@ -23,9 +26,6 @@ from audit.engines.pace import tokens_of
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
 from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, backoff_seconds
-from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineError, EngineLoadError
-from audit.records import FinishReason, Generation
-from audit.records import GenerationRequest as Request
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit.core.records import FinishReason, Generation
+from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.port import request_sha256
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind, classify_code, error_code_and_message
-from audit.records import FinishReason, Generation
-from audit.records import GenerationRequest as Request
 from audit.shards.keys import clean_text
 
 # Finish reasons as endpoints and gateways spell them. A reply with any other reason is not an

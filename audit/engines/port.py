@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from audit.records import Generation, GenerationRequest, TokenLogprobs
+from audit.core.records import Generation, GenerationRequest, TokenLogprobs
 
 BACKEND = "backend:"  # the prefix of counters of calls that one version of a backend answered
 

@@ -7,7 +7,7 @@ import base64
 import logging
 from collections.abc import Iterable
 
-from audit.exits import one_line
+from audit.core.exits import one_line
 from audit.shards.redact import REMOVED, without_secrets
 
 # Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing them from a

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
+from audit.core.errors import EngineLoadError
+from audit.core.records import FinishReason, Generation, Item, TokenLogprobs
+from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
-from audit.errors import EngineLoadError
-from audit.records import FinishReason, Generation, Item, TokenLogprobs
-from audit.records import GenerationRequest as Request
 
 _NOISE = (
     "A train leaves the station at noon.",

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jinja2 import TemplateError
 
+from audit.core.errors import EngineDiedError, EngineError, EngineLoadError
+from audit.core.records import FinishReason, Generation, TokenLogprobs
+from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.processes import end_children_with_me
-from audit.errors import EngineDiedError, EngineError, EngineLoadError
-from audit.records import FinishReason, Generation, TokenLogprobs
-from audit.records import GenerationRequest as Request
 
 _LIKELIEST = 20  # logprobs requested at each position: vLLM's limit (`max_logprobs`)
 _SD_MIN = 1e-3  # nats; if the model is certain of a token, there is almost no spread

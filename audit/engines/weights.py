@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from audit.core.errors import EngineLoadError, check_known
 from audit.engines.config import ModelConfig
-from audit.errors import EngineLoadError, check_known
 from audit.shards.files import file_sha256
 
 PACKAGE_PREFIX = "package:"

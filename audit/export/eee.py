@@ -25,10 +25,10 @@ from typing import IO, Any
 import yaml
 from jsonschema import Draft7Validator
 
-from audit.audits import audit_of
-from audit.errors import ConfigError
+from audit.config.audits import audit_of
+from audit.core.errors import ConfigError
+from audit.core.records import AS_PUBLISHED, Reading
 from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of, usage_of
-from audit.records import AS_PUBLISHED, Reading
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import make_folder, whole_file, write_file
 from audit.shards.manifest import Manifest

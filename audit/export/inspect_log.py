@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from audit.audits import audit_of
-from audit.errors import ConfigError
-from audit.json_types import plain
+from audit.config.audits import audit_of
+from audit.core.errors import ConfigError
+from audit.core.json_types import plain
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest

@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from audit.core.records import ITEM_ID, Item
 from audit.export.inspect_log import letter, number_text
-from audit.records import ITEM_ID, Item
 from audit.shards.files import make_folder, write_file
 
 INSPECT_FILE = "audit_tasks.py"

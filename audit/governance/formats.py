@@ -10,9 +10,9 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
-from audit.decision import CellRuling, Decision, Ruling, Seal
-from audit.exits import one_line
-from audit.json_types import attributes, plain
+from audit.core.exits import one_line
+from audit.core.json_types import attributes, plain
+from audit.judging.decision import CellRuling, Decision, Ruling, Seal
 
 # These characters start emphasis, links, mentions, table cells, HTML or mathematics. They become
 # entities.

@@ -20,8 +20,8 @@ from typing import Any
 from securesystemslib.exceptions import UnverifiedSignatureError as Unverified
 from securesystemslib.signer import Signature, Signer, SigstoreKey, SigstoreSigner
 
-from audit.errors import ConfigError, SignatureError
-from audit.guarded_files import read_json
+from audit.core.errors import ConfigError, SignatureError
+from audit.core.guarded_files import read_json
 
 SUFFIX = ".sigstore.json"
 # The variable names a file with a trust configuration. Without it the public instance's is fetched.

@@ -27,9 +27,9 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, Key, Signer, SSlibKey
 
-from audit.errors import ConfigError, SignatureError
+from audit.core.errors import ConfigError, SignatureError
+from audit.core.guarded_files import read_bytes
 from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
-from audit.guarded_files import read_bytes
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # holds a private key as PEM text, for machines without a key file

@@ -11,10 +11,12 @@ from typing import Any
 import pyarrow as pa
 from securesystemslib.signer import Signer
 
-from audit.audits import audit_of, part_of
-from audit.chronology import project_file
-from audit.decision import Ruling, read_document
-from audit.errors import ConfigError, ShardError
+from audit.config.audits import audit_of, part_of
+from audit.core.errors import ConfigError, ShardError
+from audit.core.guarded_files import check_regular, read_bytes
+from audit.core.json_types import attributes, plain
+from audit.core.package_data import shipped_table
+from audit.governance.chronology import project_file
 from audit.governance.keys import MAX_BYTES, Keys, seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES, chain_of, decision_files
 from audit.governance.ruling import bound_to, rule_run, verdict_path
@@ -29,16 +31,14 @@ from audit.governance.side_files import (
     prompts_of,
 )
 from audit.governance.verify import DEVIATIONS, PREDICATE, REFERENCES, RUN, STATEMENT, VERDICT, good_name, write_archive
-from audit.guarded_files import check_regular, read_bytes
-from audit.json_types import attributes, plain
-from audit.panel import PANEL, panel_runs
+from audit.judging.decision import Ruling, read_document
+from audit.judging.together import parts_of
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
 from audit.shards.files import file_sha256, make_folder, whole_file
 from audit.shards.manifest import MANIFEST, SEAL, Manifest
-from audit.verdict.shipped import shipped_table
-from audit.verdict.together import parts_of
+from audit.shards.panel import PANEL, panel_runs
 
 _REPORT = ("report/verdict.json", "report/report.html")
 

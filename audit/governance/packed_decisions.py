@@ -6,14 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from audit.decision import document_of, rule
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.governance.keys import DECISIONS, Keys, person
 from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
 from audit.governance.verify import RUN, SEAL, VERDICT, Pack
-from audit.panel import PANEL
+from audit.judging.decision import document_of, rule
+from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST
-from audit.verdict.together import parts_of
+from audit.shards.panel import PANEL
 
 
 def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from audit.audits import audit_of, part_of
-from audit.decision import read_document, verdict_of
-from audit.errors import AuditError, ConfigError
+from audit.config.audits import audit_of, part_of
+from audit.core.errors import AuditError, ConfigError
 from audit.governance.ruling import verdict_path
-from audit.panel import SUITE, panel_runs
+from audit.judging.decision import read_document, verdict_of
+from audit.judging.document import AuditVerdict
+from audit.judging.together import Document
 from audit.report.joint import content
-from audit.verdict.document import AuditVerdict
-from audit.verdict.together import Document
+from audit.shards.panel import SUITE, panel_runs
 
 # Versions of numpy and of the processor's library change the last digits of a mean, and nothing
 # else.

@@ -18,13 +18,13 @@ from typing import Any
 
 import yaml
 
-from audit.decision import Decision, Ruling
-from audit.errors import ConfigError, SignatureError
-from audit.exits import FAILED, OK
+from audit.core.errors import ConfigError, SignatureError
+from audit.core.exits import FAILED, OK
+from audit.core.guarded_files import read_bytes
+from audit.core.guarded_yaml import parse_yaml
 from audit.governance.keys import DECISION as PREDICATE
 from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_of, unseal
-from audit.guarded_files import read_bytes
-from audit.guarded_yaml import parse_yaml
+from audit.judging.decision import Decision, Ruling
 from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")

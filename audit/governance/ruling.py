@@ -15,10 +15,10 @@ from typing import Any
 
 from securesystemslib.signer import Signer
 
-from audit.audits import audit_of
-from audit.decision import Decision, Ruling, failed, read_document, rule
-from audit.errors import AuditError, ConfigError, RegistryError
-from audit.exits import FAILED
+from audit.config.audits import audit_of
+from audit.core.errors import AuditError, ConfigError, RegistryError
+from audit.core.exits import FAILED
+from audit.core.guarded_files import read_text
 from audit.governance import reviews
 from audit.governance.formats import as_sentences
 from audit.governance.keys import (
@@ -33,12 +33,12 @@ from audit.governance.keys import (
     statement,
 )
 from audit.governance.reviews import Bound, Kind, chain_of
-from audit.guarded_files import read_text
-from audit.panel import PANEL, SUITE, panel_runs
+from audit.judging.decision import Decision, Ruling, failed, read_document, rule
+from audit.judging.together import Document, parts_of, suite_of
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import MANIFEST, SEAL, TOMBSTONE, Manifest
-from audit.verdict.together import Document, parts_of, suite_of
+from audit.shards.panel import PANEL, SUITE, panel_runs
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from securesystemslib.signer import Signer
 
-from audit.audits import part_of
-from audit.decision import Changed, Ruling, Seal, failed
-from audit.errors import AuditError, ConfigError, SignatureError
+from audit.config.audits import part_of
+from audit.core.errors import AuditError, ConfigError, SignatureError
+from audit.core.guarded_files import read_bytes
+from audit.core.json_types import plain
 from audit.governance.keys import MAX_BYTES, Keys, load_trusted, seal, sha256, statement, unseal
 from audit.governance.reviews import add_file
-from audit.guarded_files import read_bytes
-from audit.json_types import plain
-from audit.panel import panel_runs
+from audit.judging.decision import Changed, Ruling, Seal, failed
 from audit.shards.files import SHARDS
 from audit.shards.manifest import MANIFEST, SEAL, Manifest, deciding
 from audit.shards.object_store import is_url
+from audit.shards.panel import panel_runs
 from audit.shards.shard_file import shard_paths
 
 if TYPE_CHECKING:
-    from audit.dry_run import Planned
+    from audit.config.dry_run import Planned
 
 PREDICATE = "urn:benchmark-audit:seal:v1"
 _DETECTS = ("model", "benchmark", "questions_needed")

@@ -33,9 +33,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from audit.decision import Decision, Ruling
-from audit.errors import AuditError
-from audit.exits import one_line
+from audit.core.errors import AuditError
+from audit.core.exits import one_line
+from audit.core.guarded_files import read_bytes
 from audit.governance.formats import as_text
 from audit.governance.keys import load_trusted, sha256, signer_of
 from audit.governance.reviews import MAX_REASON, Bound, Kind
@@ -49,8 +49,8 @@ from audit.governance.ruling import (
     ruling_with_decisions,
     verdict_path,
 )
-from audit.guarded_files import read_bytes
-from audit.panel import panel_runs
+from audit.judging.decision import Decision, Ruling
+from audit.shards.panel import panel_runs
 
 SESSION = "audit_review"
 _MAX_BODY = 64 * 1024

@@ -14,8 +14,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from audit.chronology import parse_chronology, project_file
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.governance.chronology import parse_chronology, project_file
 
 SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"

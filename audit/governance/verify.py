@@ -25,17 +25,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from audit.errors import AuditError, ConfigError, DataError, SignatureError
+from audit.core.errors import AuditError, ConfigError, DataError, SignatureError
+from audit.core.guarded_files import check_regular, parse_json
 from audit.governance import side_files
 from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, subjects_of, unseal
 from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS
-from audit.guarded_files import check_regular, parse_json
 from audit.shards.files import file_sha256
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
-    from audit.decision import Seal
     from audit.governance.recompute import SectionOf
     from audit.governance.reviews import Decided
+    from audit.judging.decision import Seal
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # every entry has the earliest time that zip can hold
 _NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._ -]*(/[A-Za-z0-9._-][A-Za-z0-9._ -]*)*")
@@ -353,8 +353,8 @@ def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
             if manifest.get("seal"):
                 raise SignatureError(f"seal_missing: {pack.path} lacks {place}, which its manifest names.")
             continue
+        from audit.core.json_types import plain
         from audit.governance.sealed import checked  # it compares manifests, which load Arrow
-        from audit.json_types import plain
         from audit.shards.manifest import Manifest
 
         seal = checked(pack.read(place), Manifest.of(manifest), trusted, f"{pack.path}: {place}", inside=True)
@@ -502,8 +502,8 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
     """
     from audit.governance.pack import headers_of
     from audit.governance.recompute import recomputed  # hashes and signatures need no statistics
-    from audit.panel import panel_runs, write_panel
-    from audit.verdict.result import json_text
+    from audit.judging.result import json_text
+    from audit.shards.panel import panel_runs, write_panel
 
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / RUN

@@ -12,7 +12,7 @@ from fractions import Fraction
 import scipy
 
 from audit.benchmarks.answers import LETTERS
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
 from audit.imports.typed import ROWS_AN_OPTION, undressed

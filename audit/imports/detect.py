@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.errors import ConfigError, DataError
-from audit.guarded_files import open_file
+from audit.core.errors import ConfigError, DataError
+from audit.core.guarded_files import open_file
 from audit.imports.formats.eee import is_eee, read_eee
 from audit.imports.formats.evalplus import is_evalplus, read_evalplus
 from audit.imports.formats.helm import STATE, read_helm

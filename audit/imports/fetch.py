@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 import httpx2
 
-from audit.errors import ConfigError, DataError, check_known
+from audit.config.references import ReferenceSet, known_sets, sets_folder
+from audit.core.errors import ConfigError, DataError, check_known
 from audit.imports.join import Joined, leave_out_changed
 from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip, rows_of
 from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import Asked, write_run
-from audit.references import ReferenceSet, known_sets, sets_folder
 
 TIMEOUT_S = 30.0  # without a byte
 TAIL = 160  # characters of a reply: its end holds the answer

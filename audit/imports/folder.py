@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.imports.detect import read_log
 from audit.imports.formats.helm import STATE
 from audit.imports.record import Log, Wanted

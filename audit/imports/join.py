@@ -10,10 +10,10 @@ from sys import intern
 from typing import Any
 
 from audit.benchmarks.rows import text_key
-from audit.errors import DataError
+from audit.config.references import JOINED_MIN
+from audit.core.errors import DataError
 from audit.imports.record import MAX_OF, Imported, letter_index
 from audit.imports.typed import numbers, undressed
-from audit.references import JOINED_MIN
 
 _NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
 _APART = "name them apart: audit import first=A.eval second=B.eval"

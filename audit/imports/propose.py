@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.imports.nested import some_paths
 from audit.imports.record import Record, outcome
 

@@ -18,9 +18,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from audit.benchmarks.files import MAX_DOCUMENT, likely_delimiter, read_rows
-from audit.errors import BenchmarkError, ConfigError, DataError
-from audit.guarded_files import check_regular, read_bytes
-from audit.records import ITEM_ID
+from audit.core.errors import BenchmarkError, ConfigError, DataError
+from audit.core.guarded_files import check_regular, read_bytes
+from audit.core.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
 Records = Iterator[tuple[str, Record]]  # with where each stands, for messages

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.rows import text_key
-from audit.errors import DataError
+from audit.config.references import IMPORTED, JOINED_MIN
+from audit.core.errors import DataError
+from audit.core.records import Item
 from audit.imports.join import Joined
 from audit.imports.write import Asked, digest, each_trial, question, row, save
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.records import Item
-from audit.references import IMPORTED, JOINED_MIN
 from audit.variants.arrow import FILE, write_library
 from audit.variants.record import Header, Library, ModelRef, State, Variant, question_sha256, questions_sha256
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.imports.record import outcome
 from audit.statistics.mcnemar import mcnemar_exact
 

@@ -11,17 +11,10 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from audit.audits import audit_of
 from audit.benchmarks.fresh import Origin
 from audit.benchmarks.rows import text_key
-from audit.convictions import found_in
-from audit.errors import ConfigError
-from audit.export.inspect_log import answer_of, asked_rows
-from audit.guarded_files import read_json
-from audit.imports.join import Joined, counts
-from audit.imports.record import Imported, Log, Record, Wanted, rows_of
-from audit.records import AS_PUBLISHED, ITEM_ID
-from audit.references import (
+from audit.config.audits import audit_of
+from audit.config.references import (
     ReferenceSet,
     SetModel,
     check_logs_passed,
@@ -33,6 +26,13 @@ from audit.references import (
     sets_folder,
     version_of,
 )
+from audit.core.errors import ConfigError
+from audit.core.guarded_files import read_json
+from audit.core.records import AS_PUBLISHED, ITEM_ID
+from audit.export.inspect_log import answer_of, asked_rows
+from audit.imports.join import Joined, counts
+from audit.imports.record import Imported, Log, Record, Wanted, rows_of
+from audit.registry.convictions import found_in
 from audit.shards.complete import cell_rows, count_rows, listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
 

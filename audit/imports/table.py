@@ -11,7 +11,7 @@ from typing import Any
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.imports.nested import ABSENT, at, listed
 from audit.imports.propose import propose
 from audit.imports.record import (

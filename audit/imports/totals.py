@@ -7,7 +7,7 @@ huggingface/lighteval, open-compass/opencompass and evalplus/evalplus write them
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 
 
 class NoOutcomesError(ConfigError):

@@ -19,9 +19,9 @@ from typing import Any
 
 from audit.benchmarks.answers import LETTERS, own_letters
 from audit.benchmarks.number import values_alone
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
+from audit.core.records import FinishReason
 from audit.imports.record import is_none
-from audit.records import FinishReason
 from audit.scoring.letter import canonical, read_letter
 
 OPTION = ("letter", "from0", "from1", "text", "truth")  # readings that name an option; truth: if options are yes and no

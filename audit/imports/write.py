@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from audit.benchmarks.fresh import Origin
-from audit.errors import DataError
+from audit.config.references import IMPORTED, NOT_OURS
+from audit.core.errors import DataError
+from audit.core.records import NO_OPTION, FinishReason, Item, Reading
 from audit.imports.join import Answered, Joined
 from audit.imports.record import MAX_OF, Imported, Record
 from audit.judge.gates import LogCheck
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm, MemoryThresholds
-from audit.records import NO_OPTION, FinishReason, Item, Reading
-from audit.references import IMPORTED, NOT_OURS
 from audit.shards.attempt import now
 from audit.shards.complete import table_hashes
 from audit.shards.keys import rows_to_table

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import scipy
 
+from audit.core.number_text import percent
+from audit.judging.result import Gate, Rule, ids_where
 from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
-from audit.verdict.result import Gate, Rule, ids_where, percent
 
 IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
 _MARGIN = 3.5  # agreement may be this many standard errors below the expected, whatever the threshold

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from audit.judging.result import Gate
+from audit.judging.thresholds import Limits
 from audit.statistics.multiplicity import holm
-from audit.verdict.result import Gate
-from audit.verdict.thresholds import Limits
 
 Cell = TypeVar("Cell")
 Evidence = TypeVar("Evidence")

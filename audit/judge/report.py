@@ -7,24 +7,23 @@ verdict.json last.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from audit.audits import Audit, has_part, part_of
-from audit.convictions import reservations
-from audit.errors import ConfigError, DataError
+from audit.config.audits import Audit, has_part, part_of
+from audit.core.errors import ConfigError, DataError
+from audit.core.package_data import shipped_table
+from audit.core.records import CellRows
 from audit.judge.record import Judge, Settings, judge_cells
-from audit.records import CellRows
+from audit.judging.run import CellResult, JudgedRun
+from audit.judging.thresholds import Limits
+from audit.registry.convictions import reservations
 from audit.report.build import ReportPaths, write_report
 from audit.report.sensitivity import quote
 from audit.shards.complete import Seen, cell_rows, contents, count_rows
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.notice import Field
-from audit.verdict.run import CellResult, JudgedRun
-from audit.verdict.shipped import shipped_table
-from audit.verdict.thresholds import Limits
 
 Verdict = TypeVar("Verdict", bound=JudgedRun[Any, Any])
 Behind = TypeVar("Behind")
@@ -68,9 +67,11 @@ class Report(Generic[Verdict, Behind]):
             The files.
         """
         verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
-        own = has_part(verdict.audit, "page")
-        module = part_of(verdict.audit, "page") if own else import_module("audit.report.plain")  # it loads matplotlib
-        return write_report(Path(out), verdict, module.page(verdict, behind))
+        if has_part(verdict.audit, "page"):
+            page = part_of(verdict.audit, "page").page
+        else:
+            from audit.report.plain import page  # here: it loads matplotlib
+        return write_report(Path(out), verdict, page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
         """Build the report for `audit report`.

@@ -5,12 +5,12 @@ gate=true also 3 (memory of the text seen, gap to held-out items) and 4 (withhel
 see `audit gate`.
 """
 
-from audit.command_line import start
-from audit.conduct import Prepared, conduct
-from audit.exits import run_command
+from audit.config.command_line import start
+from audit.config.references import judged
+from audit.core.exits import run_command
 from audit.memory.config import ALONE, MemoryConfig, from_hydra, score_alone
 from audit.memory.design import MemoryThresholds
-from audit.references import judged
+from audit.runtime.conduct import Prepared, conduct
 
 
 def main() -> None:

@@ -11,8 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.json_types import attributes
+from audit.core.json_types import attributes
+from audit.core.number_text import percent
 from audit.judge.record import Case, Judge, judge_cells
+from audit.judging.result import Calibration, json_ready, sentence, sentences
+from audit.judging.run import JudgedRun
+from audit.judging.shipped import apart, nearest_design
+from audit.judging.simulated import told
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.evidence import Evidence, Name, correct, measure
 from audit.memory.gates import all_gates, no_likelihoods
@@ -20,10 +25,6 @@ from audit.memory.record import MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import MemoryResult
 from audit.memory.without import score_without
-from audit.verdict.result import Calibration, json_ready, percent, sentence, sentences
-from audit.verdict.run import JudgedRun
-from audit.verdict.shipped import apart, nearest_design
-from audit.verdict.simulated import told
 
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:

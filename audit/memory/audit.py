@@ -13,12 +13,12 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from audit.audits import Audit, Roles, Work
+from audit.config.audits import Audit, Roles, Work
+from audit.core.prompting import direct_prompt
+from audit.core.records import Generation, Item, Part, Presentation, Setting
 from audit.memory.config import design_of
 from audit.memory.design import Arm
 from audit.memory.items import OPTIONS, item_pieces, option_orders, orders_of, shard_pieces, shards_of
-from audit.prompting import direct_prompt
-from audit.records import Generation, Item, Part, Presentation, Setting
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import row_schema
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from audit.judging.simulated import PANEL, Case, Entries, Procedure, by_world, shown, streams, table_text
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
@@ -23,7 +24,6 @@ from audit.memory.record import MemoryCell
 from audit.memory.vocabulary import Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, World, simulate
-from audit.verdict.simulated import PANEL, Case, Entries, Procedure, by_world, shown, streams, table_text
 
 RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators (not of 72)
 SIMULATIONS = 300

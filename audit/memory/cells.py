@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.config.references import ItemKey, ReferenceRun, imported, joined_items
+from audit.core.errors import DataError
+from audit.core.records import Item
 from audit.memory.audit import SCHEMA, Orders, shard_orders
 from audit.memory.design import Arm
 from audit.memory.items import OPTIONS, item_text, likelihoods_a_byte, shards_of
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, ItemSet, MemoryCell, ModelSet, Reads
-from audit.records import Item
-from audit.references import ItemKey, ReferenceRun, imported, joined_items
 from audit.shards.keys import RequestCounts, count_requests, digest
 from audit.shards.questions import QuestionFile
 from audit.shards.read import iter_columns

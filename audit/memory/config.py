@@ -8,11 +8,11 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.config import check_run, from_composed, sample_size
-from audit.errors import ConfigError
+from audit.config.base import check_run, from_composed, sample_size
+from audit.config.references import ReferencedConfig, with_references
+from audit.core.errors import ConfigError
+from audit.core.records import Design
 from audit.memory.design import MemoryThresholds, make_design
-from audit.records import Design
-from audit.references import ReferencedConfig, with_references
 
 # A reference run must have equal values of these options, which decide what is sent.
 SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmark")

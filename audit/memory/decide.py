@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
+from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
+from audit.judging.vocabulary import gate_reasons
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, Indicator, Name, contaminated
 from audit.memory.record import MemoryCell
@@ -15,8 +17,6 @@ from audit.memory.vocabulary import GATES, Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
-from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
-from audit.verdict.vocabulary import gate_reasons
 
 # If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")

@@ -6,9 +6,9 @@ The level of a setting is the number of the order; 0 is the published order.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.errors import ConfigError
-from audit.records import Design, Part
-from audit.verdict.thresholds import Thresholds
+from audit.core.errors import ConfigError
+from audit.core.records import Design, Part
+from audit.judging.thresholds import Thresholds
 
 ORDERS_MAX = 1000
 

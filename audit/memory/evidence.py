@@ -11,8 +11,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.judge.record import holm_rows
+from audit.judging.result import Reason, because
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
 from audit.statistics.between_models import one_family, predictive
@@ -35,7 +36,6 @@ from audit.statistics.set_difference import (
 )
 from audit.statistics.unparsed import DECIDE_AT, GAMMAS
 from audit.statistics.values import mean_of
-from audit.verdict.result import Reason, because
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from audit.core.number_text import percent, pvalue, signed_points
 from audit.judge.gates import READ_ADVICE, log_checks, reached_model, read_limits
+from audit.judging.result import Gate, Rule, because, sentences
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import Evidence, guessed_apart, of_another_kind, selected, told_by_words, unmatched
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
-from audit.verdict.result import Gate, Rule, because, percent, pvalue, sentences, signed_points
 
 FREE_ANSWER = 0.05  # assumed rate of right guesses without options
 _READ = {  # gates of readable rows: the arms, what is read there, and the advice after a failure

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import ConfigError
-from audit.guarded_files import parse_json, read_bytes
+from audit.core.errors import ConfigError
+from audit.core.guarded_files import parse_json, read_bytes
+from audit.core.prompting import letters_of
+from audit.core.records import Item
 from audit.memory.record import TEXT_SCORES
-from audit.prompting import letters_of
-from audit.records import Item
 
 SEPARATOR = "\n\n"  # between the items of a shard
 FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on letters and options alternate

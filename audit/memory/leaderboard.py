@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from audit.core.number_text import listed, percent
 from audit.judge.record import Settings, judge_cells
 from audit.judging.ladder import Grade
 from audit.memory.analyse import JUDGE
@@ -19,7 +20,6 @@ from audit.memory.record import MemoryCell
 from audit.memory.vocabulary import VERDICTS, MemoryResult, MemoryVerdict
 from audit.statistics.chance import Limits
 from audit.statistics.order_test import N_RESAMPLES
-from audit.verdict.result import listed, percent
 
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)

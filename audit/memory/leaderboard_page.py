@@ -6,12 +6,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from audit.json_types import attributes, plain
+from audit.core.json_types import attributes, plain
+from audit.judging.tables import columns
 from audit.memory.leaderboard import Leaderboard, Row, cautions, sentence
 from audit.memory.vocabulary import VERDICTS
 from audit.report import canvas
 from audit.report.page import render_page
-from audit.verdict.tables import columns
 
 _DIGITS = 6
 _HEIGHT = 0.24  # inches for each model

@@ -13,6 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from audit.core.records import Item
+from audit.judging.result import because, finite, sentence
+from audit.judging.tables import columns
 from audit.memory.analyse import RunVerdict
 from audit.memory.evidence import Name
 from audit.memory.items import item_text
@@ -20,7 +23,6 @@ from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
 from audit.memory.vocabulary import GATES, LABELS, VERDICTS, MemoryResult
 from audit.memory.without import ON_PAGE, Ranked, ranked, ranked_csv
-from audit.records import Item
 from audit.report import canvas
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
@@ -28,8 +30,6 @@ from audit.shards.questions import QuestionFile
 from audit.statistics.chance import Limits
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import FDR
-from audit.verdict.result import because, finite, sentence
-from audit.verdict.tables import columns
 
 EXAMPLES = 3
 MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item

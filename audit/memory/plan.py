@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import check_fresh
-from audit.convictions import settle_references
-from audit.dry_run import Asked, Planned, reach
+from audit.config.dry_run import Asked, Planned, reach
+from audit.config.references import judged, reference_runs
+from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
+from audit.core.records import Item
+from audit.judging.result import because, sentence
 from audit.memory.analyse import JUDGE, nearest
 from audit.memory.audit import MEMORY, Orders, item_orders
 from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
@@ -17,13 +22,9 @@ from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
 from audit.memory.worlds import MemoryDesign
-from audit.records import Item
-from audit.references import judged, reference_runs
-from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.registry.convictions import settle_references
 from audit.shards.questions import QUESTIONS
 from audit.shards.working_copy import where
-from audit.verdict.result import because, percent, sentence
-from audit.verdict.shipped import shipped_table
 
 
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:

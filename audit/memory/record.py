@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit.judge.gates import LogCheck
+from audit.judging.result import Reason
 from audit.shards.keys import RequestCounts
 from audit.statistics.completion import Auc
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
-from audit.verdict.result import Reason
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit.benchmarks.fresh import told_families
+from audit.config.references import recorded_references
+from audit.core.package_data import shipped_table
 from audit.judge.gates import checks_of
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
@@ -14,13 +16,11 @@ from audit.memory.cells import load_memory
 from audit.memory.config import SAME
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
-from audit.references import recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.manifest import Manifest
 from audit.statistics.notice import Field
 from audit.statistics.order_test import N_RESAMPLES
-from audit.verdict.shipped import shipped_table
 
 
 def judge(

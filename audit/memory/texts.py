@@ -6,20 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from audit.core.number_text import interval, listed, percent, points, pvalue, scaled, signed_points
+from audit.judging.result import Reason, Texts, sentence
 from audit.memory.evidence import Name
 from audit.statistics.chance import Limits
-from audit.verdict.result import (
-    Reason,
-    Texts,
-    interval,
-    listed,
-    percent,
-    points,
-    pvalue,
-    scaled,
-    sentence,
-    signed_points,
-)
 
 
 @dataclass(frozen=True)

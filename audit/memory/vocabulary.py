@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from audit.judging.document import Cell, Difference, Section
+from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import FINDINGS, Grade
+from audit.judging.result import Texts
+from audit.judging.run import CellResult, Decided
+from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
 from audit.memory.evidence import Evidence, Name
 from audit.memory.evidence import Indicator as Found
 from audit.memory.texts import TEXTS
-from audit.verdict.document import Cell, Difference, Section
-from audit.verdict.instrument import Indicator, Instrument, Measured
-from audit.verdict.result import Texts
-from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
 if TYPE_CHECKING:  # this module imports the vocabulary
     from audit.memory.without import ScoreWithout

@@ -3,20 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.core.records import Item
+from audit.judging.result import Gate, Reason, Status, because, failed, finite, sentence
+from audit.judging.tables import columns
+from audit.judging.vocabulary import LOG_GATES
 from audit.memory.evidence import Evidence, likelihoods
 from audit.memory.record import MemoryCell
 from audit.memory.texts import TEXTS
 from audit.memory.vocabulary import MemoryResult
-from audit.records import Item
 from audit.statistics.between_models import one_family
 from audit.statistics.chance import Limits
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import FromMemory, WithoutMemory, from_memory, score_of, without_memory
-from audit.verdict.result import Gate, Reason, Status, because, failed, finite, sentence
-from audit.verdict.tables import columns
-from audit.verdict.vocabulary import LOG_GATES
 
 
 @dataclass(frozen=True)

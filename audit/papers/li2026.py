@@ -23,7 +23,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from audit.json_types import attributes
+from audit.core.json_types import attributes
+from audit.judging.tables import csv_text
 from audit.papers import write_all
 from audit.validity.status import (
     GATE_COLUMNS,
@@ -36,7 +37,6 @@ from audit.validity.status import (
     paper_status,
     raw_words,
 )
-from audit.verdict.tables import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

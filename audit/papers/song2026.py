@@ -17,10 +17,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.core.number_text import percent
+from audit.judging.tables import csv_text
 from audit.papers import write_all
-from audit.verdict.result import percent
-from audit.verdict.tables import csv_text
 
 if TYPE_CHECKING:  # --help needs neither arrays nor statistics
     from matplotlib.figure import Figure

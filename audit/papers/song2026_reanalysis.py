@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.papers.song2026 import ALPHA
 from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
 from audit.statistics.mcnemar import mcnemar_exact

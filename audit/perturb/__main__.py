@@ -11,15 +11,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.command_line import start
-from audit.conduct import Prepared, conduct
-from audit.exits import run_command
+from audit.config.command_line import start
+from audit.config.references import judged
+from audit.core.exits import run_command
 from audit.perturb.config import PerturbConfig, from_hydra
 from audit.perturb.design import PerturbThresholds
-from audit.references import judged
+from audit.runtime.conduct import Prepared, conduct
 
 if TYPE_CHECKING:
-    from audit.resolve import ResolvedRun
+    from audit.config.resolve import ResolvedRun
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def perturb(config: PerturbConfig) -> int:
 
 
 def _prepared(config: PerturbConfig) -> Prepared:
-    from audit.dry_run import shortfall
+    from audit.config.dry_run import shortfall
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)
@@ -61,7 +61,7 @@ def _prepared(config: PerturbConfig) -> Prepared:
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
     from audit.perturb.report import read_run
-    from audit.summary import print_cells
+    from audit.runtime.summary import print_cells
 
     read = read_run(run_dir)
     print_cells(read.outcomes.cells, resolved.audit)

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.json_types import attributes
+from audit.core.json_types import attributes
+from audit.core.number_text import percent
 from audit.judge.record import Case, Judge, Settings, judge_cells
+from audit.judging.result import MAX_ITEMS, Calibration, json_ready, sentence, sentences
+from audit.judging.run import JudgedRun
+from audit.judging.shipped import apart, nearest_design
+from audit.judging.simulated import told
 from audit.perturb.decide import COUNTED, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, measure, panel_pvalues
@@ -20,10 +25,6 @@ from audit.perturb.texts import TEXTS
 from audit.perturb.vocabulary import PerturbResult
 from audit.statistics.wording_drop import item_means
 from audit.variants.record import Library
-from audit.verdict.result import MAX_ITEMS, Calibration, json_ready, percent, sentence, sentences
-from audit.verdict.run import JudgedRun
-from audit.verdict.shipped import apart, nearest_design
-from audit.verdict.simulated import told
 
 
 def _measure(cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator) -> Evidence | None:

@@ -11,11 +11,11 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from audit.audits import Audit, Roles, Work
+from audit.config.audits import Audit, Roles, Work
+from audit.core.prompting import direct_prompt
+from audit.core.records import Generation, Item, Part, Presentation
 from audit.perturb.config import design_of
 from audit.perturb.design import Arm
-from audit.prompting import direct_prompt
-from audit.records import Generation, Item, Part, Presentation
 from audit.shards.schema import row_schema
 from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library

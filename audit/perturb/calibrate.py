@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from audit.judging.simulated import PANEL, Case, Entries, Procedure, by_world, seed_of, shown, table_text
 from audit.perturb.decide import BEYOND, COUNTED, decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Grounds, Tests, grounds, run_tests
@@ -26,7 +27,6 @@ from audit.perturb.vocabulary import Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.statistics.contamination_score import article_result
-from audit.verdict.simulated import PANEL, Case, Entries, Procedure, by_world, seed_of, shown, table_text
 
 INTERVAL_DRAWS = 100  # of the drop's interval, which must exclude zero
 CURVE_DRAWS = 40  # of ConStat's curve; a run draws more, on which its level does not depend

@@ -8,11 +8,11 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.config import check_run, from_composed
-from audit.errors import ConfigError, check_known
+from audit.config.base import check_run, from_composed
+from audit.config.references import ReferencedConfig, with_references
+from audit.core.errors import ConfigError, check_known
+from audit.core.records import Design
 from audit.perturb.design import PerturbThresholds, make_design
-from audit.records import Design
-from audit.references import ReferencedConfig, with_references
 from audit.variants.select import SHORT
 
 SAME = ("variants",)  # a reference run must have equal values of these options

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audit.errors import DataError
-from audit.json_types import attributes
+from audit.core.errors import DataError
+from audit.core.json_types import attributes
 from audit.judging.ladder import FINDINGS, NO_ROOM, Bound, Contrast, Grade, Graded, Guard, grade
+from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
+from audit.judging.vocabulary import gate_reasons
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell
 from audit.perturb.vocabulary import GATES, Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
-from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
-from audit.verdict.vocabulary import gate_reasons
 
 Reasons = tuple[Reason, ...]
 REFERENCES = 5  # with fewer references, the advice asks for more

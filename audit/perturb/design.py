@@ -6,11 +6,11 @@ The level of a setting is the number of the variant; 0 is the original.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.errors import ConfigError, check_counts, check_known
+from audit.core.errors import ConfigError, check_counts, check_known
+from audit.core.records import Design, Part
 from audit.judging.ladder import BLOCK_AT
-from audit.records import Design, Part
+from audit.judging.thresholds import Thresholds
 from audit.statistics.priors import DECIDE_AT, PRIORS, TauPrior
-from audit.verdict.thresholds import Thresholds
 
 
 class Arm(StrEnum):

@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from audit.judge.record import holm_rows
+from audit.judging.result import Reason, because, failed
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.gates import all_gates
 from audit.perturb.record import ItemLevel, PerturbCell, Wordings, against_drop, for_drop, item_level, usable_references
@@ -47,7 +48,6 @@ from audit.statistics.wording_drop import (
     wording_drop,
     wording_flips,
 )
-from audit.verdict.result import Reason, because, failed
 
 UNITS_MIN = 30  # fewest independent held-out items; with fewer, a t-test of mostly unchanged items has no level
 

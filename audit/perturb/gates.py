@@ -6,16 +6,17 @@
 
 import numpy as np
 
+from audit.core.number_text import percent, pvalue
 from audit.judge.gates import CHANCE_SOURCE, READ_ADVICE, agreement, log_checks, reached_model
 from audit.judge.gates import above_chance as chance_gate
 from audit.judge.gates import exact_values as exact
+from audit.judging.result import Gate, Rule, ids_where, sizes
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import FREE_FORM, PerturbCell, arms_read, lowest_arm
 from audit.statistics.chance import chance_check
 from audit.statistics.exchange import first_answered
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from audit.statistics.wording_drop import item_means, run_noise, wording_flips
-from audit.verdict.result import Gate, Rule, ids_where, percent, pvalue, sizes
 
 
 def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:

@@ -17,6 +17,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from audit.judging.result import because, finite, sentence
+from audit.judging.tables import csv_text, digits
 from audit.perturb.analyse import RunVerdict
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
@@ -35,8 +37,6 @@ from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, item
 from audit.statistics.wording_drop import item_means
 from audit.variants.funnel import funnel_text
 from audit.variants.record import Library
-from audit.verdict.result import because, finite, sentence
-from audit.verdict.tables import csv_text, digits
 
 ERRORS = {
     "clean_beyond": "A clean model is called a drop beyond reference (false positive)",

@@ -10,24 +10,24 @@ from pathlib import Path
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
-from audit.convictions import settle_references
-from audit.dry_run import Asked, Planned, called, reach
-from audit.errors import ConfigError, LibraryError
+from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.plain_words import benchmark_words
+from audit.config.references import judged, reference_runs
+from audit.config.resolve import ResolvedRun, resolve_run, sized
+from audit.core.errors import ConfigError, LibraryError
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
 from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.audit import CONTROL_FILE, PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.design import Arm, PerturbThresholds
 from audit.perturb.worlds import PerturbDesign
-from audit.plain_words import benchmark_words
-from audit.references import judged, reference_runs
-from audit.resolve import ResolvedRun, resolve_run, sized
+from audit.registry.convictions import settle_references
 from audit.shards.working_copy import where
 from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed, volume_table
 from audit.variants.arrow import FILE, find_library, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
 
 
 @dataclass(frozen=True)

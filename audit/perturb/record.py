@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.judge.gates import LogCheck, read_limits
+from audit.judging.result import Reason, because
 from audit.perturb.design import PerturbThresholds
 from audit.shards.keys import RequestCounts
 from audit.statistics.between_models import repeats
@@ -26,7 +27,6 @@ from audit.statistics.multiplicity import false_discovery
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, of_references, predict_right
 from audit.statistics.wording_drop import item_means
-from audit.verdict.result import Reason, because
 
 FREE_FORM = 0  # number of options of a free answer, such as a number; its chance is 0
 _GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are spread evenly over 0-1

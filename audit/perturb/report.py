@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from audit.benchmarks.fresh import told_families
-from audit.errors import DataError
+from audit.config.references import is_imported, recorded_references
+from audit.core.errors import DataError
+from audit.core.package_data import shipped_table
 from audit.judge.gates import checks_of
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of, only, with_reservations
@@ -17,7 +19,6 @@ from audit.perturb.audit import CONTROL_FILE, SCHEMA
 from audit.perturb.config import SAME
 from audit.perturb.design import Arm, PerturbThresholds
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.references import is_imported, recorded_references
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import Outcomes, cell_rows, read_outcomes
 from audit.shards.keys import count_requests
@@ -28,7 +29,6 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import to_values
 from audit.variants.arrow import FILE, find_library, read_library
 from audit.variants.record import Header, Library, Review
-from audit.verdict.shipped import shipped_table
 
 _COLUMNS = ("model", "benchmark", "question_id", "arm", "variant", "asked", "request_sha256", "distance", "correct")
 Cell = tuple[str, str]  # model, benchmark

@@ -8,8 +8,9 @@ model; harder wordings look like memory.
 from collections.abc import Sequence
 from math import isnan
 
-from audit.verdict.result import Texts, percent, points
-from audit.verdict.result import pvalue as p_text
+from audit.core.number_text import percent, points
+from audit.core.number_text import pvalue as p_text
+from audit.judging.result import Texts
 
 _SCALES = {"points": "in points", "share": "as a share of the accuracy above chance", "logit": "in log-odds"}
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."

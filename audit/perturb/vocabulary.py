@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from audit.judging.document import Cell, Interval, Section
+from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
+from audit.judging.result import Texts
+from audit.judging.run import CellResult, Decided
+from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
 from audit.perturb.texts import TEXTS
-from audit.verdict.document import Cell, Interval, Section
-from audit.verdict.instrument import Indicator, Instrument, Measured
-from audit.verdict.result import Texts
-from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import LOG_GATES, GateWord, VerdictWord
 
 if TYPE_CHECKING:  # commands without statistics import the vocabulary
     from audit.perturb.decide import Unparsed

@@ -6,8 +6,8 @@ Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
 
 import json
 
-from audit.command_line import start
-from audit.exits import run_command
+from audit.config.command_line import start
+from audit.core.exits import run_command
 from audit.plant.config import PlantConfig, from_hydra
 
 

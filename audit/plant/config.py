@@ -9,9 +9,9 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.config import RunConfig, check_run, from_composed
+from audit.config.base import RunConfig, check_run, from_composed
+from audit.core.errors import ConfigError, check_counts, check_known
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, check_counts, check_known
 from audit.plant.texts import Form, Method, parse_doses, parse_forms
 from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from audit.core.errors import ConfigError, EngineError, TrainError
+from audit.core.json_types import attributes
 from audit.engines.config import ModelConfig
 from audit.engines.vllm_engine import is_cpu_build
 from audit.engines.weights import local_path
-from audit.errors import ConfigError, EngineError, TrainError
-from audit.json_types import attributes
 from audit.plant.config import SERVED_RANKS, learning_rate
 from audit.plant.measure import BASE, Reading, read, resolved, todo
 from audit.plant.resolve import Experiment

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.audits import find_audit
-from audit.config import RunConfig
+from audit.config.audits import find_audit
+from audit.config.base import RunConfig
+from audit.config.resolve import ResolvedRun, resolve_run
 from audit.engines.config import ModelConfig
 from audit.memory import audit as memory
 from audit.memory.audit import MEMORY, Orders
@@ -25,7 +26,6 @@ from audit.perturb import audit as perturb
 from audit.perturb.audit import PERTURB
 from audit.perturb.config import PerturbConfig
 from audit.plant.resolve import Experiment
-from audit.resolve import ResolvedRun, resolve_run
 from audit.shards.complete import read_outcomes
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns

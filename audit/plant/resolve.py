@@ -8,10 +8,10 @@ from pathlib import Path
 
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.sample import draw_sample
-from audit.config import sample_size
+from audit.config.base import sample_size
+from audit.core.errors import ConfigError
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, resolve_weights
-from audit.errors import ConfigError
 from audit.plant.config import PlantConfig, learning_rate, model_of
 from audit.plant.texts import Form, Halves, check_variants, halve, parse_doses, parse_forms, passages
 from audit.shards.working_copy import need_folder

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import BenchmarkError, ConfigError, LibraryError, check_known
+from audit.core.errors import BenchmarkError, ConfigError, LibraryError, check_known
+from audit.core.records import Item
 from audit.memory.items import SEPARATOR, item_text
-from audit.records import Item
 from audit.variants.record import Variant
 
 MIN_HALF = 20  # with fewer items an AUC's interval spans most of its range

@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from audit.errors import AuditError, ConfigError, TrainError
-from audit.json_types import attributes
+from audit.core.errors import AuditError, ConfigError, TrainError
+from audit.core.json_types import attributes
 from audit.plant.texts import Example, Method, encode
 
 PROVENANCE = "plant.json"  # every saved folder holds it

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.json_types import plain
+from audit.core.json_types import plain
+from audit.core.number_text import percent, pvalue
 from audit.perturb.record import BrokenShare
 from audit.plant.config import learning_rate
 from audit.plant.indicators import BY_NAME, N_SPLITS, Bench, findings
@@ -17,7 +18,6 @@ from audit.plant.resolve import Experiment
 from audit.plant.train import PROVENANCE
 from audit.report.sensitivity import STANDARD, chance_of, quote
 from audit.statistics.multiplicity import holm
-from audit.verdict.result import percent, pvalue
 
 SCHEMA_VERSION = 2
 _DIGITS = 6  # significant digits, so that a p of 1e-10 does not become 0

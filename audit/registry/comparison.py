@@ -9,16 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.audits import audit_of, find_audit, part_of
-from audit.errors import ConfigError, DataError
+from audit.config.audits import audit_of, find_audit, part_of
+from audit.config.references import JOINED_MIN, imported
+from audit.core.errors import ConfigError, DataError
+from audit.core.number_text import interval, percent, pvalue, signed_points
+from audit.core.records import AS_PUBLISHED, Setting
 from audit.governance.formats import short
-from audit.panel import panel_runs
-from audit.records import AS_PUBLISHED, Setting
-from audit.references import JOINED_MIN, imported
+from audit.judging.instrument import Indicator
 from audit.registry.entry import NAMES, Cell, Entry, Row, design, read_entry
 from audit.report import canvas
 from audit.report.page import render_page
 from audit.shards.manifest import Manifest, deciding
+from audit.shards.panel import panel_runs
 from audit.shards.read import load_cells, open_dataset
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray, State
@@ -31,8 +33,6 @@ from audit.statistics.versions import (
     lasting_by_items,
     paired_difference,
 )
-from audit.verdict.instrument import Indicator
-from audit.verdict.result import interval, percent, pvalue, signed_points
 
 HELD_OUT = "held-out items"
 ALPHA = 0.05  # the level of the tests of change

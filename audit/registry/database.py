@@ -19,7 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
-from audit.errors import ConfigError, RegistryError
+from audit.core.errors import ConfigError, RegistryError
 from audit.governance.reviews import at
 from audit.registry.schema import draws, runs
 

@@ -16,19 +16,19 @@ from typing import Any
 
 import yaml
 
-from audit.audits import part_of
-from audit.decision import Ruling, read_verdict
-from audit.errors import ConfigError
-from audit.exits import FAILED, one_line
+from audit.config.audits import part_of
+from audit.core.errors import ConfigError
+from audit.core.exits import FAILED, one_line
+from audit.core.guarded_files import read_text
+from audit.core.guarded_yaml import parse_yaml
 from audit.governance.reviews import MAX_SUITE, SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
-from audit.guarded_files import read_text
-from audit.guarded_yaml import parse_yaml
+from audit.judging import document
+from audit.judging.decision import Ruling, read_verdict
+from audit.judging.document import Library
+from audit.judging.instrument import Indicator
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
-from audit.verdict import document
-from audit.verdict.document import Library
-from audit.verdict.instrument import Indicator
 
 Row = Mapping[str, Any]  # JSON content, or what a table holds
 # These keys of the configuration are hashed separately, or do not affect the design.

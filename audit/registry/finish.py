@@ -14,16 +14,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.audits import Hooks
-from audit.decision import Decision, Ruling
-from audit.errors import AuditError, ConfigError, RegistryError
-from audit.exits import one_line
+from audit.config.audits import Hooks
+from audit.core.aliases import named
+from audit.core.errors import AuditError, ConfigError, RegistryError
+from audit.core.exits import one_line
 from audit.governance.reviews import decision_files
 from audit.governance.ruling import bound_to, rule_run
-from audit.panel import panel_runs
+from audit.judging.decision import Decision, Ruling
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.panel import panel_runs
 from audit.shards.redact import redact
-from audit.shards.working_copy import named, store_of
+from audit.shards.working_copy import store_of
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded only if a registry is configured
     from audit.registry.database import Registry

@@ -19,15 +19,15 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sqlalchemy import Connection, or_, select, update
 
-from audit.errors import AuditError, ConfigError
-from audit.exits import one_line
+from audit.core.errors import AuditError, ConfigError
+from audit.core.exits import one_line
 from audit.governance.keys import Keys
 from audit.governance.reviews import at, chain_of, decision_files
 from audit.governance.ruling import bound_to, rule_run
-from audit.panel import panel_of
 from audit.registry.database import Registry
 from audit.registry.schema import notices
 from audit.registry.store import Notice, all_runs, write_notice
+from audit.shards.panel import panel_of
 
 VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, update
 
-from audit.decision import Decision
-from audit.errors import AuditError, ConfigError, RegistryError, ShardError
+from audit.core.errors import AuditError, ConfigError, RegistryError, ShardError
+from audit.core.guarded_files import parse_json, read_json
 from audit.governance.reviews import DECISIONS, at, decision_files
 from audit.governance.ruling import rule_run
-from audit.guarded_files import parse_json, read_json
-from audit.panel import panel_of, panel_runs
+from audit.judging.decision import Decision
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Row, digest, key_of
 from audit.registry.schema import runs
@@ -28,6 +27,7 @@ from audit.registry.store import Notice, all_runs, write_notice
 from audit.shards.attempt import LOCK, RunLock
 from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, write_file
 from audit.shards.manifest import MANIFEST, TOMBSTONE
+from audit.shards.panel import panel_of, panel_runs
 
 # The program writes these into a run directory, and retention removes them. A person's files stay.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")

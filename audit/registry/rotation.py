@@ -17,10 +17,10 @@ from sqlalchemy import Connection, select
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
-from audit.config import load_group
-from audit.errors import ConfigError, ShardError
+from audit.config.base import load_group
+from audit.core.errors import ConfigError, ShardError
+from audit.core.records import Item
 from audit.governance.reviews import at
-from audit.records import Item
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import digest
 from audit.registry.schema import draws

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from audit.errors import unknown_name
+from audit.core.errors import unknown_name
 from audit.registry.entry import NAMES, digest
 from audit.registry.store import Kept
 from audit.statistics.versions import Look, change_tests, standard_error

@@ -6,14 +6,14 @@ A run that was repeated until it passed shows here.
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from audit.decision import Try, read_document, rule
-from audit.errors import AuditError, ConfigError
+from audit.core.errors import AuditError, ConfigError
 from audit.governance.ruling import home_of, verdict_path
-from audit.panel import panel_of, panel_runs
+from audit.judging.decision import Try, read_document, rule
+from audit.judging.document import AuditVerdict
+from audit.judging.together import Document
 from audit.registry.entry import comparable
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.verdict.document import AuditVerdict
-from audit.verdict.together import Document
+from audit.shards.panel import panel_of, panel_runs
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
 # Folder, start, fingerprint, decision, and the hashes of what was asked.

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.decision import verdict_of
-from audit.errors import AuditError
-from audit.exits import printable
-from audit.guarded_files import read_json
-from audit.records import CellRows
+from audit.core.errors import AuditError
+from audit.core.exits import printable
+from audit.core.guarded_files import read_json
+from audit.core.records import CellRows
+from audit.judging.decision import verdict_of
+from audit.judging.result import json_text
+from audit.judging.run import JudgedRun
+from audit.judging.together import Document
 from audit.report.page import REFRESH_S, SO_FAR, RunFacts, words
 from audit.shards.attempt import may_live
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.verdict.result import json_text
-from audit.verdict.run import JudgedRun
-from audit.verdict.together import Document
 
 if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
     from matplotlib.figure import Figure

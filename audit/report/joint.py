@@ -11,21 +11,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from audit.audits import audit_of, every_audit, part_of
-from audit.decision import SHOWN, CellRuling, Decision, Ruling, document_of, read_document, rule, words_of
-from audit.errors import ConfigError
-from audit.exits import FAILED, printable
+from audit.config.audits import audit_of, every_audit, part_of
+from audit.core.errors import ConfigError
+from audit.core.exits import FAILED, printable
+from audit.core.package_data import shipped_table
+from audit.judging import forms
+from audit.judging.decision import SHOWN, CellRuling, Decision, Ruling, document_of, read_document, rule, words_of
+from audit.judging.document import AuditVerdict, Cell
+from audit.judging.instrument import KINDS, TITLES, Finding, Seen, finding, looked_for, synthesis
+from audit.judging.result import json_ready, json_text
+from audit.judging.together import Entry, JointVerdict
+from audit.judging.vocabulary import subtitle, word_of
 from audit.report.build import ReportPaths
 from audit.report.page import Mark, render_page, words
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
-from audit.verdict import forms
-from audit.verdict.document import AuditVerdict, Cell
-from audit.verdict.instrument import KINDS, TITLES, Finding, Seen, finding, looked_for, synthesis
-from audit.verdict.result import json_ready, json_text
-from audit.verdict.shipped import shipped_table
-from audit.verdict.together import Entry, JointVerdict
-from audit.verdict.vocabulary import subtitle, word_of
 
 SCHEMA = "joint verdict"
 SCHEMA_VERSION = "2.2"

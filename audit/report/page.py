@@ -19,11 +19,12 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
-from audit.decision import verdict_of
-from audit.records import CellRows
-from audit.verdict.result import DASH, Gate, bare_pvalue, drop_points, percent, pvalue, scaled, signed_points
-from audit.verdict.run import CellResult, JudgedRun
-from audit.verdict.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
+from audit.core.number_text import DASH, bare_pvalue, drop_points, percent, pvalue, scaled, signed_points
+from audit.core.records import CellRows
+from audit.judging.decision import verdict_of
+from audit.judging.result import Gate
+from audit.judging.run import CellResult, JudgedRun
+from audit.judging.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
 
 NOT_CALIBRATED = (
     "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.audits import part_of
+from audit.config.audits import part_of
+from audit.judging.run import JudgedRun
+from audit.judging.tables import columns
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, errors_of, marks_of, render_page
 from audit.shards.questions import QuestionFile
 from audit.statistics.paired import CellOutcomes, State
-from audit.verdict.run import JudgedRun
-from audit.verdict.tables import columns
 
 EXAMPLES = 3
 MAX_ITEMS = 400  # on the page; items.csv has every item

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from audit.errors import DataError
-from audit.guarded_files import read_json
+from audit.core.errors import DataError
+from audit.core.guarded_files import read_json
 from audit.statistics.chance import Limits
 from audit.statistics.notice import Effect, Field, chance_to_find
 from audit.statistics.priors import PRIORS, TauPrior

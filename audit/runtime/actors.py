@@ -16,14 +16,14 @@ from ray.util import metrics
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
+from audit.core.records import Generation, GenerationRequest
 from audit.engines.config import ModelConfig
 from audit.engines.port import Engine
 from audit.engines.precision import computes_in_bfloat16_here, dtype_on_cpu
 from audit.engines.processes import explain
 from audit.engines.vllm_engine import VllmEngine, engine_environment, is_cpu_build
 from audit.engines.weights import Weights, local_path
-from audit.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
-from audit.records import Generation, GenerationRequest
 from audit.runtime.nodes import cluster_nodes
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.progress import Engines

@@ -10,8 +10,8 @@ from typing import Any
 
 import ray
 
-from audit.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
-from audit.records import Generation, GenerationRequest
+from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
+from audit.core.records import Generation, GenerationRequest
 
 _WEIGHT = 0.1  # the weight of the newest observation of a replica's pace
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.errors import EngineError, SpentError
-from audit.exits import one_line
+from audit.core.aliases import named
+from audit.core.errors import EngineError, SpentError
+from audit.core.exits import one_line
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
-from audit.shards.working_copy import fetch_shards, named
+from audit.shards.working_copy import fetch_shards
 
 QUESTIONS = 20
 _ALONE_FROM = 10 * QUESTIONS  # with fewer tasks, a separate first batch saves little and costs seconds

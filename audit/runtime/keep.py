@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from audit.errors import EngineError
+from audit.core.errors import EngineError
 
 if TYPE_CHECKING:
     from audit.engines.config import ModelConfig

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import ray
 
+from audit.config.resolve import ResolvedRun
+from audit.core.errors import AuditError
 from audit.engines.config import ModelConfig
 from audit.engines.port import BACKEND, drifts
-from audit.errors import AuditError
-from audit.resolve import ResolvedRun
 from audit.runtime.actors import EnginePool, cpus_there, start_pool
 from audit.runtime.early import Canary, refusal
 from audit.runtime.keep import ROOM_WAIT_S, give_back, take_pool

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ray.data import ActorPoolStrategy, DataContext
 from ray.data.exceptions import ExecutionTimeoutError
 
-from audit.errors import AuditError, EngineError
-from audit.records import Design
+from audit.core.errors import AuditError, EngineError
+from audit.core.records import Design
 from audit.runtime.stages import AnswerStage, PrepareStage, StageContext
 from audit.shards.files import make_folder, whole_file
 from audit.shards.keys import KeySet, digest_grid

@@ -15,8 +15,8 @@ from functools import partial
 from itertools import chain
 from urllib.parse import urlsplit
 
+from audit.core.errors import AuditError, ConfigError, ShardError
 from audit.engines.config import ModelConfig
-from audit.errors import AuditError, ConfigError, ShardError
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -19,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from audit.exits import QUIET, lines, one_line
+from audit.core.exits import QUIET, lines, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,12 +4,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from audit.config.resolve import ResolvedRun
+from audit.core.errors import ConfigError
 from audit.engines.config import ModelConfig
 from audit.engines.gpus import gpu_memory_here
 from audit.engines.memory import ModelFiles, Need, engine_need, gigabytes
 from audit.engines.model_files import files_of
-from audit.errors import ConfigError
-from audit.resolve import ResolvedRun
 from audit.runtime.placement import Node, gpus_in_words, plan_placement, product_in_words
 
 _CPU_WEIGHTS_MOST = 4_000_000_000  # bytes: two billion parameters in bfloat16, a few tokens a second on CPUs

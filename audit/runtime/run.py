@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 import ray
 
-from audit.audits import Hooks
-from audit.config import as_file, described_models
+from audit.config.audits import Hooks
+from audit.config.base import as_file, described_models
+from audit.config.plan_cost import money_spent, spent
+from audit.config.resolve import ResolvedRun
+from audit.core.aliases import named
+from audit.core.errors import AuditError, ConfigError, EngineError, ShardError, SpentError, SupersededError
+from audit.core.records import Design, Reading
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.memory import engine_need
 from audit.engines.model_files import files_of
-from audit.errors import AuditError, ConfigError, EngineError, ShardError, SpentError, SupersededError
-from audit.plan_cost import money_spent, spent
-from audit.records import Design, Reading
-from audit.resolve import ResolvedRun
 from audit.runtime.early import affordable, canary_first
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.nodes import cluster_nodes
@@ -44,7 +45,7 @@ from audit.shards.questions import QuestionFile, write_questions
 from audit.shards.read import drop_rows, scan_run
 from audit.shards.redact import redact
 from audit.shards.shard_file import shard_paths
-from audit.shards.working_copy import fetch_shards, named
+from audit.shards.working_copy import fetch_shards
 
 NO_HOOKS = Hooks()
 

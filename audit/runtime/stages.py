@@ -20,11 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from ray.util.metrics import Counter
 
-from audit.audits import Audit, Work, answer_requests
-from audit.errors import SandboxError, ShardError
-from audit.prompting import letters_of, shows_options
-from audit.records import ANSWER_ROLE, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
-from audit.records import GenerationRequest as Request
+from audit.config.audits import Audit, Work, answer_requests
+from audit.core.errors import SandboxError, ShardError
+from audit.core.prompting import letters_of, shows_options
+from audit.core.records import ANSWER_ROLE, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
+from audit.core.records import GenerationRequest as Request
 from audit.runtime.call import EngineCaller
 from audit.scoring.score import Score, counted, majority, score
 from audit.shards.complete import count_answers

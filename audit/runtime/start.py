@@ -15,9 +15,9 @@ import ray
 from ray._common.utils import get_default_system_temp_dir
 from ray._private import worker
 
-from audit.config import ClusterConfig
-from audit.errors import ConfigError
-from audit.exits import heed_sigterm
+from audit.config.base import ClusterConfig
+from audit.core.errors import ConfigError
+from audit.core.exits import heed_sigterm
 
 
 def start_ray(cluster: ClusterConfig) -> None:

@@ -15,22 +15,22 @@ import pyarrow.compute as pc
 from rich.console import Console, Group
 from rich.text import Text
 
-from audit.audits import audit_of
+from audit.config.audits import audit_of
+from audit.config.plan_cost import CostConfig, spent
+from audit.core.aliases import named
+from audit.core.errors import AuditError
+from audit.core.exits import one_line
+from audit.core.guarded_files import read_json
 from audit.engines.config import ModelConfig
-from audit.errors import AuditError
-from audit.exits import one_line
-from audit.guarded_files import read_json
-from audit.panel import panel_runs
-from audit.plan_cost import CostConfig, spent
 from audit.report.build import goes_on
 from audit.runtime.progress import Display
 from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import count_answers
 from audit.shards.files import SHARDS
 from audit.shards.manifest import Manifest
+from audit.shards.panel import panel_runs
 from audit.shards.schema import RowSchema
 from audit.shards.shard_file import read_shard, shard_paths
-from audit.shards.working_copy import named
 
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
 _COUNTED = ("model", "arm", "question_id", "reading", "answer_form", "parsed", "correct")

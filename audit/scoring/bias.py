@@ -7,7 +7,7 @@ the other one in a non-negative question.
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import bbq_facts
-from audit.records import Ask, Item
+from audit.core.records import Ask, Item
 from audit.scoring.scored import DEFAULT_STYLE, ask_letter, shown
 
 _FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' forms

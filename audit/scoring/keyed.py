@@ -7,8 +7,8 @@ from string import ascii_uppercase
 from audit.benchmarks.answers import bare
 from audit.benchmarks.latex import boxed, one_box, same_answer
 from audit.benchmarks.reply import corrects, read_key, score_number
-from audit.prompting import strip_thinking
-from audit.records import FinishReason
+from audit.core.prompting import strip_thinking
+from audit.core.records import FinishReason
 from audit.scoring.letter import read_letter
 
 

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 from string import ascii_uppercase
 
-from audit.prompting import strip_thinking
-from audit.records import Answer, FinishReason
+from audit.core.prompting import strip_thinking
+from audit.core.records import Answer, FinishReason
 
 UNPARSED = Answer(index=None, form="none")
 AMBIGUOUS = -1  # a declaration names several options, or contradicts itself

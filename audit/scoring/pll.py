@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import chain
 
 from audit.benchmarks.items import LESS, MORE
-from audit.records import Ask, Generation, Item
+from audit.core.records import Ask, Generation, Item
 from audit.scoring.scored import DEFAULT_STYLE, Scored, finite_logprobs, preferring, scored_reply
 
 NEITHER = 2  # the response of a pair whose two scores are equal: read, neutral, and in N

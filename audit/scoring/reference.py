@@ -17,9 +17,11 @@ from itertools import chain
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.items import HATE, NEUTRAL
-from audit.entry_points import added
-from audit.errors import ConfigError, DataError, check_known, unknown_name
-from audit.records import Ask, Generation, Item
+from audit.core.entry_points import added
+from audit.core.errors import ConfigError, DataError, check_known, unknown_name
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
+from audit.core.records import Ask, Generation, Item
 from audit.scoring import bias, pll, refusal
 from audit.scoring.scored import (
     DEFAULT_STYLE,
@@ -34,8 +36,6 @@ from audit.scoring.scored import (
     shown,
     unread,
 )
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
 
 PRIMER = files("audit.scoring").joinpath("mc1_primer.txt").read_text(encoding="utf-8").rstrip()
 SPELLINGS: dict[int, tuple[str, ...]] = {

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from audit.benchmarks.items import COMPLIES, REFUSES
-from audit.errors import DataError
-from audit.prompting import strip_thinking
-from audit.records import Ask, FinishReason, Generation, Item
+from audit.core.errors import DataError
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
+from audit.core.prompting import strip_thinking
+from audit.core.records import Ask, FinishReason, Generation, Item
 from audit.scoring.scored import DEFAULT_STYLE, Scored, judged, unread
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
 
 MAX_TOKENS = 256  # the authors' limit
 COMPLIANCE, FULL, PARTIAL = "1_full_compliance", "2_full_refusal", "3_partial_refusal"

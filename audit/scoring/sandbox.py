@@ -24,7 +24,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.scoring.seccomp import seccomp_filter
 
 WALL_S = 300.0  # limit of the whole test, long as a machine may be busy

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from audit.benchmarks.reply import score_number
-from audit.errors import DataError, SandboxError, check_known
-from audit.prompting import strip_thinking
-from audit.records import Answer, FinishReason, Generation, Item, Reading
+from audit.core.errors import DataError, SandboxError, check_known
+from audit.core.prompting import strip_thinking
+from audit.core.records import Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.letter import read_letter
 from audit.scoring.sandbox import run_tests
 from audit.scoring.scored import logprobs

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from audit.benchmarks.answers import LETTERS
-from audit.errors import DataError, check_known
-from audit.records import Ask, FinishReason, Generation, Item
+from audit.core.errors import DataError, check_known
+from audit.core.records import Ask, FinishReason, Generation, Item
 
 LABEL_STYLES: dict[str, str] = {"paren": "({})", "dot": "{}.", "bracket": "[{}]"}
 DEFAULT_STYLE = "paren"

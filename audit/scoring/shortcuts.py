@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from audit.benchmarks.items import bbq_facts
-from audit.errors import DataError
-from audit.records import Item
+from audit.core.errors import DataError
+from audit.core.records import Item
 
 _NEGATION = re.compile(r"\b(?:no|not|nothing|never|none|nobody|neither|nor|cannot)\b|n't", re.IGNORECASE)
 

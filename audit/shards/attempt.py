@@ -24,8 +24,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ShardError, SupersededError
-from audit.guarded_files import read_bytes, read_json
+from audit.core.errors import ShardError, SupersededError
+from audit.core.guarded_files import read_bytes, read_json
 from audit.shards.files import disk_error, write_file
 from audit.shards.object_store import ObjectStore
 from audit.shards.working_copy import store_of

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
 from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 

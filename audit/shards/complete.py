@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.errors import ShardError
-from audit.records import ANSWER_ROLE, CellRows, Reading
+from audit.core.errors import ShardError
+from audit.core.records import ANSWER_ROLE, CellRows, Reading
 from audit.shards.cells import cell_columns, pair_batches, pick, together
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.keys import Digests, KeySet

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from audit.errors import ConfigError, ShardError
-from audit.guarded_files import open_file
+from audit.core.errors import ConfigError, ShardError
+from audit.core.guarded_files import open_file
 from audit.shards.working_copy import publish
 
 TMP_SUFFIX = ".tmp"

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.errors import ShardError
-from audit.records import Setting
+from audit.core.errors import ShardError
+from audit.core.records import Setting
 from audit.shards.schema import RowSchema
 
 

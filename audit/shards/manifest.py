@@ -17,9 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ConfigError, ShardError
-from audit.guarded_files import read_json
-from audit.json_types import plain
+from audit.core.errors import ConfigError, ShardError
+from audit.core.guarded_files import read_json
+from audit.core.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, file_sha256, make_folder, write_file
 from audit.shards.redact import redact

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 
-from audit.errors import ConfigError, ShardError
+from audit.core.errors import ConfigError, ShardError
 from audit.shards.redact import redact
 
 _PARAMETERS = {

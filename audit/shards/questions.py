@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.errors import BenchmarkError, ShardError
-from audit.guarded_files import check_regular
-from audit.records import Code, Item
+from audit.core.errors import BenchmarkError, ShardError
+from audit.core.guarded_files import check_regular
+from audit.core.records import Code, Item
 from audit.shards.files import whole_file
 from audit.shards.keys import column_array
 from audit.shards.working_copy import local_file

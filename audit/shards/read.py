@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from audit.errors import ShardError
-from audit.records import Design, Reading, Setting
+from audit.core.errors import ShardError
+from audit.core.records import Design, Reading, Setting
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches, pick
 from audit.shards.files import QUARANTINE, SHARDS, TMP_SUFFIX, disk_error, file_sha256, whole_file
 from audit.shards.keys import Digests, KeySet, digests_of_table

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.errors import ShardError
-from audit.guarded_files import open_file
+from audit.core.errors import ShardError
+from audit.core.guarded_files import open_file
 from audit.shards.schema import RowSchema
 
 FORMATS = {"arrow": ".arrow", "parquet": ".parquet"}

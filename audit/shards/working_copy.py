@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from audit.errors import ConfigError, ShardError
+from audit.core.aliases import register_alias
+from audit.core.errors import ConfigError, ShardError
 from audit.shards.object_store import ObjectStore, is_url, open_store
 
 _NOT_FETCHED = ("quarantine/", "tasks/")
@@ -39,6 +40,7 @@ def working_copy(url: str) -> Path:
     store = open_store(url)
     folder = _temporary() / str(len(_copies)) / PurePosixPath(store.root).name
     _copies[folder] = store
+    register_alias(folder, store.shown())
     return folder
 
 
@@ -158,14 +160,6 @@ def withdraw(path: Path) -> None:
     """DELETE the object of a file of a working copy; do nothing for any other path."""
     if (stored := store_of(path)) is not None:
         stored[0].delete(stored[1])
-
-
-def named(text: object) -> str:
-    """Return a text for people, with the URL in place of every path of a working copy."""
-    shown = str(text)
-    for folder, store in _copies.items():
-        shown = shown.replace(str(folder), store.shown())
-    return shown
 
 
 def where(path: Path) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from audit.errors import ShardError
+from audit.core.errors import ShardError
 from audit.shards.attempt import as_attempt, check_attempt, check_stored_attempt
 from audit.shards.files import SHARDS, disk_error, sync_folder, write_file
 from audit.shards.keys import Digests, digests_of_table

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import FloatArray, IntArray
 

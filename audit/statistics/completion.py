@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.estimate import mean_of
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_share

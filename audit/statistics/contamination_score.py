@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.exchange import first_answered
 from audit.statistics.item_response import draw_difficulties
 from audit.statistics.paired import BoolArray, FloatArray

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.chance import wilson
 from audit.statistics.drawing import cluster_df
 from audit.statistics.estimate import mean_of, t_test

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import cluster_df
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray

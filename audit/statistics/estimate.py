@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 

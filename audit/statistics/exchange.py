@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import choice_totals, cluster_sums, patterns
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.resampling import N_RESAMPLES

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.between_models import Predictive, predictive
 from audit.statistics.drawing import shared_se
 from audit.statistics.estimate import mean_of

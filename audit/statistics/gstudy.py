@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 _ALPHA = 0.05

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import shared_se
 from audit.statistics.estimate import mean_of, t_test
 from audit.statistics.paired import IntArray

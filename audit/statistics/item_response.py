@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.paired import BoolArray, FloatArray
 
 _GRID = np.linspace(0, 1, 4001)

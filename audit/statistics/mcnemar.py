@@ -5,7 +5,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray, IntArray
 

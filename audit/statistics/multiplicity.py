@@ -4,7 +4,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 N_RESAMPLES = 9999

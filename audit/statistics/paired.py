@@ -11,8 +11,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
 
 MIN_REFERENCES = 5  # the fit has no meaning with fewer (ConStat requires as many)

@@ -28,7 +28,7 @@ from math import ceil, comb
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import ITEMS, choice_totals, cluster_sums, flip_totals, patterns, patterns_of
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 
 DECIDE_AT = 3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
-from audit.json_types import attributes
+from audit.core.errors import DataError
+from audit.core.json_types import attributes
 from audit.statistics.between_models import predictive
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.drawing import bootstrap_totals, cluster_sums
 from audit.statistics.estimate import (

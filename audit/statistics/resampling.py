@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import ITEMS, bootstrap_totals, cluster_sums, patterns, patterns_of
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.contracts import Mean, clustered_mean
 from audit.statistics.drawing import cluster_df
 from audit.statistics.estimate import Estimate, fieller

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.estimate import Estimate, Tested, beyond_mean, logit_drop, means_of, spread_of, t_test, times
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.references import LEVEL, Scale, answered

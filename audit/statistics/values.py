@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
 from audit.statistics.drawing import ITEMS
 from audit.statistics.paired import UNANSWERED, CellOutcomes, FloatArray, State
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.contracts import clustered_mean
 from audit.statistics.drawing import cluster_df, shared_se
 from audit.statistics.estimate import ROUNDING, Estimate, fieller, mean_of, t_test

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 
 # The article's column "Statistical Confidence", by rewordings an item: 1x, 3x, 5x and 10x calls.
 ARTICLE_CLAIMS = {

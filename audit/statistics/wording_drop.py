@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import bootstrap_totals, cluster_df, cluster_sums, patterns
 from audit.statistics.estimate import Estimate, above_pvalue, mean_of
 from audit.statistics.mcnemar import cochran_q

@@ -2,7 +2,7 @@
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
 
-What the audits say of one model together is counted, so the rates of any suite of them follow (`audit.verdict.forms`).
+What the audits say of one model together is counted, so the rates of any suite of them follow (`audit.judging.forms`).
 The gates, which look for faults that a simulation does not have, are bypassed, as in each audit's own calibration.
 Validity makes no claim about memory: its error is its own (`audit calibrate audit=validity`).
 """
@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from audit.judging.forms import AUDITS, LETTERS, all_cleared, any_found
+from audit.judging.simulated import Case, Entries, Entry, Procedure, streams, table_text
 from audit.memory import calibrate as memory
 from audit.memory.design import MemoryThresholds
 from audit.perturb import calibrate as perturb
@@ -25,8 +27,6 @@ from audit.suite.worlds import WORLDS, SuiteDesign, World, simulate
 from audit.sweep import calibrate as sweep
 from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel
-from audit.verdict.forms import AUDITS, LETTERS, all_cleared, any_found
-from audit.verdict.simulated import Case, Entries, Entry, Procedure, streams, table_text
 
 SIMULATIONS = 200
 REFERENCES = (3, 5, 8)  # each simulated model is judged with so many: the first three are among the first five

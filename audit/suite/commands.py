@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audit.audits import part_of
-from audit.command_line import configured
-from audit.config import RunConfig, described_models, known_models, load_group
+from audit.config.audits import part_of
+from audit.config.base import RunConfig, described_models, known_models, load_group
+from audit.config.command_line import configured
+from audit.config.plan_cost import PlannedCalls
+from audit.config.short_forms import HF, hub_name, quoted, safe_name
+from audit.core.errors import ConfigError, unknown_name
 from audit.engines.config import WEIGHED, ModelConfig
-from audit.errors import ConfigError, unknown_name
-from audit.plan_cost import PlannedCalls
-from audit.short_forms import HF, hub_name, quoted, safe_name
 from audit.suite.read import commit_of
 from audit.suite.schema import DOMAINS, SCRIPTED, DomainThresholds, Suite
 

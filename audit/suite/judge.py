@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from audit.audits import audit_of
-from audit.decision import Decision
-from audit.errors import ConfigError
-from audit.guarded_files import read_json
-from audit.json_types import attributes
-from audit.panel import SUITE, panel_runs
+from audit.config.audits import audit_of
+from audit.core.errors import ConfigError
+from audit.core.guarded_files import read_json
+from audit.core.json_types import attributes
+from audit.core.number_text import percent
+from audit.judging.decision import Decision
+from audit.judging.document import AuditVerdict
 from audit.perturb.evidence import clean_alarms
 from audit.perturb.report import perturb_cells, read_run, run_library
 from audit.report.build import ReportPaths
 from audit.report.joint import joint_report
 from audit.shards.files import file_sha256
 from audit.shards.manifest import Manifest
+from audit.shards.panel import SUITE, panel_runs
 from audit.statistics.contamination_score import ArticleResult, FalseAlarms, Rule, article_result
 from audit.statistics.wording_drop import item_means, wording_flips
 from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
-from audit.verdict.document import AuditVerdict
-from audit.verdict.result import percent
 
 Verdicts = Mapping[str, AuditVerdict[Any]]  # by audit
 

@@ -14,11 +14,11 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from audit.audits import every_audit
-from audit.config import CONF_DIR, check_keys
-from audit.errors import ConfigError, unknown_name
-from audit.guarded_files import read_text
-from audit.guarded_yaml import parse_yaml
+from audit.config.audits import every_audit
+from audit.config.base import CONF_DIR, check_keys
+from audit.core.errors import ConfigError, unknown_name
+from audit.core.guarded_files import read_text
+from audit.core.guarded_yaml import parse_yaml
 from audit.shards.manifest import flatten
 from audit.suite.schema import VERSION, Suite, schema_text
 

@@ -14,28 +14,28 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from audit.audits import audit_of, part_of
 from audit.benchmarks.load import open_benchmark
-from audit.config import known_models, load_model_config
+from audit.config.audits import audit_of, part_of
+from audit.config.base import known_models, load_model_config
+from audit.config.resolve import revision_of
+from audit.core.errors import AuditError, ConfigError
+from audit.core.exits import FAILED, lines, one_line, refused, tell
+from audit.core.guarded_files import read_json
+from audit.core.json_types import plain
 from audit.engines.weights import resolve_weights
-from audit.errors import AuditError, ConfigError
-from audit.exits import FAILED, lines, one_line, refused, tell
 from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
-from audit.guarded_files import read_json
-from audit.json_types import plain
-from audit.panel import SUITE, write_panel
+from audit.judging.together import parts_of
 from audit.registry import finish
-from audit.resolve import revision_of
+from audit.runtime.summary import larger, more_questions, out_of_reach
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST, NOT_RESULTS, Manifest, flatten
+from audit.shards.panel import SUITE, write_panel
 from audit.suite.commands import Step, check_version, key_of, model_name, windows_of
 from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
-from audit.summary import larger, more_questions, out_of_reach
 from audit.variants.arrow import find_library
-from audit.verdict.together import parts_of
 
 # These options change neither a row nor a verdict, so they may differ between two starts of a suite.
 _VERDICT = ("verdict", "statistics", "references", "allow_convicted")

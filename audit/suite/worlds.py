@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from audit.judging.forms import DOSES, FORMS, world_of
 from audit.memory import worlds as memory
 from audit.memory.record import MemoryCell
 from audit.perturb import worlds as perturb
@@ -23,7 +24,6 @@ from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray
 from audit.sweep import simulation as sweep
 from audit.sweep.design import Arm, Draws, make_design
 from audit.sweep.simulation import Luck, answers
-from audit.verdict.forms import DOSES, FORMS, world_of
 
 REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)  # abilities beside the tested model's, in logits
 

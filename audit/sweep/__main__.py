@@ -9,14 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.command_line import start
-from audit.conduct import Prepared, conduct
-from audit.exits import run_command
+from audit.config.command_line import start
+from audit.core.exits import run_command
+from audit.runtime.conduct import Prepared, conduct
 from audit.sweep.config import SweepConfig, from_hydra, hint_references
 from audit.sweep.design import SweepThresholds, missing_controls
 
 if TYPE_CHECKING:
-    from audit.resolve import ResolvedRun
+    from audit.config.resolve import ResolvedRun
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def sweep(config: SweepConfig) -> int:
 
 
 def _prepared(config: SweepConfig) -> Prepared:
-    from audit.dry_run import shortfall
+    from audit.config.dry_run import shortfall
     from audit.sweep.replay import reachable, resolve_sweep
 
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)
@@ -52,7 +52,7 @@ def _prepared(config: SweepConfig) -> Prepared:
 
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
-    from audit.summary import print_cells
+    from audit.runtime.summary import print_cells
     from audit.sweep.report import read_run
 
     read = read_run(run_dir)

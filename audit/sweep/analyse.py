@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.core.number_text import percent
+from audit.core.records import CellRows
 from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge_cells
 from audit.judging.ladder import grade
-from audit.records import CellRows
+from audit.judging.result import Calibration, Gate, Reason, because, failed, sentence, sentences
+from audit.judging.shipped import apart, nearest_design
+from audit.judging.simulated import told
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.permutation import can_reject, enough_permutations
@@ -33,9 +37,6 @@ from audit.sweep.simulation import Design, design_of
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_text
 from audit.sweep.vocabulary import Contrast, Decision, Effect, Hypothesis, RunVerdict, Slope, SweepResult, Verdict
-from audit.verdict.result import Calibration, Gate, Reason, because, failed, percent, sentence, sentences
-from audit.verdict.shipped import apart, nearest_design
-from audit.verdict.simulated import told
 
 TIPPING_RESAMPLES = 999
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.audits import Audit, Roles, Work
-from audit.prompting import OF_READING, answering_prompt, direct_prompt, fill, question_text, strip_thinking
-from audit.records import Generation, GenerationRequest, Item, Part, Presentation, Protocol, Reading
+from audit.config.audits import Audit, Roles, Work
+from audit.core.prompting import OF_READING, answering_prompt, direct_prompt, fill, question_text, strip_thinking
+from audit.core.records import Generation, GenerationRequest, Item, Part, Presentation, Protocol, Reading
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of
 from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages

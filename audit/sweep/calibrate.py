@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
+from audit.judging.simulated import Case, Entries, Procedure, by_name, by_world, shown, streams, table_text
 from audit.statistics.paired import FloatArray
 from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
@@ -27,7 +28,6 @@ from audit.sweep.evidence import Evidence, measure
 from audit.sweep.record import cell_shifts, run_shifts, sweep_of
 from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, Simulated, World, design_of, simulate
 from audit.sweep.vocabulary import Decision, Verdict
-from audit.verdict.simulated import Case, Entries, Procedure, by_name, by_world, shown, streams, table_text
 
 RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
 SIMULATIONS, FEWEST = 400, 20

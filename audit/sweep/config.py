@@ -10,11 +10,11 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
 from audit.benchmarks.registry import format_of
-from audit.config import RunConfig, check_run, from_composed, load_model_config
+from audit.config.base import RunConfig, check_run, from_composed, load_model_config
+from audit.core.errors import ConfigError, check_known
+from audit.core.prompting import OF_READING
+from audit.core.records import Design
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError, check_known
-from audit.prompting import OF_READING
-from audit.records import Design
 from audit.sweep.design import DELETED, Aggregator, Arm, Draws, SweepThresholds, make_design, parse_doses, parse_routers
 
 TEMPLATES: dict[str, tuple[str, ...]] = {

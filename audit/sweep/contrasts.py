@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
 from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import can_reject, paired_test, sign_flip_pvalue

@@ -10,14 +10,14 @@ import numpy as np
 
 from audit.judge.record import holm_rows
 from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
+from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
+from audit.judging.vocabulary import gate_reasons
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading
 from audit.sweep.vocabulary import GATES, Decision, Verdict
 from audit.sweep.vocabulary import Contrast as Row
-from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
-from audit.verdict.vocabulary import gate_reasons
 
 CONTROLS = ("clean", "direct", "ensemble")
 _VERDICTS = {

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.errors import ConfigError, check_counts
-from audit.records import Design, Part, Setting
+from audit.core.errors import ConfigError, check_counts
+from audit.core.records import Design, Part, Setting
+from audit.judging.result import Reason, because, sentences
+from audit.judging.thresholds import Thresholds
 from audit.sweep.texts import PRE_RUN_NOTES
-from audit.verdict.result import Reason, because, sentences
-from audit.verdict.thresholds import Thresholds
 
 
 class Arm(StrEnum):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.estimate import means_of
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray, IntArray

@@ -13,8 +13,10 @@ from itertools import combinations
 
 import numpy as np
 
+from audit.core.number_text import percent, points, pvalue
+from audit.core.records import Reading, Setting
 from audit.judge import gates as shared
-from audit.records import Reading, Setting
+from audit.judging.result import Gate, Rule, ids_where, sizes
 from audit.statistics.chance import chance_check, chance_level, upper_limit
 from audit.statistics.mcnemar import cochran_q
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
@@ -24,7 +26,6 @@ from audit.sweep.design import Arm, Draws, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.record import CLEAN, label
 from audit.sweep.size import needed, repeated
-from audit.verdict.result import Gate, Rule, ids_where, percent, points, pvalue, sizes
 
 _ARM_WORDS: dict[str, str] = {
     Arm.DIRECT: "direct",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.information import InformationSlope, information_slope
 from audit.sweep.design import Aggregator, Arm
 

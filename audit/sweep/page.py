@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
+from audit.judging.result import Status
+from audit.judging.tables import columns
 from audit.report.build import Page, run_facts
 from audit.report.canvas import power_curve, ruled_out
 from audit.report.page import Gated, count, errors_of, marks_of, render_page, words
@@ -30,8 +32,6 @@ from audit.sweep.replay import aggregator_of
 from audit.sweep.report import Behind
 from audit.sweep.size import REPEATED, detectable, needed, runs_of
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, RunVerdict, SweepResult, severity
-from audit.verdict.result import Status
-from audit.verdict.tables import columns
 
 BY_CHANCE = (
     "By chance alone a clean model is above its own baseline in 44 % of its settings where noise costs it nothing, in "

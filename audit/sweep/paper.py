@@ -21,7 +21,8 @@ import scipy
 from numpy.random import Generator
 from scipy.sparse.csgraph import connected_components
 
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.judging.result import Reason, because
 from audit.statistics.drawing import ITEMS
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import FloatArray, IntArray
@@ -29,7 +30,6 @@ from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootstrap_sweep
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
-from audit.verdict.result import Reason, because
 
 _TINY_COUNT = 1e-9  # averaged replicates are fractions; a net change of this many items is rounding
 

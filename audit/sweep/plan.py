@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from audit.dry_run import Asked, Planned, reach
-from audit.records import Design
+from audit.config.dry_run import Asked, Planned, reach
+from audit.core.package_data import shipped_table
+from audit.core.records import Design
 from audit.statistics.permutation import can_reject
 from audit.sweep.analyse import JUDGE, nearest
 from audit.sweep.config import SweepConfig
@@ -14,7 +15,6 @@ from audit.sweep.design import Draws, SweepThresholds, missing_controls
 from audit.sweep.replay import reachable, resolve_sweep
 from audit.sweep.simulation import Design as SimulatedDesign
 from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
-from audit.verdict.shipped import shipped_table
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from itertools import groupby, permutations
 
 import numpy as np
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
+from audit.judging.result import because, sentence
 from audit.statistics.paired import CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import paired_test
 from audit.statistics.resampling import N_RESAMPLES
@@ -27,7 +28,6 @@ from audit.statistics.values import levels_of, replicates_of, settings_values, t
 from audit.sweep.design import Arm
 from audit.sweep.texts import TEXTS
 from audit.sweep.vocabulary import NoiseFloor
-from audit.verdict.result import because, sentence
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from audit.benchmarks.load import open_benchmark
-from audit.errors import ConfigError, DataError
-from audit.guarded_files import check_regular
-from audit.records import Generation, Item, Part
-from audit.resolve import ResolvedRun, resolve_run, sized
+from audit.config.resolve import ResolvedRun, resolve_run, sized
+from audit.core.errors import ConfigError, DataError
+from audit.core.guarded_files import check_regular
+from audit.core.records import Generation, Item, Part
 from audit.shards.complete import read_outcomes
 from audit.shards.files import whole_file
 from audit.shards.manifest import MANIFEST, Manifest

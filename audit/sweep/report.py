@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
+from audit.core.package_data import shipped_table
+from audit.core.records import CellRows
 from audit.judge.report import Report, with_reservations
-from audit.records import CellRows
 from audit.report.sensitivity import load_sensitivity
 from audit.shards.complete import Outcomes, cell_rows, contents, read_outcomes
 from audit.shards.manifest import MANIFEST, Manifest
@@ -32,7 +33,6 @@ from audit.sweep.messages import MeasuredTexts, TextRow, measure_texts
 from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.vocabulary import RunVerdict
-from audit.verdict.shipped import shipped_table
 
 _TEXTS = TextRow._fields[:-1]  # columns of a shard; the aggregator is a property of the run
 _ALL_DIFFERENT = ("prompt", "request_sha256")  # columns whose values are distinct, so sharing saves nothing

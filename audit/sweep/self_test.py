@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
+from audit.judging.result import Gate, Status
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep import gates
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.vocabulary import SelfTest
-from audit.verdict.result import Gate, Status
 
 MAX_TEXT_QUESTIONS = 200  # questions in which the text fault is injected, at most
 GUESSERS = 500  # guessed baselines that the gate against guessing must stop

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from audit.records import Reading, Setting
+from audit.core.records import Reading, Setting
 from audit.statistics.item_response import draw_difficulties, learnt, shift, unparsed
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.values import levels_of, replicates_of

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from audit.records import Design, Setting
+from audit.core.records import Design, Setting
 from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.design import Arm, SweepThresholds
 

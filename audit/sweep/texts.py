@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audit.verdict.result import Reason, Texts, listed, points, pvalue, sentence
+from audit.core.number_text import listed, points, pvalue
+from audit.judging.result import Reason, Texts, sentence
 
 # Every headline without a finding states what this instrument cannot see, as docs/findings/calibration.md measures.
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."

@@ -10,16 +10,16 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from audit.json_types import attributes
+from audit.core.json_types import attributes
+from audit.judging.document import Cell, Section
+from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
+from audit.judging.result import Calibration, Texts
+from audit.judging.run import CellResult, Decided, JudgedRun
+from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
-from audit.verdict.document import Cell, Section
-from audit.verdict.instrument import Indicator, Instrument, Measured
-from audit.verdict.result import Calibration, Texts
-from audit.verdict.run import CellResult, Decided, JudgedRun
-from audit.verdict.vocabulary import GateWord, VerdictWord
 
 if TYPE_CHECKING:  # commands without statistics import the vocabulary
     from audit.statistics.paired import CellOutcomes

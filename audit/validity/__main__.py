@@ -16,18 +16,18 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.command_line import start
-from audit.conduct import Prepared, conduct
-from audit.errors import ConfigError
-from audit.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
+from audit.config.command_line import start
+from audit.core.errors import ConfigError
+from audit.core.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
 from audit.judging.ladder import Decision
+from audit.runtime.conduct import Prepared, conduct
 from audit.shards.files import write_file
 from audit.shards.working_copy import need_folder
 from audit.validity.config import ValidityConfig, from_hydra
 from audit.validity.design import ValidityThresholds
 
 if TYPE_CHECKING:
-    from audit.resolve import ResolvedRun
+    from audit.config.resolve import ResolvedRun
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
 
     Return the exit code, which is that of no decision if a status is not stable.
     """
-    from audit.decision import read_verdict
+    from audit.judging.decision import read_verdict
     from audit.validity.cells import load_validity
     from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 
@@ -100,8 +100,8 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
 
 def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
     """Write one report of all runs; return the exit code that `audit gate` gives it."""
-    from audit.panel import write_panel
-    from audit.summary import print_end
+    from audit.runtime.summary import print_end
+    from audit.shards.panel import write_panel
     from audit.validity.report import build_report
 
     write_panel(folder, run_dirs)
@@ -196,8 +196,8 @@ def validity(
         return FAILED if run.resolved.failed else OK
 
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
+        from audit.runtime.summary import print_cells
         from audit.shards.read import load_cells
-        from audit.summary import print_cells
         from audit.validity.edits.file import FILE, read_edits, write_token_distances
 
         if config.judge is not None:

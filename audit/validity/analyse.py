@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from audit.chronology import Chronology
-from audit.json_types import attributes
+from audit.core.json_types import attributes
+from audit.core.number_text import percent
+from audit.governance.chronology import Chronology
 from audit.judge.record import Case, Judge, holm_rows, judge_cells
+from audit.judging.result import Calibration, Gate, Status, sentence, sentences
+from audit.judging.run import JudgedRun
+from audit.judging.shipped import apart, nearest_design
 from audit.validity.decide import cannot_exclude, decide, headline
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, measure
@@ -20,9 +24,6 @@ from audit.validity.record import Cell
 from audit.validity.status import PaperCell, paper_status
 from audit.validity.texts import TEXTS
 from audit.validity.vocabulary import GATES, ValidityResult
-from audit.verdict.result import Calibration, Gate, Status, percent, sentence, sentences
-from audit.verdict.run import JudgedRun
-from audit.verdict.shipped import apart, nearest_design
 
 _Case = Case[Cell, Evidence, list[float | None]]
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.chronology import Chronology
+from audit.governance.chronology import Chronology
+from audit.judging.result import Status
+from audit.judging.tables import csv_text, digits
 from audit.scoring.reference import REFERENCE, SCORERS
 from audit.statistics.selectivity import csr
 from audit.validity.analyse import RunVerdict, paper_cell
@@ -21,8 +23,6 @@ from audit.validity.evidence import Evidence
 from audit.validity.status import APPENDIX_G, GATE_COLUMNS, gate_columns, raw_words
 from audit.validity.status import Status as PaperWord
 from audit.validity.vocabulary import GATES, Injected, ValidityResult
-from audit.verdict.result import Status
-from audit.verdict.tables import csv_text, digits
 
 # The paper's gates: identifier, name, what passes here, and the checks of this program that make it.
 _GATES = (

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.audits import Audit, Roles, Work
-from audit.records import NO_OPTION, Answer, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
+from audit.config.audits import Audit, Roles, Work
+from audit.core.records import NO_OPTION, Answer, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
 from audit.scoring.refusal import NOT_JUDGED
 from audit.scoring.score import Score

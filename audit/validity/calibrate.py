@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from audit.judging.simulated import Case, Entries, Entry, Procedure, table_text
 from audit.statistics.paired import FloatArray
 from audit.statistics.selectivity import DENOMINATOR_MIN, denominator_low, ratio, ratio_limits, selectivity
-from audit.verdict.simulated import Case, Entries, Entry, Procedure, table_text
 
 ALPHA_EACH = 0.025
 MARGIN = 0.05  # of invariance cells, as conf/verdict/validity.yaml has it

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from audit.errors import ConfigError
-from audit.records import Item
+from audit.core.errors import ConfigError
+from audit.core.records import Item
 from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
 from audit.shards.manifest import Manifest

@@ -7,11 +7,11 @@ from pathlib import Path
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.chronology import read_chronology
-from audit.config import RunConfig, check_run, from_composed, load_model_config
+from audit.config.base import RunConfig, check_run, from_composed, load_model_config
+from audit.core.errors import ConfigError, check_known
+from audit.core.records import Design, Reading
 from audit.engines.config import check_model
-from audit.errors import ConfigError, check_known
-from audit.records import Design, Reading
+from audit.governance.chronology import read_chronology
 from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
 from audit.scoring.scored import Needs
 from audit.validity.design import ValidityThresholds, make_design

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from audit.judging.ladder import Bound, Contrast, grade
+from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
+from audit.judging.vocabulary import gate_reasons
 from audit.statistics.contracts import Mean
 from audit.statistics.selectivity import Selectivity
 from audit.validity.design import ValidityThresholds as Limits
@@ -17,8 +19,6 @@ from audit.validity.evidence import Evidence
 from audit.validity.record import Cell
 from audit.validity.vocabulary import GATES, VERDICTS, Decision
 from audit.validity.vocabulary import ValidityStatus as S
-from audit.verdict.result import Gate, Reason, Status, advice_of, because, failed
-from audit.verdict.vocabulary import gate_reasons
 
 _LATE = ("G5_archetype", "G6_repair_regression")
 _WITHHELD = (  # the gates of each status, in order; None stands for all other gates

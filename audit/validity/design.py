@@ -5,10 +5,10 @@ The arm of a setting is a family of edits, its level which edit; 0 is the origin
 
 from dataclasses import dataclass
 
-from audit.errors import check_counts
-from audit.records import Design, Part
+from audit.core.errors import check_counts
+from audit.core.records import Design, Part
+from audit.judging.thresholds import Limits
 from audit.validity.edits.record import ORIGINAL, Family
-from audit.verdict.thresholds import Limits
 
 
 def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design:

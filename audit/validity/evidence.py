@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.contracts import (
     UNREAD,
     Mean,

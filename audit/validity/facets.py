@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from audit.judging.document import AuditVerdict, Difference
+from audit.judging.tables import columns, csv_text, digits
 from audit.statistics.gstudy import components
 from audit.validity.record import Cell
 from audit.validity.status import SEED_CV
 from audit.validity.vocabulary import ValidityCell
-from audit.verdict.document import AuditVerdict, Difference
-from audit.verdict.tables import columns, csv_text, digits
 
 UNSTABLE = "unstable"
 _Z = NormalDist().inv_cdf(0.975)

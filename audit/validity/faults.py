@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from audit.errors import DataError
-from audit.records import Generation, Item
+from audit.core.errors import DataError
+from audit.core.records import Generation, Item
+from audit.judging.result import Gate, Status
 from audit.scoring.reference import ReferenceScorer, self_test
 from audit.scoring.scored import Scored
 from audit.statistics.contracts import UNREAD
@@ -23,7 +24,6 @@ from audit.validity.evidence import SURFACE, changes, measure
 from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell
 from audit.validity.record import Block, Cell
 from audit.validity.vocabulary import Injected
-from audit.verdict.result import Gate, Status
 
 _RESAMPLES = 10  # the checks do not read the ratio
 

@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from audit.judging.vocabulary import VerdictWord
 from audit.report.canvas import BLUE, GREEN, GRID, MUTED, ORANGE, PHONE, PURPLE, VERMILLION, names_above, plain, styled
 from audit.validity.as_paper import bucket_of
 from audit.validity.edits.record import Family
 from audit.validity.status import PAPER
 from audit.validity.vocabulary import VERDICTS, ValidityResult
-from audit.verdict.vocabulary import VerdictWord
 
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 _POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.4g}".replace("-", "−") if value else "0")

@@ -12,6 +12,9 @@ from typing import Literal
 import numpy as np
 import scipy
 
+from audit.core.number_text import interval, percent, pvalue, signed_points
+from audit.judging import result
+from audit.judging.result import Gate, ids_where
 from audit.statistics.contracts import UNREAD, response_changes
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import BoolArray, IntArray
@@ -19,8 +22,6 @@ from audit.validity.design import ValidityThresholds as Limits
 from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, changes
 from audit.validity.record import Block, Cell
-from audit.verdict import result
-from audit.verdict.result import Gate, ids_where, interval, percent, pvalue, signed_points
 
 Rule = partial(result.Rule, always_items=True)  # a gate that passes lists its items too, as its number rests on them
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.config import load_model_config
+from audit.config.base import load_model_config
+from audit.core.errors import ShardError
 from audit.engines.weights import resolve_weights
-from audit.errors import ShardError
 from audit.scoring.refusal import decided, judge_key, judge_prompt, prompt_sha256, read_vote
 from audit.shards.read import iter_rows, write_table
 from audit.validity.audit import SCHEMA
@@ -74,7 +74,7 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
     EngineError
         If the judge cannot be run.
     """
-    from audit.resolve import revision_of
+    from audit.config.resolve import revision_of
     from audit.variants.ask import JUDGE, ask_model
     from audit.variants.config import VariantsConfig
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from audit.benchmarks.items import REFUSES
 from audit.benchmarks.rows import field
-from audit.errors import BenchmarkError, DataError
-from audit.records import Generation, Item
+from audit.core.errors import BenchmarkError, DataError
+from audit.core.number_text import percent
+from audit.core.records import Generation, Item
 from audit.scoring.reference import ReferenceScorer
 from audit.scoring.refusal import MAX_MISSES, MIN_KAPPA, MIN_LABELS, Agreement, agreement, read_label
-from audit.verdict.result import percent
 
 COLUMNS = ("prompt", "completion", "human or final_label")
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from audit.benchmarks.items import MORE, REFUSES, BbqFacts, CrowsFacts, ToxigenFacts, XsTestFacts, bbq_facts
-from audit.records import Item
+from audit.core.records import Item
 from audit.scoring.bias import biased
 from audit.statistics.contracts import UNREAD, rate_interval
 from audit.statistics.dif import GroupDif, MantelHaenszel, by_group, mantel_haenszel

@@ -14,6 +14,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from audit.core.number_text import interval, percent, points
+from audit.judging.result import failed
+from audit.judging.tables import columns, csv_pieces, csv_text, digits
 from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, Segments, errors_of, marks_of, render_page, word_diff
 from audit.validity import figures as charts
@@ -26,8 +29,6 @@ from audit.validity.edits.plan import MASKED
 from audit.validity.edits.record import ORIGINAL, Archetype, Contract, Family
 from audit.validity.evidence import SURFACE, Evidence
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
-from audit.verdict.result import failed, interval, percent, points
-from audit.verdict.tables import columns, csv_pieces, csv_text, digits
 
 MAX_ITEMS_ON_PAGE = 200  # over all cells; items.csv has every row
 _STATE = ("arm", "asked", "contract", "canonical", "key_after")

@@ -21,13 +21,14 @@ from scipy.special import stdtrit
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample
-from audit.chronology import NAME
-from audit.config import sample_size
-from audit.dry_run import Asked, Planned, called, reach
-from audit.errors import BenchmarkError, ConfigError, LibraryError
-from audit.json_types import attributes
-from audit.records import Item
-from audit.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.config.base import sample_size
+from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
+from audit.core.errors import BenchmarkError, ConfigError, LibraryError
+from audit.core.json_types import attributes
+from audit.core.package_data import shipped_table
+from audit.core.records import Item
+from audit.governance.chronology import NAME
 from audit.scoring.reference import JUDGED, ReferenceScorer, self_test
 from audit.shards.files import write_file
 from audit.shards.working_copy import where
@@ -43,7 +44,6 @@ from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.variants.arrow import find_library
 from audit.variants.record import Variant
 from audit.variants.select import check_library
-from audit.verdict.shipped import shipped_table
 
 DEFAULT_ITEMS = 200  # as li2026 has of each benchmark; of one with fewer, every one
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import DataError
-from audit.records import Item
+from audit.core.errors import DataError
+from audit.core.records import Item
 from audit.statistics.contracts import scores
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.validity.edits.record import Family

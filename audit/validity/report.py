@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from audit.chronology import chronology_of
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
+from audit.core.package_data import shipped_table
+from audit.governance.chronology import chronology_of
 from audit.judge.record import Settings
 from audit.judge.report import Report, head_of
 from audit.shards.complete import cell_rows, count_rows
@@ -17,7 +18,6 @@ from audit.validity.audit import SCHEMA
 from audit.validity.cells import ItemRows, item_rows, load_validity, read_analysis, read_table
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, read_about
-from audit.verdict.shipped import shipped_table
 
 
 def judge(

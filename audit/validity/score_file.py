@@ -29,8 +29,9 @@ from audit.benchmarks.files import read_rows
 from audit.benchmarks.items import REFUSES, Items
 from audit.benchmarks.load import Benchmark
 from audit.benchmarks.rows import shuffled
-from audit.errors import AuditError, BenchmarkError, DataError
-from audit.records import Generation, Item
+from audit.core.errors import AuditError, BenchmarkError, DataError
+from audit.core.number_text import DASH
+from audit.core.records import Generation, Item
 from audit.scoring.bias import match_option
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer, self_test
 from audit.scoring.refusal import COMPLIANCE, FULL, PARTIAL, Agreement, agreement, read_label
@@ -41,7 +42,6 @@ from audit.statistics.selectivity import N_RESAMPLES
 from audit.validity.edits.plan import cluster_of
 from audit.validity.edits.record import context_of
 from audit.validity.metrics import Answers, ReferenceMetric, reference_metrics
-from audit.verdict.result import DASH
 
 PREDICTIONS = ("completion", "response", "logprobs")
 EXAMPLE = '{"id": "bbq/Age/17", "response": 2}'

@@ -3,7 +3,8 @@ limits."""
 
 from collections.abc import Sequence
 
-from audit.verdict.result import DASH, Texts, interval, percent, points, pvalue, signed_points
+from audit.core.number_text import DASH, interval, percent, points, pvalue, signed_points
+from audit.judging.result import Texts
 
 
 def _effect(difference: float, low: float, high: float, directional: bool) -> str:

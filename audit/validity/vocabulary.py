@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from audit.judging.document import Cell, Difference, Interval, Section
+from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
+from audit.judging.result import Texts
+from audit.judging.run import CellResult, Decided
+from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
-from audit.verdict.document import Cell, Difference, Interval, Section
-from audit.verdict.instrument import Indicator, Instrument, Measured
-from audit.verdict.result import Texts
-from audit.verdict.run import CellResult, Decided
-from audit.verdict.vocabulary import GateWord, VerdictWord
 
 if TYPE_CHECKING:  # the words are read by commands that have no statistics to load
     from audit.validity.evidence import Evidence

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.errors import ConfigError, LibraryError, unknown_name
-from audit.guarded_files import read_bytes
+from audit.core.errors import ConfigError, LibraryError, unknown_name
+from audit.core.guarded_files import read_bytes
 from audit.shards.files import make_folder, whole_file, write_file
 from audit.shards.read import write_table
 from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_from

@@ -13,18 +13,19 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from audit.audits import Audit, Roles, Work
 from audit.benchmarks.sample import Census, Sample, take_census
-from audit.config import RunConfig, load_group
+from audit.config.audits import Audit, Roles, Work
+from audit.config.base import RunConfig, load_group
+from audit.config.resolve import BenchmarkSample, resolve_run, revision_of
+from audit.core.aliases import named
+from audit.core.errors import EngineError
+from audit.core.records import NO_OPTION, Design, FinishReason, Generation, Item, Part, Presentation, Reading
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.engines.weights import resolve_weights
-from audit.errors import EngineError
-from audit.records import NO_OPTION, Design, FinishReason, Generation, Item, Part, Presentation, Reading
-from audit.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.runtime.progress import Display
 from audit.shards.read import iter_rows
 from audit.shards.schema import row_schema
-from audit.shards.working_copy import named, own_run
+from audit.shards.working_copy import own_run
 from audit.variants.build import Judge
 from audit.variants.config import VariantsConfig, writer_and_judge
 from audit.variants.record import ModelRef, ModelRequest

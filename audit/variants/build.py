@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from string import ascii_uppercase
 
 from audit.benchmarks.rows import shuffled
+from audit.core.errors import LibraryError
+from audit.core.json_types import attributes
+from audit.core.prompting import fill, lettered, seed_of, strip_thinking
+from audit.core.records import Generation, Item
 from audit.engines.embedder import Embedder, cosine_distance
 from audit.engines.entailment import Entailment
-from audit.errors import LibraryError
-from audit.json_types import attributes
-from audit.prompting import fill, lettered, seed_of, strip_thinking
-from audit.records import Generation, Item
 from audit.variants.config import Policy, split_text
 from audit.variants.record import (
     DISTANCE_DIGITS,

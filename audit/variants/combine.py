@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from audit.audits import find_audit
-from audit.errors import ConfigError, LibraryError
+from audit.config.audits import find_audit
+from audit.core.errors import ConfigError, LibraryError
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.variants.record import Library, ModelRef, State, Variant

@@ -13,8 +13,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.command_line import compose_command
-from audit.config import (
+from audit.config.base import (
     ClusterConfig,
     StoreConfig,
     described_models,
@@ -23,10 +22,11 @@ from audit.config import (
     load_group,
     load_model_config,
 )
+from audit.config.command_line import compose_command
+from audit.config.plan_cost import CostConfig, check_cost, check_priced
+from audit.core.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
-from audit.errors import ConfigError, check_counts, check_known, check_seed, unknown_name
-from audit.plan_cost import CostConfig, check_cost, check_priced
 
 _WORDS = {  # the allowed values of a policy
     "changes": ("stem", "stem_and_context"),

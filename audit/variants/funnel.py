@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from audit.core.number_text import percent
 from audit.variants.record import Header, Judgement, Library, State
 from audit.variants.rules import WINDOW_NOTE
-from audit.verdict.result import percent
 
 _BAR_CHARS = 30
 _JUDGED = (State.AWAITING_JUDGE, State.JUDGED_BROKEN, State.JUDGE_TIE, State.JUDGE_UNREADABLE, State.JUDGE_FAILED)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from audit.benchmarks.load import open_benchmark
+from audit.config.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
+from audit.core.errors import ConfigError
+from audit.core.prompting import lettered
+from audit.core.records import Item
 from audit.engines.config import ModelConfig
-from audit.errors import ConfigError
-from audit.plan_cost import CHARS_PER_TOKEN, PlannedCalls, Tokens, in_one_line, planned_cost
-from audit.prompting import lettered
-from audit.records import Item
 from audit.variants.config import VariantsConfig, policy_of, writer_and_judge
 from audit.variants.record import JUDGE_TOKENS
 from audit.variants.run import shipped_prompts, sources_of, strategy_of

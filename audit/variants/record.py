@@ -16,8 +16,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
-from audit.errors import DataError
-from audit.records import Generation, Item
+from audit.core.errors import DataError
+from audit.core.records import Generation, Item
 
 SCHEMA_VERSION = 1
 DISTANCE_DIGITS = 4  # distances are rounded before they are judged: machines differ in the seventh digit

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import ConfigError, DataError, LibraryError
-from audit.guarded_files import read_text
-from audit.prompting import lettered
+from audit.core.errors import ConfigError, DataError, LibraryError
+from audit.core.guarded_files import read_text
+from audit.core.prompting import lettered
 from audit.shards.files import write_file
 from audit.statistics.chance import upper_limit
 from audit.variants.record import Library, Review, State, Variant

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from audit.core.package_data import shipped_table
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
-from audit.verdict.shipped import shipped_table
 
 # This module reads numbers itself: text2num and quantulum3 turn text into numbers or quantities, but neither reads
 # fractions, "twice" and "a dozen" together with digits, and a question needs no more than that. What is missed shows as

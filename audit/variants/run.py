@@ -6,12 +6,12 @@ from pathlib import Path
 
 from audit.benchmarks.files import DataFile, content_hash, labelled_rows
 from audit.benchmarks.load import open_benchmark
-from audit.config import load_group
+from audit.config.base import load_group
+from audit.core.errors import ConfigError
+from audit.core.json_types import attributes
+from audit.core.records import Item, Protocol
 from audit.engines.embedder import load_embedder
 from audit.engines.entailment import load_entailment
-from audit.errors import ConfigError
-from audit.json_types import attributes
-from audit.records import Item, Protocol
 from audit.variants import strategies
 from audit.variants.build import Gates, Judge, Needed, Propose, build_variants, once
 from audit.variants.config import Policy, VariantsConfig, policy_of

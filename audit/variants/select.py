@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from audit.errors import LibraryError, check_counts, check_known
-from audit.records import Item
+from audit.core.errors import LibraryError, check_counts, check_known
+from audit.core.records import Item
 from audit.variants.record import Library, Variant, question_sha256
 
 SHORT = ("keep", "drop")

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.errors import ConfigError
-from audit.prompting import fill, lettered, strip_thinking, templates_sha256
-from audit.records import FinishReason, Generation, Item, Protocol
+from audit.core.errors import ConfigError
+from audit.core.prompting import fill, lettered, strip_thinking, templates_sha256
+from audit.core.records import FinishReason, Generation, Item, Protocol
 from audit.variants.config import FileConfig, Policy, split_text
 from audit.variants.record import Candidate, Generate, ModelRequest, replies_of
 

@@ -18,13 +18,13 @@ from audit_here import undrawn
 from commands_here import evidence, gate, report
 from governed import Capsys, decided, first, flip, rewrite
 
-from audit.errors import ConfigError, ShardError, SignatureError
+from audit.core.errors import ConfigError, ShardError, SignatureError
+from audit.core.guarded_files import MAX_DEPTH, parse_json, read_bytes
 from audit.governance.keys import load_signer
 from audit.governance.pack import write_pack
-from audit.guarded_files import MAX_DEPTH, parse_json, read_bytes
 from audit.imports.detect import read_log
 from audit.imports.record import Wanted
-from audit.loading import find_runs
+from audit.runtime.loading import find_runs
 from audit.shards.complete import table_hashes, unhashed_tables
 from audit.shards.manifest import Manifest
 from audit.shards.questions import QUESTIONS
@@ -126,7 +126,7 @@ def test_no_log_is_waited_for(name: str, suffix: str, tmp_path: Path) -> None:
     PUT[name](path)
     with pytest.raises(Exception) as found:
         list(read_log(path, Wanted(model="m", columns={})).outcomes)
-    assert type(found.value).__module__ == "audit.errors"
+    assert type(found.value).__module__ == "audit.core.errors"
 
 
 def test_six_gigabytes_take_no_memory(run_dir: Path) -> None:

@@ -22,11 +22,11 @@ from servers_here import Quiet, http_here
 from starlette.testclient import TestClient
 
 from audit.benchmarks.files import read_rows
+from audit.core.errors import BenchmarkError, ConfigError, EngineLoadError, LibraryError, SignatureError
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.openai_engine import probe
 from audit.engines.weights import find_model, resolve_weights
-from audit.errors import BenchmarkError, ConfigError, EngineLoadError, LibraryError, SignatureError
 from audit.governance.pack import write_pack
 from audit.governance.serve import create_app
 from audit.registry import notify

@@ -16,7 +16,7 @@ from commands_here import evidence
 from governed import Capsys, Patch, decided
 
 from audit.commands.again import suite_section
-from audit.errors import SignatureError
+from audit.core.errors import SignatureError
 from audit.governance import verify
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.governance.reviews import approvals_asked
 from audit.registry.entry import _suite
 from audit.suite.read import read_suite

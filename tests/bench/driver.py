@@ -5,7 +5,7 @@ import resource
 import sys
 import time
 
-from audit.command_line import configured
+from audit.config.command_line import configured
 from audit.runtime.progress import Display
 from audit.runtime.run import run_audit
 from audit.shards.manifest import Manifest

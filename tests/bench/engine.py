@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit.records import GenerationRequest
+from audit.core.records import GenerationRequest
 from bench.common import json_line, on_gpu, run_driver
 
 # One run of each arm, as the figures of docs/findings/measured.md have it.
@@ -72,7 +72,7 @@ def raw(run_dir: Path) -> dict[str, float]:
 
     from outcome_tables import iter_outcomes
 
-    from audit.config import load_model_config
+    from audit.config.base import load_model_config
     from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
     from audit.engines.weights import local_path, resolve_weights
     from audit.shards.manifest import Manifest
@@ -140,11 +140,11 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
     """Every router call of a run with independent draws, as the stages made them."""
     from outcome_tables import iter_outcomes
 
-    from audit.audits import Work
-    from audit.config import load_model_config
+    from audit.config.audits import Work
+    from audit.config.base import load_model_config
+    from audit.core.prompting import load_protocol
+    from audit.core.records import Design, Part, Reading
     from audit.engines.config import SamplingConfig
-    from audit.prompting import load_protocol
-    from audit.records import Design, Part, Reading
     from audit.shards.manifest import Manifest
     from audit.shards.questions import QuestionFile
     from audit.sweep.audit import SweepState

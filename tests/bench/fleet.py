@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from audit.config import ClusterConfig
+from audit.config.base import ClusterConfig
 from audit.runtime.call import Balancer
 from audit.runtime.pipeline import tasks_per_chunk
 

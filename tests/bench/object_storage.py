@@ -21,8 +21,8 @@ from outcome_tables import outcomes_to_table
 from s3_server import CREDENTIALS, S3Server, s3_server
 from shard_rows import row
 
-from audit.errors import ShardError
-from audit.records import Setting
+from audit.core.errors import ShardError
+from audit.core.records import Setting
 from audit.shards import write
 from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid

@@ -46,7 +46,7 @@ def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
 
 def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
     """Seconds and logprobs of each kind of prompt, by one of them. Those that are timed: twice, the second is told."""
-    from audit.config import load_model_config
+    from audit.config.base import load_model_config
     from audit.engines.precision import computes_in_bfloat16_here, dtype_on_cpu
     from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
     from audit.engines.weights import local_path, resolve_weights
@@ -69,8 +69,8 @@ def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
 
 
 def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
+    from audit.core.records import GenerationRequest
     from audit.engines.vllm_engine import VllmEngine
-    from audit.records import GenerationRequest
 
     loop = asyncio.new_event_loop()
     engine = VllmEngine(model, path, None, "bench", on_gpu())

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from audit.audits import Work, answer_request
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.config import load_group, load_model_config
+from audit.config.audits import Work, answer_request
+from audit.config.base import load_group, load_model_config
+from audit.core.prompting import load_protocol
+from audit.core.records import Generation, GenerationRequest, Item, Part, Presentation, Reading, Setting
 from audit.engines.weights import local_path, resolve_weights
 from audit.plant.texts import Example, Form, halve, pass_examples
 from audit.plant.train import Job, train
-from audit.prompting import load_protocol
-from audit.records import Generation, GenerationRequest, Item, Part, Presentation, Reading, Setting
 from audit.scoring.score import score
 from audit.statistics.estimate import mean_of, t_test
 from audit.sweep.audit import SWEEP, SweepState

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from audit.judging.forms import LETTERS, Share
 from audit.memory.calibrate import decided
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import correct, measure
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
 from audit.statistics.paired import FloatArray
-from audit.verdict.forms import LETTERS, Share
 
 _SPREAD, _OWN = 1.8, 0.7  # logits: of the items' difficulties; of what an item is to one model alone
 _THETA = np.linspace(-8, 8, 641)

@@ -11,9 +11,9 @@ from collections import Counter
 
 import numpy as np
 
+from audit.judging.forms import LETTERS, Share
 from audit.memory.calibrate import decision_of
 from audit.memory.worlds import WORLDS, MemoryDesign, World, simulate
-from audit.verdict.forms import LETTERS, Share
 
 _ABLE = {"accuracy": 0.85, "others": (0.55, 0.65), "guess": 0.25}
 _WEAK = {"accuracy": 0.45, "others": (0.7, 0.8), "guess": 0.25}

@@ -10,10 +10,10 @@ from collections import Counter
 
 import numpy as np
 
+from audit.judging.forms import Share
 from audit.judging.ladder import Grade
 from audit.perturb.calibrate import EVERY, decision_of
 from audit.perturb.worlds import PerturbDesign, World, simulate
-from audit.verdict.forms import Share
 
 _ABLE = {"logit": True, "accuracy": 0.85, "weaker": 0.2}
 ATTACKS = {  # worlds that the calibration does not have; all but the last two are of models without memory

@@ -16,12 +16,13 @@ from opened import open_page, shut_out
 from perturb_cells import judged as perturb_judged
 
 from audit.commands.open import Line
-from audit.decision import SHOWN, Decision
+from audit.core.records import Item, Setting
+from audit.judging.decision import SHOWN, Decision
+from audit.judging.document import Interval
 from audit.memory import page as memory_page
 from audit.memory.page import scores
 from audit.perturb import page as perturb_page
 from audit.perturb.page import original_against_variants
-from audit.records import Item, Setting
 from audit.registry.comparison import CellChange, QuestionChange, SettingChange
 from audit.registry.comparison import page as comparison_page
 from audit.registry.entry import Cell
@@ -37,7 +38,6 @@ from audit.validity.figures import differences, family_changes
 from audit.validity.page import render as validity_page
 from audit.validity.record import Cell as ValidityCell
 from audit.variants.arrow import find_library
-from audit.verdict.document import Interval
 
 pytestmark = pytest.mark.browser
 SCREENS = {1280: (800, 4), 390: (844, 10)}  # width -> height of a screen, and how many a page may take

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from audit.commands import demo
+from audit.core.number_text import bare_pvalue
 from audit.imports.join import Joined, shares
 from audit.imports.record import Wanted
 from audit.imports.table import read_table
@@ -18,7 +19,6 @@ from audit.memory.report import judge
 from audit.papers import song2026
 from audit.report import canvas
 from audit.statistics.without_memory import score_of
-from audit.verdict.result import bare_pvalue
 from external import answers, livecodebench, tables
 from external.judged import Set, answers_of, items_of
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy
 
+from audit.core.package_data import shipped_table
+from audit.core.records import Item
 from audit.judge.record import Settings
 from audit.memory.analyse import JUDGE, analyse
 from audit.memory.cells import Answers, score_cells
@@ -14,8 +16,6 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name
 from audit.memory.gates import readable
 from audit.memory.vocabulary import MemoryResult
-from audit.records import Item
-from audit.verdict.shipped import shipped_table
 
 FOUND = "gap_to_fresh_items"
 ALPHA = 0.05

@@ -8,9 +8,9 @@ from types import ModuleType
 
 from ray import cloudpickle
 
-from audit.command_line import compose_command
-from audit.entry_points import added
-from audit.resolve import resolve_run
+from audit.config.command_line import compose_command
+from audit.config.resolve import resolve_run
+from audit.core.entry_points import added
 from audit.runtime.progress import Display
 from audit.runtime.run import RunResult, run_audit
 

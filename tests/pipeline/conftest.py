@@ -132,7 +132,7 @@ def driver(cluster: Cluster) -> Iterator[None]:
     """This process as a driver of the cluster; a sweep finds Ray initialised and uses it."""
     import ray
 
-    from audit.config import ClusterConfig
+    from audit.config.base import ClusterConfig
     from audit.runtime.start import start_ray
 
     with pytest.MonkeyPatch.context() as patch:

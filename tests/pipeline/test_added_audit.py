@@ -19,21 +19,21 @@ from paths import ROOT
 from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
 from rich.console import Console
 
-from audit.audits import find_audit, part_of
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.decision import verdict_of
-from audit.errors import ConfigError
+from audit.config.audits import find_audit, part_of
+from audit.core.errors import ConfigError
 from audit.governance.ruling import rule_run
 from audit.judge.record import Settings, judge_cells
+from audit.judging.decision import verdict_of
 from audit.report.joint import content
+from audit.runtime.summary import print_cells, summarise
 from audit.scoring.reference import find_scorer
 from audit.shards.complete import run_cost
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
 from audit.statistics.paired import State
 from audit.suite.read import suite_of
-from audit.summary import print_cells, summarise
 
 ASKED = ("n=25", "store.rows_per_shard=10", "model.scripted.scripted.accuracy.variant=0.1")
 KEY = ("question_id", "arm", "variant", "replicate")

@@ -8,7 +8,7 @@ import pytest
 from pipeline_helpers import keys_of, until
 from servers_here import free_port
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.runtime.start import _stderr_held_back
 
 SWEEP = ("benchmark=elementary", "r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")

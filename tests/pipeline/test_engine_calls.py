@@ -5,8 +5,8 @@ import os
 import pytest
 import ray
 
-from audit.errors import EngineDiedError
-from audit.records import GenerationRequest
+from audit.core.errors import EngineDiedError
+from audit.core.records import GenerationRequest
 from audit.runtime.call import EngineCaller
 
 REQUESTS = [GenerationRequest(prompt=str(i), affinity=f"q{i}", label="direct/0", seed=0) for i in range(8)]

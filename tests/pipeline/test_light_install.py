@@ -32,7 +32,7 @@ AFTERWARDS = ("gate one", "reanalyze --out paper", "registry list --registry run
 SEVERAL = """
 import sys
 from audit.__main__ import main
-from audit.exits import run_command
+from audit.core.exits import run_command
 codes = []
 for words in sys.argv[1:]:
     try:

@@ -76,7 +76,7 @@ def test_every_text_is_read_once(finished):
 
 def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_cause_is_open(finished):
     verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(verdict, schema)
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"]) == ("reader", ["peer"])

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit.command_line import compose_command
+from audit.config.command_line import compose_command
 from audit.engines.config import ModelConfig, ScriptedConfig
 from audit.memory.audit import SCHEMA
 from audit.memory.items import shards_of

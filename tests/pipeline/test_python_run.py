@@ -6,7 +6,7 @@ import pytest
 from notebook_cells import NOTEBOOKS, run_cells
 
 import audit
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 
 
 def test_the_first_audit_of_a_notebook(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

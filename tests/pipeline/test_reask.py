@@ -79,8 +79,8 @@ def test_they_are_counted_in_the_costs_and_in_the_verdict(runs):
 def test_only_options_of_an_engine_that_tells_likelihoods_are_asked_for_again():
     from dataclasses import replace
 
-    from audit.config import RunConfig, load_model_config, reask_of
-    from audit.errors import ConfigError
+    from audit.config.base import RunConfig, load_model_config, reask_of
+    from audit.core.errors import ConfigError
 
     scripted = load_model_config("scripted")
     run = RunConfig(model={"scripted": scripted})

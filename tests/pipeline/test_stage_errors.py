@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from audit.command_line import configured
-from audit.errors import ShardError
-from audit.resolve import resolve_run
+from audit.config.command_line import configured
+from audit.config.resolve import resolve_run
+from audit.core.errors import ShardError
 from audit.runtime.pipeline import ChunkRun
 from audit.runtime.stages import StageContext
 from audit.sweep.audit import SWEEP

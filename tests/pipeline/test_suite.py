@@ -14,9 +14,9 @@ from commands_here import report as rebuild
 from commands_here import suite as main
 from pipeline_helpers import engines, launch, rows_of, until
 
-from audit.audits import find_audit
-from audit.errors import ConfigError
-from audit.exits import INTERRUPTED
+from audit.config.audits import find_audit
+from audit.core.errors import ConfigError
+from audit.core.exits import INTERRUPTED
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key
 from audit.governance.ruling import rule_run

@@ -14,7 +14,7 @@ from commands_here import gate
 from commands_here import report as rebuild
 from pipeline_helpers import keys_of, lose_a_shard, rows_of, stamps
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Aggregator

@@ -13,7 +13,7 @@ from commands_here import gate
 from commands_here import report as rebuild
 from pipeline_helpers import engines, rows_of
 
-from audit.exits import OK
+from audit.core.exits import OK
 from audit.governance.ruling import rule_run
 from audit.judging.ladder import Decision
 from audit.runtime import keep

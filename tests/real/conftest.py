@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from audit.config import load_model_config
+from audit.config.base import load_model_config
+from audit.core.records import Generation, GenerationRequest
 from audit.engines.weights import local_path, resolve_weights
-from audit.records import Generation, GenerationRequest
 
 if TYPE_CHECKING:
     from audit.runtime.actors import EnginePool
@@ -41,7 +41,7 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
     """A Ray of this process, and the engine of the embedded model that its runs share, as the sweep starts it."""
     import ray
 
-    from audit.config import ClusterConfig
+    from audit.config.base import ClusterConfig
     from audit.runtime.actors import start_pool
     from audit.runtime.keep import give_back, keep_engines, take_pool
     from audit.runtime.start import start_ray

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from published_items import items_of
 
+from audit.core.errors import EngineLoadError
+from audit.core.records import FinishReason, GenerationRequest
 from audit.engines.config import ModelConfig
 from audit.engines.masked_engine import MaskedEngine
 from audit.engines.weights import resolve_weights
-from audit.errors import EngineLoadError
-from audit.records import FinishReason, GenerationRequest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "crows"
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from servers_here import free_port
 
+from audit.core.errors import EndpointAuthError, EngineLoadError
+from audit.core.records import FinishReason, Generation, GenerationRequest
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig, RetryConfig
 from audit.engines.openai_engine import OpenAIEngine
-from audit.errors import EndpointAuthError, EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest
 
 if TYPE_CHECKING:
     from audit.runtime.actors import EngineActor, EnginePool

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from audit.records import FinishReason, GenerationRequest
+from audit.core.records import FinishReason, GenerationRequest
 
 PROMPTS = (
     "What is the capital of France? Reply with the right option only.",

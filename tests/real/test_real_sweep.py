@@ -18,10 +18,10 @@ from bench.engine import router_requests, sent
 from outcome_tables import iter_outcomes
 from transformers import AutoTokenizer
 
-from audit.config import load_model_config
+from audit.config.base import load_model_config
+from audit.core.records import GenerationRequest
 from audit.engines.precision import computes_in_bfloat16_here
 from audit.engines.vllm_engine import is_cpu_build
-from audit.records import GenerationRequest
 from audit.runtime.actors import EnginePool
 
 N, SETTINGS = 8, 1 + 2 + 2  # direct; forward_full and noisy_rewrite at r=1..2

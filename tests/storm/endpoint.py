@@ -85,10 +85,10 @@ def serving(behave: Callable[[Call], Reply]) -> Iterator[FaultyServer]:
 
 async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
     """Ask so many questions of the engine alone, and count what came back."""
+    from audit.core.records import GenerationRequest
     from audit.engines.config import ModelConfig
     from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
     from audit.engines.openai_engine import OpenAIEngine
-    from audit.records import GenerationRequest
 
     hostile = Hostile(seed)
     async with FaultyServer(hostile) as server:

@@ -34,7 +34,7 @@ _NODE_CPUS = 4
 # Imported once, as starting the command anew costs ten seconds a time; all but Ray, whose client no fork survives.
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
-    ["audit.sweep.__main__", "audit.resolve", "audit.sweep.report", "audit.summary", "pandas"]
+    ["audit.sweep.__main__", "audit.config.resolve", "audit.sweep.report", "audit.runtime.summary", "pandas"]
 )
 
 
@@ -162,8 +162,8 @@ def start(address: str, run_dir: Path, words: Sequence[str], log: Path) -> BaseP
 
 
 def _drive(address: str, words: list[str], log: str) -> None:
-    from audit.command_line import configured
-    from audit.exits import plainly, run_command
+    from audit.config.command_line import configured
+    from audit.core.exits import plainly, run_command
     from audit.sweep.__main__ import sweep
 
     os.environ["RAY_ADDRESS"] = address

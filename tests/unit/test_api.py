@@ -11,8 +11,8 @@ import pytest
 import audit
 from audit import api
 from audit.commands import tree
-from audit.config import SHORT, described_models
-from audit.errors import ConfigError
+from audit.config.base import SHORT, described_models
+from audit.core.errors import ConfigError
 from audit.memory.config import MemoryConfig
 from audit.perturb.config import PerturbConfig
 from audit.sweep.config import SweepConfig
@@ -48,11 +48,11 @@ def test_the_reference_page_shows_all_that_is_public() -> None:
     """mkdocstrings makes it from the docstrings; each public function and error is of a module that the page names."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text()
     shown = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
-    errors = re.findall(r"\w+", page.partition("::: audit.errors")[2].partition("members: [")[2].partition("]")[0])
+    errors = re.findall(r"\w+", page.partition("::: audit.core.errors")[2].partition("members: [")[2].partition("]")[0])
     for name in audit.__all__:
         public = getattr(audit, name)
         assert public.__module__ in shown and public.__doc__, name
-        assert public.__module__ != "audit.errors" or name in errors
+        assert public.__module__ != "audit.core.errors" or name in errors
     assert set(errors) <= set(audit.__all__)
 
 

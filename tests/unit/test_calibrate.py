@@ -11,15 +11,15 @@ from commands_here import calibrate as main
 from outcome_tables import finished_run
 from synthetic import synthetic_outcomes
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
+from audit.core.records import Setting
+from audit.judging.simulated import calibrate, rate
 from audit.sweep.analyse import nearest
 from audit.sweep.calibrate import observed_design, of_designs, of_worlds
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
-from audit.verdict.simulated import calibrate, rate
 
 SMALL = Design(n=100, routers=3)
 # 1,000 questions, r=1..3, independent draws, nothing repeated: 884 of 1,000 models with a gain of 10 points are an

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 from commands_here import chronology as main
 
-from audit.chronology import (
+from audit.core.errors import AuditError, DataError
+from audit.governance.chronology import (
     NAME,
     Residual,
     append,
@@ -21,7 +22,6 @@ from audit.chronology import (
     read_chronology,
     render,
 )
-from audit.errors import AuditError, DataError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "audit" / "chronology.schema.json").read_text()))

@@ -9,9 +9,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from typed_here import typed
 
-from audit.command_line import _without_secrets, compose_command, hydra_arguments
-from audit.config import CONF_DIR
-from audit.errors import ConfigError
+from audit.config.base import CONF_DIR
+from audit.config.command_line import _without_secrets, compose_command, hydra_arguments
+from audit.core.errors import ConfigError
 from audit.sweep.config import SweepConfig, from_hydra, worker_of
 
 

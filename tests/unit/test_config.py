@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 from omegaconf.errors import OmegaConfBaseException
 
-from audit.audits import AUDITS, part_of
-from audit.command_line import configured
-from audit.config import known_models, load_group, protocol_of, reading_of
+from audit.config.audits import AUDITS, part_of
+from audit.config.base import known_models, load_group, protocol_of, reading_of
+from audit.config.command_line import configured
+from audit.config.references import judged
+from audit.core.errors import ConfigError
+from audit.core.records import Reading
 from audit.engines.config import DECIDED_ENGINE_ARGS, ModelConfig
 from audit.engines.vllm_engine import engine_args
-from audit.errors import ConfigError
-from audit.records import Reading
-from audit.references import judged
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import Draws, missing_controls
 

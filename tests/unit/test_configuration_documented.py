@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from audit.command_line import compose_command
+from audit.config.command_line import compose_command
 from audit.memory.config import MemoryConfig
 from audit.perturb.config import PerturbConfig
 from audit.plant.config import PlantConfig

@@ -15,8 +15,8 @@ import pytest
 from typed_here import forked, typed
 
 from audit.__main__ import COMMANDS, main, tree
-from audit.audits import AUDITS
-from audit.config import CONF_DIR
+from audit.config.audits import AUDITS
+from audit.config.base import CONF_DIR
 
 ROOT = Path(__file__).resolve().parents[2]
 # Started by the program itself.

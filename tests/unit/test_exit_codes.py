@@ -10,8 +10,8 @@ import pytest
 from typed_here import typed
 
 from audit.__main__ import COMMANDS
-from audit.decision import words
-from audit.exits import BROKEN_PIPE, INTERRUPTED, TERMINATED, run_command
+from audit.core.exits import BROKEN_PIPE, INTERRUPTED, TERMINATED, run_command
+from audit.judging.decision import words
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/exit_codes.md"
 

@@ -24,12 +24,12 @@ from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
 from synthetic import synthetic_outcomes
 
-from audit.audits import AUDITS, part_of
-from audit.decision import rule
+from audit.config.audits import AUDITS, part_of
 from audit.governance.formats import FORMATS
-from audit.verdict.instrument import finding, synthesis
-from audit.verdict.result import json_text
-from audit.verdict.vocabulary import word_of
+from audit.judging.decision import rule
+from audit.judging.instrument import finding, synthesis
+from audit.judging.result import json_text
+from audit.judging.vocabulary import word_of
 
 
 def of_cells(*cells: dict[str, object], rows: Sequence[object] = ()) -> str:

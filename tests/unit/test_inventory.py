@@ -7,7 +7,7 @@ import pytest
 from commands_here import inventory
 
 from audit.commands.inventory import exposure, months_between
-from audit.config import CONF_DIR, load_group
+from audit.config.base import CONF_DIR, load_group
 
 
 @pytest.mark.parametrize(

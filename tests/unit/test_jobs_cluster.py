@@ -258,10 +258,10 @@ def _sweeps_in_the_repository() -> list[Any]:
 def test_every_sweep_that_is_written_down_is_a_valid_configuration(
     overrides: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from audit.command_line import configured
+    from audit.config.command_line import configured
 
     assert overrides
-    monkeypatch.setattr("audit.config.sandbox_python", lambda: sys.executable)  # whether bwrap is here is not asked
+    monkeypatch.setattr("audit.config.base.sandbox_python", lambda: sys.executable)
     config = configured("sweep", [o.replace("$RUN_DIR", "/runs/x") for o in overrides])
     wanted = dict(o.split("=", 1) for o in overrides)
     if "model" in wanted and "hf:" not in wanted["model"]:

@@ -14,34 +14,32 @@ from typing import Any
 import pytest
 from typed_here import forked
 
-from audit.audits import AUDITS, part_of
+from audit.config.audits import AUDITS, part_of
+from audit.core.package_data import shipped_table
 from audit.judge.record import Judge
 from audit.judge.report import Report
 from audit.report.joint import SUITE_TABLE
-from audit.verdict.shipped import shipped_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
 LAYERS = (
-    ("audit.errors", "audit.guarded_files", "audit.guarded_yaml", "audit.records", "audit.judging", "audit.verdict",
-     "audit.chronology", "audit.json_types",
-     "audit.entry_points"),
-    ("audit.benchmarks", "audit.prompting", "audit.scoring", "audit.statistics"),
-    ("audit.shards",),
-    ("audit.engines", "audit.exits"),
-    ("audit.config", "audit.references", "audit.audits", "audit.plan_cost"),
-    ("audit.resolve", "audit.dry_run", "audit.convictions", "audit.command_line", "audit.panel",
-     "audit.plain_words", "audit.decision", "audit.report", "audit.summary", "audit.judge", "audit.governance",
-     "audit.registry", "audit.export", "audit.short_forms", "audit.project"),
-    ("audit.runtime", "audit.variants", "audit.conduct"),
+    ("audit.core",),
+    ("audit.benchmarks", "audit.statistics"),
+    ("audit.scoring", "audit.shards"),
+    ("audit.engines",),
+    ("audit.config",),
+    ("audit.judging",),
+    ("audit.report", "audit.export"),
+    ("audit.governance",),
+    ("audit.registry", "audit.judge"),
+    ("audit.runtime", "audit.variants"),
     ("audit.sweep", "audit.perturb", "audit.memory", "audit.validity"),
-    ("audit.plant", "audit.suite", "audit.imports", "audit.loading",
-     "audit.papers"),
+    ("audit.plant", "audit.suite", "audit.imports", "audit.papers"),
     ("audit.commands", "audit.api"),
     ("audit.__main__",),
-)  # fmt: skip
-SHARED = tuple(prefix for layer in LAYERS[:7] for prefix in layer if prefix != "audit.variants")
+)
+SHARED = tuple(prefix for layer in LAYERS[:10] for prefix in layer if prefix != "audit.variants")
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -164,7 +162,7 @@ def test_every_audit_has_the_same_files() -> None:
 
 
 def test_calibration_tables_have_one_form_and_one_writer() -> None:
-    """An audit hands in what is simulated; only `audit.verdict.simulated` draws, counts, parses options and writes."""
+    """An audit hands in what is simulated; only `audit.judging.simulated` draws, counts, parses options and writes."""
     calibrations = [part_of(audit, "calibrate") for audit in AUDITS]
     for module in (*calibrations, import_module("audit.suite.calibrate")):
         assert callable(module.procedures) and not hasattr(module, "main"), module.__name__

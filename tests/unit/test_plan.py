@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from typed_here import typed
 
-from audit.audits import AUDITS, part_of
-from audit.config import load_group
-from audit.dry_run import Asked
+from audit.config.audits import AUDITS, part_of
+from audit.config.base import load_group
+from audit.config.dry_run import Asked
+from audit.config.plan_cost import PlannedCalls, PlannedCost, Tokens
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
 from audit.engines.config import ModelConfig
-from audit.plan_cost import PlannedCalls, PlannedCost, Tokens
 from audit.statistics.power import mcnemar_power
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import SweepThresholds
@@ -18,8 +20,6 @@ from audit.sweep.gates import enough_data
 from audit.sweep.plan import PLANNED_DISCORDANCE, Plan, describe, make_plan
 from audit.sweep.replay import reachable
 from audit.sweep.size import needed, repeated
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
 
 THRESHOLDS = SweepThresholds()
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.command_line import compose_command
-from audit.config import load_group, load_model_config
-from audit.engines.config import ModelConfig
-from audit.errors import ConfigError
-from audit.plan_cost import (
+from audit.config.base import load_group, load_model_config
+from audit.config.command_line import compose_command
+from audit.config.plan_cost import (
     CostConfig,
     PlannedCalls,
     Tokens,
@@ -23,6 +21,8 @@ from audit.plan_cost import (
     money_spent,
     planned_cost,
 )
+from audit.core.errors import ConfigError
+from audit.engines.config import ModelConfig
 from audit.shards.manifest import Manifest, fingerprint
 from audit.sweep.audit import SCHEMA
 from audit.sweep.config import SweepConfig, from_hydra

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import exits
-from audit.exits import lines, one_line
+from audit.core import exits
+from audit.core.exits import lines, one_line
 
 
 def test_the_examples_are_so() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed_here import typed
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.project import KEYS, PROJECT, check_project, project_text, read_project, with_project
 
 FULL = {

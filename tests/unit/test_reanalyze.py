@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from commands_here import reanalyze
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.papers.song2026 import EXAMPLE, TABLE1_COLUMNS, TABLE3_COLUMNS, analyse, read_settings, shipped
 from audit.papers.song2026_reanalysis import expected_without_effect, heterogeneity, trend
 from audit.sweep.paper import setting_row

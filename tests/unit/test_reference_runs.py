@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from documents import cell_of, joint_of, verdict_of_cells
 
-from audit.command_line import configured
-from audit.convictions import reservations
-from audit.errors import ConfigError
+from audit.config.command_line import configured
+from audit.config.references import check_runs, reference_runs
+from audit.config.resolve import ResolvedRun
+from audit.core.errors import ConfigError
 from audit.governance.reviews import at
 from audit.memory.config import MemoryConfig
 from audit.memory.plan import resolve_memory
 from audit.perturb.config import PerturbConfig
 from audit.perturb.plan import resolve_perturb
-from audit.references import check_runs, reference_runs
-from audit.resolve import ResolvedRun
+from audit.registry.convictions import reservations
 from audit.shards.manifest import Manifest, plain
 from audit.shards.questions import QuestionFile, write_questions
 

@@ -12,12 +12,12 @@ import pytest
 from omegaconf import OmegaConf
 from typed_here import typed
 
-from audit.audits import AUDITS, part_of
-from audit.command_line import compose_command
-from audit.config import CONF_DIR, RunConfig, as_file, known_models, load_model_config
-from audit.errors import ConfigError
+from audit.config.audits import AUDITS, part_of
+from audit.config.base import CONF_DIR, RunConfig, as_file, known_models, load_model_config
+from audit.config.command_line import compose_command
+from audit.config.short_forms import derived, expand, hub_name, need_model, safe_name, weight_bytes
+from audit.core.errors import ConfigError
 from audit.shards.manifest import deciding
-from audit.short_forms import derived, expand, hub_name, need_model, safe_name, weight_bytes
 
 LLAMA_70B = {"hidden_size": 8192, "num_attention_heads": 64, "num_key_value_heads": 8, "num_hidden_layers": 80,
              "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 131072}  # fmt: skip
@@ -217,7 +217,7 @@ def test_a_base_model_in_the_cache_is_read_by_likelihood_and_nothing_needs_a_net
     (snapshot / "config.json").write_text(json.dumps({**LLAMA_70B, "max_position_embeddings": 4096}))
     (snapshot / "tokenizer_config.json").write_text("{}")
     code = (
-        "import sys; from audit.command_line import compose_command; from audit.sweep.config import *\n"
+        "import sys; from audit.config.command_line import compose_command; from audit.sweep.config import *\n"
         "words = ['model=[hf:acme/Base-7B,hf:acme/Other]', 'n=5', 'model.acme_Other.dtype=float16']\n"
         "config = from_hydra(compose_command('sweep', words, SweepConfig))\n"
         "print(config.benchmark.name, *((m.name, m.path, m.reading, m.tensor_parallel_size, m.max_model_len, m.dtype,\n"

@@ -10,13 +10,13 @@ from documents import gate_of, typed_cell, verdict_of_cells
 from outcome_tables import pair
 from synthetic import synthetic_outcomes
 
-from audit.decision import verdict_of
-from audit.records import Setting
+from audit.core.records import Setting
+from audit.judging.decision import verdict_of
+from audit.judging.vocabulary import subtitle
+from audit.runtime.summary import larger, next_command, print_failed, summarise
 from audit.statistics.paired import CellOutcomes, State
-from audit.summary import larger, next_command, print_failed, summarise
 from audit.sweep.audit import SWEEP
 from audit.sweep.design import Arm
-from audit.verdict.vocabulary import subtitle
 
 
 def cell_of(rows: dict[tuple[str, int, int], list[bool | None]]) -> CellOutcomes:

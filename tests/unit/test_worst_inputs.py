@@ -13,10 +13,10 @@ import ray
 from typed_here import typed
 
 from audit.commands.demo import shipped
-from audit.loading import _as
+from audit.judging.instrument import Indicator
 from audit.registry.comparison import CellChange, page
 from audit.registry.entry import Cell
-from audit.verdict.instrument import Indicator
+from audit.runtime.loading import _as
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = '{{"question": "{}?", "choices": ["3", "4"], "answer": 1}}\n'

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, VERSION, validator
 from audit.imports.graded import Sample
 from audit.imports.record import (

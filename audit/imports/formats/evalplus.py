@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, trials
 

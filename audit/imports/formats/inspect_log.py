@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.rows import text_key
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
+from audit.core.records import ITEM_ID
 from audit.imports.record import (
     Imported,
     Log,
@@ -25,7 +26,6 @@ from audit.imports.record import (
     sampling_of,
 )
 from audit.imports.scores import Column, choose_score
-from audit.records import ITEM_ID
 
 
 def is_inspect(found: Any) -> bool:

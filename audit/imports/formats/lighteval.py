@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, as_list, checked, rows_of, single
 from audit.imports.scores import shares

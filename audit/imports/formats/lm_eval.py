@@ -12,7 +12,8 @@ from typing import Any
 
 from audit.benchmarks.answers import LETTERS
 from audit.benchmarks.rows import text_key
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
+from audit.core.records import ITEM_ID
 from audit.imports.nested import at
 from audit.imports.record import (
     Imported,
@@ -29,7 +30,6 @@ from audit.imports.record import (
     sampling_of,
 )
 from audit.imports.scores import Column, check_means, differ_by_more_than_chance, mean_of, shown
-from audit.records import ITEM_ID
 
 METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
 _COUNTS = (*METRICS, "acc_norm", "acc_mutual_info", "acc_bytes")  # scores that are named where they differ

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, messages, rows_of, single
 from audit.imports.scores import pooled, share

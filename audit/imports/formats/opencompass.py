@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.reply import MARKER
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Records, Wanted, as_list, first_of, messages, outcome, place_of, single
 from audit.imports.scores import pooled

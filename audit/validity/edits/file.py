@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
+from audit.core.errors import ShardError
+from audit.core.guarded_files import check_regular, read_json
+from audit.core.records import NO_OPTION, Facts, Item
 from audit.engines.weights import local_path
-from audit.errors import ShardError
-from audit.guarded_files import check_regular, read_json
-from audit.records import NO_OPTION, Facts, Item
 from audit.shards.files import write_file
 from audit.shards.read import write_table
 from audit.statistics.paired import FloatArray
@@ -35,7 +35,7 @@ from audit.validity.edits.record import ORIGINAL, PLAIN_LABELS, PROMPT, Contract
 from audit.validity.edits.surface import distance, text_of, words
 
 if TYPE_CHECKING:
-    from audit.resolve import ResolvedRun
+    from audit.config.resolve import ResolvedRun
 
 FILE = "edits.arrow"
 _SCHEMA = pa.schema(

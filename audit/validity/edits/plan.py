@@ -17,12 +17,12 @@ from functools import lru_cache
 import numpy as np
 
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
-from audit.records import Item
+from audit.core.number_text import percent
+from audit.core.records import Item
 from audit.scoring.reference import ReferenceScorer
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family, context_of
 from audit.validity.edits.surface import differing, distance, format_edit, placebo_edit, wordings, words
 from audit.variants.record import Variant
-from audit.verdict.result import percent
 
 CANDIDATES_MAX = 12  # partners that are tried of an item: enough to replace those that change nothing
 FALSE_STEM = "Which of these answers to the question is false? {}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.records import Item
+from audit.core.records import Item
 from audit.scoring.reference import ReferenceScorer
 
 PROMPT = "{prompt}"  # a template of prompts holds it once

@@ -11,7 +11,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from audit.benchmarks.items import ContrastFacts
-from audit.records import Item
+from audit.core.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from published_items import unifiedqa
 
-from audit.records import Item
+from audit.core.records import Item
 from audit.statistics.selectivity import selectivity
 from audit.validity.edits.plan import Partners, _slot, cluster_of
 

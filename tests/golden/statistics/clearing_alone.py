@@ -9,11 +9,11 @@ many as it may clear are 5 %. 1,000 items, no references, 3,000 models a world, 
 
 import numpy as np
 
+from audit.judging.simulated import rate, shown, table_text
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
 from audit.statistics.estimate import mean_of
 from audit.statistics.wording_drop import equivalence, item_means
-from audit.verdict.simulated import rate, shown, table_text
 
 SEED, MODELS = 77, 3000
 NAMES = ("memorised_5", "harder", "memorised_5_groups")

@@ -9,9 +9,9 @@ near to it.
 
 import numpy as np
 
+from audit.judging.simulated import table_text
 from audit.statistics.selectivity import selectivity
 from audit.validity.calibrate import ALPHA_EACH, WORLDS, simulate
-from audit.verdict.simulated import table_text
 
 SEED, MODELS = 42, 4000
 DESIGNS = ((60, 0.1), (200, 0.03), (200, 0.1), (200, 0.25), (200, 0.5))  # independent items, share that changes

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from audit.judging.result import Gate, Status
 from audit.statistics.contracts import UNREAD
 from audit.statistics.paired import IntArray
 from audit.validity.analyse import over_panel
@@ -23,7 +24,6 @@ from audit.validity.edits.record import Family
 from audit.validity.evidence import measure
 from audit.validity.gates import all_gates
 from audit.validity.record import Block, Cell
-from audit.verdict.result import Gate, Status
 
 LEVELS = {Family.FORMAT: 4, Family.SEMANTIC: 3, Family.ATTRIBUTE: 1, Family.PLACEBO: 1}
 SCORER = {

@@ -8,9 +8,9 @@ each cost, seed 42.
 
 import numpy as np
 
+from audit.judging.simulated import rate, shown, table_text
 from audit.sweep.record import sweep_of
 from audit.sweep.simulation import Design, World, simulate
-from audit.verdict.simulated import rate, shown, table_text
 
 SEED, MODELS = 42, 2000
 COSTS = (0, 1, 2, 3, 5, 10)  # points

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 
 from audit.benchmarks.load import open_benchmark
-from audit.records import Item
+from audit.core.records import Item
 from audit.variants.ask import models_of
 from audit.variants.build import ask_judge, tally
 from audit.variants.config import Policy, compose_config, split_text

@@ -1,8 +1,8 @@
 """`audit shouting model=... benchmark=...`."""
 
-from audit.command_line import start
-from audit.conduct import conduct_answers
-from audit.exits import run_command
+from audit.config.command_line import start
+from audit.core.exits import run_command
+from audit.runtime.conduct import conduct_answers
 from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra
 
 

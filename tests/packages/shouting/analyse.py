@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import norm
 
+from audit.core.records import Setting
 from audit.judge.gates import parsed
 from audit.judge.record import Case, Judge, Settings
 from audit.judging.ladder import Bound, Contrast, Grade, grade
-from audit.records import Setting
+from audit.judging.result import Gate, advice_of, because, failed, sentence
+from audit.judging.vocabulary import gate_reasons
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, State
-from audit.verdict.result import Gate, advice_of, because, failed, sentence
-from audit.verdict.vocabulary import gate_reasons
 from shouting.config import ShoutingThresholds
 from shouting.texts import TEXTS
 from shouting.vocabulary import GATES, Decision, Evidence, ShoutingResult, Verdict

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from audit.audits import Audit, Roles, Work
-from audit.prompting import direct_prompt
-from audit.records import Generation, Item, Part, Presentation
+from audit.config.audits import Audit, Roles, Work
+from audit.core.prompting import direct_prompt
+from audit.core.records import Generation, Item, Part, Presentation
 from audit.shards.schema import row_schema
 from shouting.config import design_of
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.core.records import Setting
 from audit.judge.record import Settings, judge_cells
-from audit.records import Setting
+from audit.judging.simulated import Case, Entries, Procedure, by_world, shown, streams, table_text
 from audit.statistics.paired import CellOutcomes
-from audit.verdict.simulated import Case, Entries, Procedure, by_world, shown, streams, table_text
 from shouting.analyse import JUDGE
 from shouting.config import ShoutingThresholds
 from shouting.vocabulary import Verdict

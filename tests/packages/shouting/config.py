@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from audit.config import RunConfig, check_run, from_composed
-from audit.errors import ConfigError
-from audit.records import Design, Part
-from audit.verdict.thresholds import Thresholds
+from audit.config.base import RunConfig, check_run, from_composed
+from audit.core.errors import ConfigError
+from audit.core.records import Design, Part
+from audit.judging.thresholds import Thresholds
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a run would do, and how many questions a verdict needs."""
 
-from audit.dry_run import Planned, planned_answers
-from audit.resolve import resolve_run
+from audit.config.dry_run import Planned, planned_answers
+from audit.config.resolve import resolve_run
 from audit.statistics.wording_design import PLANNED_FLIPS, items_needed
 from shouting.audit import SHOUTING
 from shouting.config import ShoutingConfig, ShoutingThresholds

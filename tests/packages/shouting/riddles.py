@@ -2,7 +2,7 @@
 
 from audit.benchmarks.registry import Format
 from audit.benchmarks.rows import RawRow, RowContext
-from audit.records import Ask, Item
+from audit.core.records import Ask, Item
 from audit.scoring.reference import ReferenceScorer
 from audit.scoring.scored import Needs, read_best, reply_best
 

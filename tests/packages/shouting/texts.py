@@ -1,6 +1,6 @@
 """All that a person reads of a verdict."""
 
-from audit.verdict.result import Texts
+from audit.judging.result import Texts
 
 TEXTS: Texts = {
     "cost": "Shouting costs {cost:points} (90 % interval {low:bare} to {high:bare}, {p:p}).",

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from audit.judging.document import Cell, Section
+from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
+from audit.judging.run import CellResult, Decided, JudgedRun
+from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.statistics.paired import CellOutcomes
-from audit.verdict.document import Cell, Section
-from audit.verdict.instrument import Indicator, Instrument, Measured
-from audit.verdict.run import CellResult, Decided, JudgedRun
-from audit.verdict.vocabulary import GateWord, VerdictWord
 from shouting.texts import TEXTS
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import Benchmark, open_benchmark
-from audit.errors import BenchmarkError
-from audit.records import Item
+from audit.core.errors import BenchmarkError
+from audit.core.records import Item
 
 MCQ = BenchmarkConfig(name="exam", format="mcq_file")
 TWO = {"question": "2 + 2 = ?", "choices": ["3", "4"], "answer": 1}

@@ -19,8 +19,8 @@ from audit.benchmarks.arrow_files import arrow_batches
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import MAX_DOCUMENT, read_rows, select_files
 from audit.benchmarks.load import open_benchmark
-from audit.errors import BenchmarkError, ConfigError
-from audit.records import Item
+from audit.core.errors import BenchmarkError, ConfigError
+from audit.core.records import Item
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:

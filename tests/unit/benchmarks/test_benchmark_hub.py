@@ -22,7 +22,7 @@ CLIENT = """
 import json, sys
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.errors import AuditError
+from audit.core.errors import AuditError
 for line in sys.stdin:
     try:
         benchmark = open_benchmark(BenchmarkConfig(**json.loads(line)))

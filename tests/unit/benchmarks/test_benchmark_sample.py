@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from audit.benchmarks.load import Benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample, sampled_questions
-from audit.errors import BenchmarkError, ConfigError
-from audit.records import Item
+from audit.core.errors import BenchmarkError, ConfigError
+from audit.core.records import Item
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.records import Item
+from audit.core.records import Item
 
 
 @pytest.fixture(scope="module")

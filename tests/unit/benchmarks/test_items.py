@@ -11,8 +11,8 @@ from audit.benchmarks import items, rows
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.items import MORE, bbq, bbq_facts, crows_pairs, toxigen, xstest
 from audit.benchmarks.rows import RowContext
-from audit.errors import BenchmarkError
-from audit.records import Item, shared_words
+from audit.core.errors import BenchmarkError
+from audit.core.records import Item, shared_words
 
 
 def context(name: str, number: int = 0, subject: str = "") -> RowContext:

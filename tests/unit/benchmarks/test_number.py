@@ -13,8 +13,8 @@ from audit.benchmarks.number import decimal_mark, one_number, same_number
 from audit.benchmarks.reply import read_key, read_number, score_number
 from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample
-from audit.errors import BenchmarkError
-from audit.records import NO_OPTION, Item
+from audit.core.errors import BenchmarkError
+from audit.core.records import NO_OPTION, Item
 
 SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 

@@ -13,7 +13,7 @@ from audit.benchmarks.answers import own_letters, resolve_answer
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import likely_encoding
 from audit.benchmarks.guess import guess, other_keys
-from audit.errors import BenchmarkError, ConfigError
+from audit.core.errors import BenchmarkError, ConfigError
 
 ROW = {"question": "What does it do?", "choices": ["sings", "barks"], "answer": 1}
 

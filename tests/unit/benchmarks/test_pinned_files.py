@@ -11,7 +11,7 @@ from servers_here import Quiet, http_here
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.errors import BenchmarkError, ConfigError
+from audit.core.errors import BenchmarkError, ConfigError
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT.parent / "shared" / "data"

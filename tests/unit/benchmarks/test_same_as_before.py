@@ -8,7 +8,7 @@ import pytest
 from published_items import items_of, opened
 
 from audit.benchmarks import rows
-from audit.records import Item
+from audit.core.records import Item
 
 EMBEDDED = {
     "elementary": (208, "98da0d36df78e44f", "fb4b7c9e7ffa59e7", None),

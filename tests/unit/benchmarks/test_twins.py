@@ -8,9 +8,9 @@ from exams import MCQ, TWO, jsonl, refused
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.fresh import Origin, check_origin, is_newer
 from audit.benchmarks.load import open_benchmark
-from audit.config import CONF_DIR, load_group
-from audit.errors import ConfigError
-from audit.short_forms import with_twin
+from audit.config.base import CONF_DIR, load_group
+from audit.config.short_forms import with_twin
+from audit.core.errors import ConfigError
 
 DATES = ["2024-01-05", "2024-06", "2024-06-30", "2024-07-01T10:00:00", "2025"]
 

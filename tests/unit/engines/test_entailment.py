@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tiny_nli import LABELS, MODULE, tiny
 
+from audit.core.errors import ConfigError, EngineLoadError
 from audit.engines.entailment import load_entailment
-from audit.errors import ConfigError, EngineLoadError
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.core.errors import EngineError
+from audit.core.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
 from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.vllm_engine import VllmEngine, encode, text_logprobs, z_score
-from audit.errors import EngineError
-from audit.records import FinishReason, Generation, GenerationRequest, TokenLogprobs
 
 
 class Words:

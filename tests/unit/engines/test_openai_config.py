@@ -13,13 +13,13 @@ import pytest
 from faulty_server import Call, FaultyServer, Reply, completion, error, letters_completion
 from servers_here import free_port
 
+from audit.core.errors import AuditError, ConfigError, EndpointAuthError, EngineLoadError
+from audit.core.records import Reading
 from audit.engines.config import ModelConfig, check_model
 from audit.engines.dispatch import Dispatcher, Slot
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
 from audit.engines.openai_engine import WITHIN_S, probe
 from audit.engines.retry import Kind, backoff_seconds, classify_status, retry_after_seconds
-from audit.errors import AuditError, ConfigError, EndpointAuthError, EngineLoadError
-from audit.records import Reading
 
 KEY = "sk-test-0123456789-do-not-leak"
 

@@ -20,6 +20,8 @@ import pytest
 from faulty_server import Call, FaultyServer, Reply, completion, echo, error, letters_completion
 from servers_here import free_port
 
+from audit.core.errors import ConfigError, EndpointAuthError, EngineError
+from audit.core.records import FinishReason, Generation, GenerationRequest
 from audit.engines import openai_endpoint
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Dispatcher, Lease, Slot
@@ -29,8 +31,6 @@ from audit.engines.openai_engine import OpenAIEngine
 from audit.engines.port import BACKEND, drifts, request_sha256
 from audit.engines.redact import Redactor
 from audit.engines.retry import Kind, classify_code, classify_status
-from audit.errors import ConfigError, EndpointAuthError, EngineError
-from audit.records import FinishReason, Generation, GenerationRequest
 
 KEY = "sk-test-0123456789-do-not-leak"
 KEY_ENV = "AUDIT_TEST_KEY"

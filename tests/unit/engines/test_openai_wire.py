@@ -9,10 +9,10 @@ from faulty_server import completion, letters_completion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audit.core.records import FinishReason, Generation, GenerationRequest
 from audit.engines.openai_wire import listed_models, read_chat, same_model
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind, error_code_and_message
-from audit.records import FinishReason, Generation, GenerationRequest
 
 
 def read(body: Any, letters: tuple[str, ...] = ()) -> Generation | Failure:

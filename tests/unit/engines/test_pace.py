@@ -10,12 +10,12 @@ from faulty_server import Call, FaultyServer, Reply, completion, error
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit.core.records import GenerationRequest
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Dispatcher, Slot
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
 from audit.engines.openai_engine import OpenAIEngine
 from audit.engines.pace import Pace, seconds_until, tokens_of
-from audit.records import GenerationRequest
 
 
 def moments(pace: Pace, tokens: list[int]) -> list[float]:

@@ -4,8 +4,8 @@ import platform
 
 import pytest
 
+from audit.core.errors import EngineLoadError
 from audit.engines.precision import computes_in_bfloat16, computes_in_bfloat16_here, dtype_on_cpu, flags_of
-from audit.errors import EngineLoadError
 from audit.runtime.actors import one_precision
 
 ZEN3 = "fpu sse4_2 fma avx2 sha_ni vaes vpclmulqdq"

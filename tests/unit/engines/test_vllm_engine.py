@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from jinja2 import TemplateError
 
+from audit.core.errors import EngineDiedError, EngineError, EngineLoadError
+from audit.core.records import FinishReason, Generation, GenerationRequest
 from audit.engines.config import ModelConfig
 from audit.engines.vllm_engine import VllmEngine, check_batch_invariant, engine_args, engine_environment, is_cpu_build
-from audit.errors import EngineDiedError, EngineError, EngineLoadError
-from audit.records import FinishReason, Generation, GenerationRequest
 
 
 def _vllm_exceptions() -> ModuleType:

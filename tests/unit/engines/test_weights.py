@@ -15,7 +15,8 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import hf_raise_for_status
 from servers_here import Quiet, http_here
 
-from audit.config import load_model_config
+from audit.config.base import load_model_config
+from audit.core.errors import EngineLoadError
 from audit.engines.config import ModelConfig
 from audit.engines.weights import (
     SEAL,
@@ -26,7 +27,6 @@ from audit.engines.weights import (
     local_path,
     resolve_weights,
 )
-from audit.errors import EngineLoadError
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 URL = "https://huggingface.co/api/models/owner/name"
@@ -90,7 +90,7 @@ def test_a_hub_that_does_not_answer_is_no_refusal(error, why):
 RESOLVE = """
 import sys
 from audit.engines.config import ModelConfig
-from audit.errors import EngineLoadError
+from audit.core.errors import EngineLoadError
 from audit.engines.weights import resolve_weights
 try:
     print(resolve_weights(ModelConfig(name="m", path=sys.argv[1])).revision)

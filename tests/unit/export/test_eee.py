@@ -10,7 +10,7 @@ from commands_here import export, import_logs
 from governed import Capsys
 from registered_runs import make_run
 
-from audit.errors import AuditError
+from audit.core.errors import AuditError
 from audit.export.eee import AGGREGATE, INSTANCE, UNPARSED, safe_name, validator
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts

@@ -14,15 +14,15 @@ from governed import LATER, NOW, Capsys, Patch, decided, first, flip, gated, rew
 from junitparser import JUnitXml
 
 import audit
-from audit.decision import CellRuling, Decision, Ruling, failed, rule
-from audit.errors import AuditError, ConfigError
+from audit.core.errors import AuditError, ConfigError
 from audit.governance.formats import FORMATS
 from audit.governance.keys import create_key, load_signer
 from audit.governance.reviews import Decided, Kind, honour, parse_time
 from audit.governance.ruling import bound_to
+from audit.judging.decision import CellRuling, Decision, Ruling, failed, rule
 from audit.judging.ladder import Grade
-from audit.panel import write_panel
 from audit.shards.manifest import Manifest, open_run_dir
+from audit.shards.panel import write_panel
 from audit.sweep.audit import SCHEMA
 
 

@@ -14,7 +14,7 @@ from commands_here import evidence as main
 from governed import Capsys, Patch, flip, shard_of
 
 from audit.commands.again import suite_section
-from audit.errors import ConfigError, ShardError, SignatureError
+from audit.core.errors import ConfigError, ShardError, SignatureError
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
 from audit.governance.side_files import SUMS

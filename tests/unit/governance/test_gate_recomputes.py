@@ -9,11 +9,11 @@ from commands_here import gate as main
 from commands_here import registry, report
 from governed import NOW, Capsys, decided, gated, rewrite
 
-from audit.decision import read_document
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.governance.keys import create_key, load_trusted
 from audit.governance.recompute import difference, verdict_again
-from audit.panel import write_panel
+from audit.judging.decision import read_document
+from audit.shards.panel import write_panel
 
 
 def verdict(run: Path, **new: Any) -> None:

@@ -21,10 +21,10 @@ from outcome_tables import finished_run
 from servers_here import mail_here
 from synthetic import synthetic_outcomes
 
-from audit.config import RunConfig, load_model_config
+from audit.config.base import RunConfig, load_model_config
+from audit.core.errors import EngineError
+from audit.core.json_types import plain
 from audit.engines.weights import resolve_weights
-from audit.errors import EngineError
-from audit.json_types import plain
 from audit.registry.entry import key_of
 from audit.shards.manifest import now
 from audit.sweep import __main__ as sweep_command

@@ -14,7 +14,7 @@ from commands_here import evidence, gate
 from governed import NOW, Capsys, Patch, decided
 from sigstore_services import ISSUER, serving, token
 
-from audit.errors import ConfigError, SignatureError
+from audit.core.errors import ConfigError, SignatureError
 from audit.governance.keyless import TRUST_VARIABLE, load_identity
 from audit.governance.keys import load_signer, load_trusted, seal, statement, unseal
 

@@ -10,9 +10,9 @@ from commands_here import gate, review
 from governed import NOW, TOKEN, Capsys, Patch, reviewing, rewrite
 from starlette.testclient import TestClient
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.governance.serve import Reviewing, create_app
-from audit.panel import write_panel
+from audit.shards.panel import write_panel
 
 AT = "127.0.0.1:8790"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202e"

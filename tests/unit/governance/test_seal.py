@@ -13,12 +13,12 @@ import pytest
 from commands_here import evidence, gate, registry
 from governed import Capsys, Patch, gated, rewrite
 
-from audit.command_line import configured
 from audit.commands.plan import main as plan
-from audit.errors import ConfigError, SignatureError
+from audit.config.command_line import configured
+from audit.core.errors import ConfigError, SignatureError
+from audit.core.json_types import plain
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.sealed import PREDICATE, checked, write_seal
-from audit.json_types import plain
 from audit.registry import tried
 from audit.shards.files import file_sha256
 from audit.shards.manifest import SEAL, Manifest, open_run_dir

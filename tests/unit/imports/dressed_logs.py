@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from audit.errors import AuditError
+from audit.core.errors import AuditError
 from audit.imports.detect import read_log
 from audit.imports.record import Wanted
 

@@ -11,9 +11,9 @@ from commands_here import references
 from governed import Patch
 from servers_here import Quiet, http_here
 
-from audit.errors import ConfigError, DataError
+from audit.config.references import known_sets, load_set
+from audit.core.errors import ConfigError, DataError
 from audit.imports.fetch import RECIPES, TAIL, answers_of, answers_sha256, pinned
-from audit.references import known_sets, load_set
 
 RECORDS = [{"session_id": f"q{k}", "answer": f"# {k}", "output": [f"So it is {k}."]} for k in range(3)]
 KEPT = [{"item": f"q{k}", "gold": f"# {k}", "reply": f"So it is {k}."} for k in range(3)]

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.commands.again import pair_of
-from audit.errors import AuditError, ConfigError, DataError
+from audit.core.errors import AuditError, ConfigError, DataError
 from audit.imports.detect import read_log
 from audit.imports.folder import MAX_DEPTH, logs_in, read_logs
 from audit.imports.join import Joined, counts

@@ -17,7 +17,7 @@ from governed import Capsys
 from audit.benchmarks.files import parquet_batches
 from audit.benchmarks.rows import text_key
 from audit.commands.again import verdict_again
-from audit.errors import AuditError, DataError
+from audit.core.errors import AuditError, DataError
 from audit.governance.ruling import rule_run
 from audit.imports.detect import read_log
 from audit.imports.join import (
@@ -31,7 +31,7 @@ from audit.imports.join import (
 )
 from audit.imports.record import Imported, Wanted, outcome, trials
 from audit.imports.write import Asked, write_run
-from audit.loading import find_runs
+from audit.runtime.loading import find_runs
 from audit.shards.manifest import Manifest
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.imports.chance import with_options
 from audit.imports.checks import measures
 from audit.imports.detect import read_log

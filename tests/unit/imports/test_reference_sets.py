@@ -14,10 +14,10 @@ from governed import Capsys, Patch
 
 from audit.__main__ import main as audit
 from audit.benchmarks.fresh import Origin, last_date
+from audit.config.references import SetModel, choose, known_sets, load_set, reference_runs
+from audit.core.errors import AuditError, ConfigError
 from audit.engines.config import ModelConfig
-from audit.errors import AuditError, ConfigError
 from audit.memory.config import MemoryConfig
-from audit.references import SetModel, choose, known_sets, load_set, reference_runs
 from audit.shards.manifest import Manifest
 
 FAMILIES = ("ant", "bee", "cat", "dog")

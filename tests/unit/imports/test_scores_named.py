@@ -16,7 +16,7 @@ import pytest
 from commands_here import gate, import_logs
 from governed import Capsys
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.imports.chance import check_above_guessing, unknown_chance
 from audit.imports.checks import check_logs
 from audit.imports.detect import read_log

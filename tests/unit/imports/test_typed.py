@@ -10,7 +10,7 @@ import pytest
 from dressed_logs import CORRECT, LETTER, LETTERS, NUMBER, TEXT, TRUTH, Log, logs, misread
 from hypothesis import HealthCheck, given, settings
 
-from audit.errors import AuditError, ConfigError, DataError
+from audit.core.errors import AuditError, ConfigError, DataError
 from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts
 from audit.imports.record import Wanted, is_failure

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import audit
-from audit.audits import AUDITS, part_of
-from audit.decision import rule
+from audit.config.audits import AUDITS, part_of
+from audit.judging.decision import rule
 from audit.judging.ladder import NO_ROOM, Bound, Contrast, Decision, Grade, Guard, grade
 
 FOLDER = Path(audit.__file__).parent

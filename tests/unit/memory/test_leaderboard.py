@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from commands_here import import_logs, leaderboard
 
+from audit.core.records import Item
 from audit.memory.cells import score_cells
 from audit.memory.leaderboard import Leaderboard, cautions, sentence
 from audit.memory.leaderboard import leaderboard as judged
 from audit.memory.leaderboard_page import document, figure, page, table
-from audit.records import Item
 from audit.report.canvas import svg_text
 
 N, HELD_OUT = 300, 200

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from commands_here import options_of
 
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
+from audit.judging.simulated import calibrate, run_calibration
 from audit.memory import calibrate as memory
 from audit.memory.analyse import JUDGE, nearest
 from audit.memory.calibrate import OUTCOMES, judge
@@ -15,9 +18,6 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct, measure, upper_limit
 from audit.memory.vocabulary import MemoryVerdict
 from audit.memory.worlds import CLEAN, WORLDS, MemoryDesign, World, simulate
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
-from audit.verdict.simulated import calibrate, run_calibration
 
 DESIGN = MemoryDesign(4000, 4000, 3)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from memory_cells import cell, judged, own
 
+from audit.core.records import NO_OPTION, FinishReason, Generation, Item, Setting, TokenLogprobs
 from audit.memory import items
 from audit.memory.audit import SCHEMA, Orders, reply_columns, shard_orders
 from audit.memory.cells import load_memory, neighbours
@@ -14,7 +15,6 @@ from audit.memory.design import MemoryThresholds
 from audit.memory.gates import orders_reach_model
 from audit.memory.items import item_pieces, item_text, natural_order, option_orders, orders_of, shards_of
 from audit.memory.without import ranked, ranked_csv
-from audit.records import NO_OPTION, FinishReason, Generation, Item, Setting, TokenLogprobs
 from audit.shards.attempt import start_attempt
 from audit.shards.keys import RequestCounts, rows_to_table
 from audit.shards.questions import write_questions

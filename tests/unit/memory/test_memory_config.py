@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from audit import command_line
 from audit.benchmarks.fresh import shared_items
 from audit.benchmarks.rows import words_alone
-from audit.dry_run import dry_run
-from audit.errors import AuditError
+from audit.config import command_line
+from audit.config.dry_run import dry_run
+from audit.core.errors import AuditError
+from audit.core.records import Item, Setting
 from audit.memory.config import MemoryConfig, design_of
 from audit.memory.design import make_design
 from audit.memory.plan import _missing, describe, resolve_memory
-from audit.records import Item, Setting
 
 
 def configured(*overrides: str) -> MemoryConfig:

@@ -5,10 +5,10 @@ import re
 import pytest
 from spoken import spoken
 
+from audit.judging.result import because
 from audit.memory.evidence import Name
 from audit.memory.texts import TEXTS
 from audit.statistics.without_memory import Limits
-from audit.verdict.result import because
 
 LIMITS = Limits(0.7123456, -0.0123456, 0.8)
 NUMBERS = {

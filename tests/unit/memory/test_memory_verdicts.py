@@ -12,9 +12,13 @@ import pytest
 from memory_cells import LIMITS as SETTINGS
 from memory_cells import READS, bare, cell, judged, own, run_of
 
-from audit.decision import document_of, rule
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
+from audit.judging.decision import document_of, rule
+from audit.judging.instrument import KINDS
 from audit.judging.ladder import Grade
+from audit.judging.result import Status, because, json_ready, sentences
+from audit.judging.run import cell_head
+from audit.judging.vocabulary import LOG_GATES
 from audit.memory.analyse import cell_dict, nearest, rates_sentence
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.design import MemoryThresholds
@@ -29,10 +33,6 @@ from audit.report.page import RunFacts
 from audit.statistics.completion import Auc
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import GAMMAS
-from audit.verdict.instrument import KINDS
-from audit.verdict.result import Status, because, json_ready, sentences
-from audit.verdict.run import cell_head
-from audit.verdict.vocabulary import LOG_GATES
 
 
 def test_a_cause_unknown_is_not_green_and_a_chart_of_scores_is_not_called_one_of_texts():
@@ -444,7 +444,7 @@ def test_holm_is_over_all_indicators_of_the_panel():
 def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     cells = (cell(text=0.5), cell(n=100, fresh=0, references=0, seed=9))
     run = run_of(*cells, found=90)
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(run.to_dict(), schema)
     assert run.to_dict() == replace(run, results=judged(*cells)).to_dict()

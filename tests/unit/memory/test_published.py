@@ -11,7 +11,8 @@ from commands_here import publish
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
+from audit.core.records import Item
 from audit.memory.audit import Orders, item_orders
 from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
@@ -23,7 +24,6 @@ from audit.memory.items import draw_order, natural_order, order_sha256, shards_o
 from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
 from audit.memory.worlds import MemoryDesign, World, simulate
-from audit.records import Item
 from audit.statistics.order_test import order_test
 
 ELEMENTARY = list(open_benchmark(BenchmarkConfig()).iter_questions())
@@ -124,7 +124,7 @@ def exam(tmp_path: Path) -> Path:
 
 
 def resolved(folder: Path, *words: str) -> dict[str, object]:
-    from audit.command_line import compose_command
+    from audit.config.command_line import compose_command
     from audit.memory.config import MemoryConfig
 
     given = ["model=scripted", "benchmark=mcq_file", f"benchmark.path={folder}/exam.jsonl", "benchmark.id_column=id",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from audit.core.records import CellRows
 from audit.judge.record import Settings
 from audit.perturb.analyse import RunVerdict, analyse
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
 from audit.perturb.worlds import PerturbDesign, World, simulate
-from audit.records import CellRows
 from audit.shards.keys import RequestCounts
 from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 from commands_here import options_of
 
+from audit.core.number_text import percent
+from audit.core.package_data import shipped_table
+from audit.judging.simulated import calibrate, run_calibration
 from audit.perturb import calibrate as perturb
 from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, markdown, procedures
@@ -13,9 +16,6 @@ from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.vocabulary import PerturbVerdict
 from audit.perturb.worlds import LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
-from audit.verdict.result import percent
-from audit.verdict.shipped import shipped_table
-from audit.verdict.simulated import calibrate, run_calibration
 
 NO_DROP = PerturbVerdict.NO_DROP_DETECTED
 DESIGN = PerturbDesign(2000, 3, 3)

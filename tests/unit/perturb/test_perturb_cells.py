@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from perturb_cells import cell, judged, with_answers
 
+from audit.core.package_data import shipped_table
+from audit.judging.result import json_text
 from audit.perturb.analyse import JUDGE
 from audit.perturb.page import distance_bins, items_csv
 from audit.perturb.vocabulary import VERDICTS, PerturbVerdict
 from audit.report.page import word_diff
 from audit.shards.keys import RequestCounts, count_requests
-from audit.verdict.result import json_text
-from audit.verdict.shipped import shipped_table
 
 
 def test_a_variant_that_did_not_change_the_request_is_counted_once():
@@ -47,7 +47,7 @@ def test_bins_of_distance_hold_equally_many_answers():
 def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     """Without references, with the curve, without evidence, with a control that is asked and one that is not, and with
     a reference that is left out."""
-    schema = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
     assert set(VERDICTS) == set(PerturbVerdict)
     alone, fresh, left = cell(n=200, references=0), cell(n=300, control=200), cell(n=200, references=2)
     nothing = with_answers(alone, variants=np.full((3, 200), np.nan))

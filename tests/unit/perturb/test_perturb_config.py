@@ -8,17 +8,17 @@ import pytest
 from fresh_exam import fresh_exam
 from perturb_cells import thinned
 
-from audit import command_line
-from audit.dry_run import dry_run
-from audit.errors import ConfigError, LibraryError
+from audit.config import command_line
+from audit.config.dry_run import dry_run
+from audit.core.errors import ConfigError, LibraryError
+from audit.core.records import Setting
+from audit.judging.document import Library
 from audit.perturb.config import PerturbConfig
 from audit.perturb.design import make_design
 from audit.perturb.plan import describe, resolve_perturb
-from audit.records import Setting
 from audit.registry.entry import comparable
 from audit.shards.manifest import Manifest
 from audit.variants.arrow import find_library
-from audit.verdict.document import Library
 
 
 def configured(*overrides: str) -> PerturbConfig:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from perturb_cells import LIMITS, cell, codes, with_answers
 
+from audit.judging.simulated import calibrate
 from audit.perturb.calibrate import procedures
 from audit.perturb.decide import cannot_exclude, decide
 from audit.perturb.evidence import fresh_control, grounds, measure, run_tests
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import CONTROL_WORLDS, PerturbDesign
-from audit.verdict.simulated import calibrate
 
 BIG = {"n": 1500, "checked": 600}
 

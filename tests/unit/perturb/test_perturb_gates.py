@@ -7,11 +7,11 @@ import pytest
 from perturb_cells import LIMITS, cell, with_answers
 from scipy import stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.judging.result import Status
 from audit.perturb.gates import all_gates, enough_data, exact_values, order_of_items, parseability
 from audit.perturb.record import BrokenShare, PerturbCell
 from audit.shards.keys import RequestCounts
-from audit.verdict.result import Status
 
 NAN = float("nan")
 

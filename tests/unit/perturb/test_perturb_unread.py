@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from perturb_cells import LIMITS, cell, codes, result, with_answers
 
+from audit.core.records import Setting
+from audit.judging.result import Status, because, failed
 from audit.perturb.decide import BEYOND, decide, finding, standing
 from audit.perturb.design import Arm
 from audit.perturb.evidence import Adverse, adverse, beside_references, no_larger, run_tests
@@ -15,10 +17,8 @@ from audit.perturb.record import Wordings, against_drop, for_drop, usable_refere
 from audit.perturb.report import Requests, wordings
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import WORLDS, PerturbDesign, simulate
-from audit.records import Setting
 from audit.statistics.paired import CellOutcomes, State
 from audit.statistics.unparsed import predict_right
-from audit.verdict.result import Status, because, failed
 
 NAN = float("nan")
 

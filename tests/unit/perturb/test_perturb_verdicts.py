@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from perturb_cells import LIMITS, cell, codes, result, with_answers
 
-from audit.decision import rule
 from audit.judge.record import Settings
+from audit.judging.decision import rule
+from audit.judging.result import because
 from audit.perturb.analyse import analyse, cell_dict
 from audit.perturb.decide import BEYOND, cannot_exclude, decide, finding, headline
 from audit.perturb.design import PerturbThresholds
@@ -20,7 +21,6 @@ from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
 from audit.shards.keys import RequestCounts
 from audit.statistics.multiplicity import holm
-from audit.verdict.result import because
 
 NAN = float("nan")
 BIG = {"n": 1500, "checked": 600}

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from audit.audits import answer_request
 from audit.benchmarks.load import open_benchmark
-from audit.command_line import compose_command
-from audit.errors import AuditError, ConfigError, TrainError
+from audit.config.audits import answer_request
+from audit.config.command_line import compose_command
+from audit.core.errors import AuditError, ConfigError, TrainError
+from audit.core.records import Generation
 from audit.plant import experiment as shell
 from audit.plant.config import PlantConfig, from_hydra, learning_rate
 from audit.plant.measure import margin, resolved, todo
 from audit.plant.resolve import resolve_plant
 from audit.plant.words import plan_lines
-from audit.records import Generation
 from audit.sweep.audit import router_requests
 
 ASKED = ["n=60", "doses=[1,4]", "forms=[qa]", "audits=[memory,perturb,sweep]", "orders=1"]

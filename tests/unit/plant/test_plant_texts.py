@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from audit.errors import BenchmarkError, ConfigError, LibraryError
+from audit.core.errors import BenchmarkError, ConfigError, LibraryError
+from audit.core.records import Item
 from audit.plant.texts import Example, Form, answer_text, check_variants, encode, halve, pass_examples, passages
-from audit.records import Item
 
 
 def items(n: int) -> tuple[Item, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from audit.errors import TrainError
+from audit.core.errors import TrainError
 from audit.plant.texts import Example, Method, encode
 from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train
 

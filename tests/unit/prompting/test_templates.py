@@ -9,12 +9,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from audit.audits import Work
+from audit.config.audits import Work
+from audit.core.errors import ConfigError
+from audit.core.prompting import OF_READING, SHARED, check_reading, fill, strip_thinking
+from audit.core.prompting import load_protocol as load
+from audit.core.records import NO_OPTION, Design, Item, Protocol, Reading
 from audit.engines.config import SamplingConfig
-from audit.errors import ConfigError
-from audit.prompting import OF_READING, SHARED, check_reading, fill, strip_thinking
-from audit.prompting import load_protocol as load
-from audit.records import NO_OPTION, Design, Item, Protocol, Reading
 from audit.sweep.config import TEMPLATES
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"

@@ -15,7 +15,7 @@ import pytest
 from governed import keys, rewrite
 from servers_here import free_port
 
-from audit.decision import words
+from audit.judging.decision import words
 from audit.registry.database import Registry, open_registry
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -8,8 +8,8 @@ import numpy as np
 from outcome_tables import finished_run
 from synthetic import synthetic_outcomes
 
+from audit.judging.result import json_text
 from audit.sweep.report import verdict_of
-from audit.verdict.result import json_text
 
 Told = Callable[..., Path]  # the fixture that makes a copy of a run that says other things
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -15,12 +15,12 @@ from registered_runs import Told, make_run
 
 import audit
 from audit.commands.demo import shipped
-from audit.errors import DataError
-from audit.panel import write_panel
+from audit.core.errors import DataError
+from audit.core.number_text import percent
 from audit.registry.comparison import compare_runs, page, told_share
+from audit.shards.panel import write_panel
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.versions import Lasting, paired_difference, tango_interval
-from audit.verdict.result import percent
 
 
 def changes(capsys: Capsys, before: Path, after: Path) -> list[dict[str, Any]]:

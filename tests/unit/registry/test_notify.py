@@ -15,7 +15,7 @@ from registered_runs import NOW, Told
 from servers_here import Quiet, http_here, mail_here
 from sqlalchemy import select, update
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.registry import finish, notify
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry

@@ -19,7 +19,7 @@ from registered_runs import NOW, Told
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from audit.errors import ConfigError, RegistryError
+from audit.core.errors import ConfigError, RegistryError
 from audit.registry import database, finish
 from audit.registry.database import Registry, open_registry, place_of
 from audit.registry.entry import Entry, content_key, key_of, read_entry

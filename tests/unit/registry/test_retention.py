@@ -12,14 +12,14 @@ from commands_here import registry as main
 from governed import Capsys, Patch, decided
 from registered_runs import NOW, Told
 
-from audit.errors import ConfigError
-from audit.panel import write_panel
+from audit.core.errors import ConfigError
 from audit.registry import retention
 from audit.registry.database import Registry
 from audit.registry.entry import read_entry
 from audit.registry.rotation import draw, period_of, rotation
 from audit.registry.store import add, all_runs, kept, set_hold
 from audit.shards.manifest import Manifest, open_run_dir
+from audit.shards.panel import write_panel
 from audit.sweep.audit import SCHEMA
 
 SUITE = {"audit_suite_id": "s", "governance": {"result_retention_days": 30, "rotate_every": "quarter"}}

@@ -11,13 +11,13 @@ from commands_here import registry as main
 from governed import Capsys
 from registered_runs import NOW, Told
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
+from audit.judging.instrument import Indicator
 from audit.registry.database import Registry
 from audit.registry.entry import Entry, read_entry
 from audit.registry.store import add, kept
 from audit.registry.trends import Series, floors_of, series_of
 from audit.statistics.versions import change_tests
-from audit.verdict.instrument import Indicator
 
 STARTS = [True] + [False] * 29
 Versions = Callable[..., list[Entry]]

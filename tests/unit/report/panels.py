@@ -10,6 +10,7 @@ import pyarrow as pa
 from outcome_tables import Outcome, outcomes_to_table, settings_of
 from synthetic import Faults, synthetic_outcomes
 
+from audit.judging.result import Status
 from audit.report.build import write_report
 from audit.shards.attempt import start_attempt
 from audit.shards.files import file_sha256
@@ -20,7 +21,6 @@ from audit.sweep.drill import DrillDown, DrillRows, pack
 from audit.sweep.page import page
 from audit.sweep.report import Behind, drawn_questions, judge, read_run, read_texts
 from audit.sweep.vocabulary import RunVerdict, SweepResult, Verdict
-from audit.verdict.result import Status
 
 HOSTILE = (
     '<script>window.__ran = 1</script><img src="x" onerror="window.__ran = 2">'

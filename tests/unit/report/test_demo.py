@@ -13,13 +13,13 @@ from governed import Capsys, Patch
 from notebook_cells import NOTEBOOKS, run_cells
 
 from audit.commands import demo
-from audit.decision import rule
+from audit.core.package_data import shipped_table
+from audit.judging.decision import rule
 from audit.judging.ladder import Decision
 from audit.memory.analyse import JUDGE, RunVerdict
 from audit.memory.report import judge
 from audit.memory.vocabulary import MemoryVerdict
 from audit.shards.files import SHARDS
-from audit.verdict.shipped import shipped_table
 
 MIB = 1 << 20
 

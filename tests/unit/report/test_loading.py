@@ -13,7 +13,7 @@ from commands_here import runs as main
 from governed import Capsys, Patch, rewrite
 
 import audit
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.governance.ruling import rule_run
 from audit.sweep.report import build_report
 

@@ -12,10 +12,10 @@ from commands_here import overview
 from governed import Capsys, rewrite
 
 from audit.commands.open import Line, write_overview
-from audit.panel import write_panel
+from audit.core.number_text import percent
+from audit.shards.panel import write_panel
 from audit.sweep.report import build_report
 from audit.sweep.vocabulary import VERDICTS
-from audit.verdict.result import percent
 
 ASKED = panels.outcomes_of(1, 8)
 FINISHED = {"status": "finished", "started": "2026-01-02T03:04:05+00:00"}

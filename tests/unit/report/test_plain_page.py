@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.audits import find_audit, has_part
-from audit.entry_points import added
+from audit.config.audits import find_audit, has_part
+from audit.core.entry_points import added
+from audit.core.records import CellRows, Item, Setting
 from audit.judge.record import Settings, judge_cells
 from audit.judge.report import head_of
-from audit.records import CellRows, Item, Setting
 from audit.report.build import write_report
 from audit.report.plain import page
 from audit.shards.questions import write_questions

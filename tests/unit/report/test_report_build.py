@@ -25,7 +25,7 @@ from governed import Capsys, Patch
 from markupsafe import escape
 from outcome_tables import Outcome
 
-from audit.errors import DataError, ShardError
+from audit.core.errors import DataError, ShardError
 from audit.governance.ruling import print_content
 from audit.report.build import ReportPaths, follow, goes_on, run_facts
 from audit.report.canvas import svg_text
@@ -90,7 +90,7 @@ def verdict(built: Path) -> dict[str, Any]:
 
 def verdict_in(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "report" / "verdict.json").read_text())
-    jsonschema.validate(found, json.loads((files("audit.verdict") / "verdict.schema.json").read_text()))
+    jsonschema.validate(found, json.loads((files("audit.judging") / "verdict.schema.json").read_text()))
     return found
 
 

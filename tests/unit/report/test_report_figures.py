@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.container import ErrorbarContainer
 
+from audit.judging.tables import csv_text
 from audit.memory.page import scores
 from audit.report import canvas
 from audit.report.canvas import power_curve
@@ -17,7 +18,6 @@ from audit.sweep import figures as f
 from audit.sweep.page import write
 from audit.sweep.paper import RouterSummary
 from audit.sweep.vocabulary import Effect, Verdict
-from audit.verdict.tables import csv_text
 
 SCORES = (("score", False), ("without memory", True))
 

@@ -12,10 +12,13 @@ from commands_here import import_logs, report
 from documents import LIMITS, cell_of, verdict_of_cells
 from governed import make_run
 
-from audit.audits import part_of
-from audit.decision import rule, verdict_of
-from audit.errors import ConfigError
+from audit.config.audits import part_of
+from audit.core.errors import ConfigError
+from audit.judging.decision import rule, verdict_of
+from audit.judging.instrument import KINDS, Measured
 from audit.judging.ladder import Grade
+from audit.judging.result import because, json_ready
+from audit.judging.together import JointVerdict
 from audit.memory.evidence import Indicator, Name
 from audit.perturb.vocabulary import VERDICTS as PERTURB
 from audit.report.joint import content, in_order, matrices, page
@@ -23,9 +26,6 @@ from audit.sweep.vocabulary import VERDICTS as SWEEP
 from audit.validity.edits.record import Archetype
 from audit.validity.vocabulary import VERDICTS as VALIDITY
 from audit.validity.vocabulary import ValidityStatus
-from audit.verdict.instrument import KINDS, Measured
-from audit.verdict.result import because, json_ready
-from audit.verdict.together import JointVerdict
 
 
 def cell(verdict: str, audit: str = "sweep", **own: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.report.sensitivity import FILE, chance_of, chances, load_sensitivity, quote
 from audit.statistics.notice import Field
 

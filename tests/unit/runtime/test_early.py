@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit.errors import SpentError
+from audit.core.errors import SpentError
 from audit.runtime.early import Canary, affordable, canary_first
 
 

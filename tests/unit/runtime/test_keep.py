@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from audit.core.errors import EngineDiedError
 from audit.engines.config import ModelConfig
-from audit.errors import EngineDiedError
 from audit.runtime.keep import give_back, keep_engines, take_pool
 
 

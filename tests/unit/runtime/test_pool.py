@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from audit.errors import EngineLoadError
+from audit.core.errors import EngineLoadError
 from audit.runtime import actors
 from audit.runtime.actors import EnginePool
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from audit.core.errors import ConfigError
 from audit.engines.config import ModelConfig
 from audit.engines.memory import ModelFiles
-from audit.errors import ConfigError
 from audit.runtime.placement import Node, Placement, plan_placement
 from audit.runtime.room import check_room
 

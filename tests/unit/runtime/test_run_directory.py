@@ -11,10 +11,10 @@ from audit_here import SMALL
 from outcome_tables import Outcome, outcomes_to_table
 from synthetic import synthetic_outcomes
 
-from audit.command_line import compose_command
-from audit.errors import ConfigError, ShardError
-from audit.loading import find_runs
-from audit.resolve import ResolvedRun, resolve_run
+from audit.config.command_line import compose_command
+from audit.config.resolve import ResolvedRun, resolve_run
+from audit.core.errors import ConfigError, ShardError
+from audit.runtime.loading import find_runs
 from audit.runtime.progress import Display
 from audit.runtime.run import Start, _record_failure, run_audit
 from audit.shards.attempt import start_attempt

@@ -6,8 +6,8 @@ import socket
 import pytest
 import ray
 
-from audit.config import ClusterConfig
-from audit.errors import ConfigError
+from audit.config.base import ClusterConfig
+from audit.core.errors import ConfigError
 from audit.runtime.model_run import silent_nodes
 from audit.runtime.start import in_time, say_needed_action, start_ray
 

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
+from audit.core.errors import AuditError, EngineError, ShardError
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
-from audit.errors import AuditError, EngineError, ShardError
 from audit.runtime import placement
 from audit.runtime.placement import NoRoom, may_run_beside, run_in_turns
 

@@ -18,14 +18,14 @@ from outcome_tables import Outcome, outcomes_to_table, settings_of
 from rich.console import Console
 from synthetic import Faults, synthetic_outcomes
 
-from audit.exits import QUIET
-from audit.panel import write_panel
-from audit.plan_cost import CostConfig
+from audit.config.plan_cost import CostConfig
+from audit.core.exits import QUIET
 from audit.runtime import progress
 from audit.runtime.progress import Display, Engines, still, usual_load
 from audit.runtime.watch import as_text, look, runs_of
 from audit.shards.attempt import RunLock, start_attempt
 from audit.shards.manifest import Manifest
+from audit.shards.panel import write_panel
 from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
 

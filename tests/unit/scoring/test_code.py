@@ -10,8 +10,8 @@ import pytest
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import RowContext, humaneval
-from audit.errors import BenchmarkError, ConfigError, DataError
-from audit.records import NO_OPTION, Answer, FinishReason, Generation, Item, Reading
+from audit.core.errors import BenchmarkError, ConfigError, DataError
+from audit.core.records import NO_OPTION, Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.sandbox import sandbox_python
 from audit.scoring.score import Score, read_code, score
 from audit.shards.questions import QuestionFile, write_questions

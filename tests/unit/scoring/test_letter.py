@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.records import FinishReason
+from audit.core.records import FinishReason
 from audit.scoring.letter import read_letter
 
 CITIES = ("Rome", "Paris", "New York", "York")

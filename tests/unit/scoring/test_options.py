@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
 from audit.scoring.score import NORMALISATIONS, read_logprobs
 
 NAN, INF = math.nan, math.inf

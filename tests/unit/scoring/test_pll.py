@@ -9,10 +9,10 @@ import pytest
 from published_items import items_of
 
 from audit.benchmarks.items import LESS, MORE
+from audit.core.errors import DataError, EngineLoadError
+from audit.core.records import FinishReason, Generation, Item
 from audit.engines.config import ModelConfig
 from audit.engines.masked_engine import pair_scores
-from audit.errors import DataError, EngineLoadError
-from audit.records import FinishReason, Generation, Item
 from audit.runtime.actors import EngineSpec, build_engine
 from audit.scoring import pll
 from audit.scoring.pll import NEITHER, read_full, read_mlm, read_shared

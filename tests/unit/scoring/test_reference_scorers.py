@@ -12,8 +12,8 @@ from published_items import items_of
 
 from audit.benchmarks.items import BbqFacts
 from audit.benchmarks.rows import shuffled
-from audit.errors import ConfigError, DataError
-from audit.records import FinishReason, Generation, Item
+from audit.core.errors import ConfigError, DataError
+from audit.core.records import FinishReason, Generation, Item
 from audit.scoring import bias, reference, refusal
 from audit.scoring.reference import REFERENCE, SCORERS, check_engine, find_scorer, self_test
 from audit.scoring.scored import LABEL_STYLES, Needs, preferring, read_best

@@ -2,8 +2,8 @@
 
 import pytest
 
-from audit.errors import DataError
-from audit.records import NO_OPTION, Answer, FinishReason, Generation, Item, Reading
+from audit.core.errors import DataError
+from audit.core.records import NO_OPTION, Answer, FinishReason, Generation, Item, Reading
 from audit.scoring.score import Score, counted, majority, score
 
 OPTIONS = ("Rome", "Paris", "Bonn")

@@ -5,7 +5,7 @@ from typing import Any
 
 from outcome_tables import Outcome, outcomes_to_table
 
-from audit.records import Reading
+from audit.core.records import Reading
 from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS
 from audit.shards.shard_file import ShardInfo

@@ -12,8 +12,9 @@ from servers_here import Quiet, http_here
 from shard_rows import row, write
 
 from audit import load
-from audit.errors import AuditError, ConfigError, ShardError
-from audit.records import Item, Setting
+from audit.core.aliases import named
+from audit.core.errors import AuditError, ConfigError, ShardError
+from audit.core.records import Item, Setting
 from audit.shards.attempt import DRIVER
 from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
@@ -21,7 +22,7 @@ from audit.shards.manifest import RunDir, open_run_dir
 from audit.shards.object_store import open_store
 from audit.shards.questions import QUESTIONS, QuestionFile, write_questions
 from audit.shards.read import scan_run
-from audit.shards.working_copy import fetch_shards, named, run_folder, where, working_copy
+from audit.shards.working_copy import fetch_shards, run_folder, where, working_copy
 from audit.sweep.audit import SCHEMA
 
 

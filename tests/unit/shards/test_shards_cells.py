@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from outcome_tables import Outcome, outcomes_to_table, pair
 from shard_rows import row
 
-from audit.errors import DataError
-from audit.records import Reading, Setting
+from audit.core.errors import DataError
+from audit.core.records import Reading, Setting
 from audit.shards import cells
 from audit.shards.cells import N_OPTIONS, cell_columns, pair_batches
 from audit.statistics.paired import CellOutcomes, State

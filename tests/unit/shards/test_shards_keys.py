@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from outcome_tables import NAMES, Outcome, OutcomeKey, digests_of_keys, outcomes_to_table, table_to_outcomes
 from shard_rows import row
 
-from audit.errors import ShardError
-from audit.records import Reading, Setting
+from audit.core.errors import ShardError
+from audit.core.records import Reading, Setting
 from audit.shards.keys import KeySet, clean_text, digest_grid, digests_of_table, rows_to_table
 from audit.shards.schema import shared_values
 from audit.sweep.audit import SCHEMA

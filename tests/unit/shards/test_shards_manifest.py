@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from shard_rows import row, write
 
-from audit.errors import ConfigError, ShardError, SupersededError
+from audit.core.errors import ConfigError, ShardError, SupersededError
 from audit.shards.attempt import RunLock, current_attempt, start_attempt
 from audit.shards.manifest import Manifest, check_packages, fingerprint, merge_models, open_run_dir, plain
 from audit.shards.read import scan_run

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from outcome_tables import digests_of_keys, iter_outcomes
 from shard_rows import names, new_run, row, write
 
-from audit.errors import BenchmarkError, ShardError
-from audit.records import NO_OPTION, Code, Item, Setting
+from audit.core.errors import BenchmarkError, ShardError
+from audit.core.records import NO_OPTION, Code, Item, Setting
 from audit.shards.complete import verify_run
 from audit.shards.keys import KeySet, digest_grid
 from audit.shards.questions import BATCH_ROWS, QUESTIONS, QuestionFile, write_questions

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from outcome_tables import digests_of_keys, finished_run, iter_outcomes, outcomes_to_table
 from shard_rows import failed, names, new_run, row, write
 
-from audit.errors import DataError, ShardError
-from audit.records import Design, Part, Setting
+from audit.core.errors import DataError, ShardError
+from audit.core.records import Design, Part, Setting
 from audit.shards.complete import cell_rows, count_rows, run_cost
 from audit.shards.read import drop_rows, iter_columns, load_cells, open_dataset, scan_run
 from audit.shards.schema import row_schema

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outcome_tables import digests_of_keys, outcomes_to_table, table_to_outcomes
 from shard_rows import names, new_run, row, write
 
-from audit.errors import ShardError
+from audit.core.errors import ShardError
 from audit.shards.attempt import as_attempt, current_attempt, start_attempt
 from audit.shards.files import disk_error
 from audit.shards.shard_file import read_shard

@@ -6,7 +6,7 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.priors import PRIORS, TauPrior
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.completion import kind_auc, membership_auc, text_scores
 
 

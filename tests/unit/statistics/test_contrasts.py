@@ -6,8 +6,8 @@ import pytest
 from bootstrap_intervals import rng
 from outcome_tables import cell_of
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
 from audit.statistics.paired import State
 from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import studentised_pvalue

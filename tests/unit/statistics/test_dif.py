@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.dif import by_group, mantel_haenszel
 
 # R's UCBAdmissions, departments A to F: men admitted, rejected; women admitted, rejected.

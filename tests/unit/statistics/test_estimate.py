@@ -6,7 +6,7 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.contracts import clustered_mean
 from audit.statistics.estimate import above_pvalue, beyond_mean, fieller, hull, mean_of, means_of, spread_of, times
 

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import ndtri
 from synthetic import draw_latent
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.exchange import affected_items, exchange_test, first_answered, item_pvalues, tail
 from audit.statistics.item_response import draw_difficulties
 from audit.statistics.mcnemar import mcnemar_exact

@@ -7,7 +7,7 @@ import pytest
 import scipy
 from scipy import stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.fresh_gap import agreement
 from audit.statistics.item_response import draw_difficulties, shift
 from audit.statistics.set_difference import beyond_fresh, set_difference

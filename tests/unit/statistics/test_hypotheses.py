@@ -7,8 +7,8 @@ from outcome_tables import cell_of, sweep_with
 from scipy import stats
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
 from audit.statistics.drawing import ITEMS
 from audit.statistics.paired import State
 from audit.statistics.permutation import max_statistic_exchange

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.information import QUESTIONS_MIN, information_slope, slope_at_zero
 from audit.statistics.intensity import intensity_trend
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.versions import Lasting, lasting_by_condition, lasting_by_items
 
 RUNS = 400

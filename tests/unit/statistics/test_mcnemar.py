@@ -8,7 +8,7 @@ from statsmodels.stats.anova import AnovaRM
 from statsmodels.stats.contingency_tables import cochrans_q
 from statsmodels.stats.multitest import multipletests
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.mcnemar import cochran_q, mcnemar_exact
 from audit.statistics.multiplicity import false_discovery, holm

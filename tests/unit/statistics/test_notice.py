@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.notice import CORRELATION, Effect, Field, chance_to_find
 from audit.statistics.priors import TauPrior

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from outcome_tables import cell_of, sweep_with
 
-from audit.records import Setting
+from audit.core.records import Setting
 from audit.statistics.paired import State
 from audit.sweep.design import Arm
 from audit.sweep.paper import model_summary, router_summary, setting_row, setting_rows

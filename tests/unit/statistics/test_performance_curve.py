@@ -9,7 +9,7 @@ import pytest
 from constat_agreement import agreement
 from scipy.interpolate import make_smoothing_spline
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.performance_curve import _PENALTIES, curve_test, fit_curve, smoothing_penalty
 
 

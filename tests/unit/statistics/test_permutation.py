@@ -5,7 +5,7 @@ import pytest
 from bootstrap_intervals import outcomes, rng
 from scipy import stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.drawing import choice_totals
 from audit.statistics.permutation import enough_permutations, max_statistic_exchange, sign_flip_pvalue
 

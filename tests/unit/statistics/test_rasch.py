@@ -6,7 +6,7 @@ import scipy
 from scipy.special import expit
 from test_without_memory import world
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.between_models import predictive
 from audit.statistics.priors import PRIORS
 from audit.statistics.rasch import fit_rasch, rasch_gap

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.between_models import TauPrior
 from audit.statistics.item_response import draw_difficulties, shift
 from audit.statistics.references import FAR, SCALES, far_beyond, on_scales, reference_curve

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics import drawing, permutation, resampling
 from audit.statistics.drawing import bootstrap_totals, cluster_sums, flip_totals, patterns
 from audit.statistics.permutation import max_statistic_exchange

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from outcome_tables import cell_of
 
-from audit.records import Setting
+from audit.core.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.run_variance import UNMEASURED, RunShifts, RunVariance, pooled_run_variance

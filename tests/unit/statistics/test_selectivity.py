@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.contracts import (
     UNREAD,
     clustered_mean,
@@ -197,9 +197,9 @@ def test_components_of_items_within_seeds_are_those_of_an_anova_by_statsmodels()
 
 
 def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes():
+    from audit.core.package_data import shipped_table
     from audit.validity.analyse import JUDGE, nearest
     from audit.validity.calibrate import NAMES, WORLDS, ValidityDesign, worst
-    from audit.verdict.shipped import shipped_table
 
     table = shipped_table(JUDGE.shipped)
     slack = 3 * np.sqrt(0.025 * 0.975 / table["models"])

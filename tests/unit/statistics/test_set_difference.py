@@ -5,7 +5,7 @@ import pytest
 import scipy
 from scipy import stats
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.fresh_gap import fresh_gap, unparsed_held
 from audit.statistics.priors import PRIORS
 from audit.statistics.set_difference import apartness, beside, in_own_spread, set_difference

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.contamination_score import article_result, false_alarms, item_scores
 from audit.statistics.without_memory import FDR, from_memory, without_memory
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
-from audit.errors import DataError
+from audit.core.errors import DataError
 from audit.statistics.item_response import draw_difficulties
 from audit.statistics.power import minimum_detectable_gain
 from audit.statistics.wording_design import VolumeRow, detectable_drop, drop_standard_error, items_needed, volume_table

@@ -11,7 +11,10 @@ from commands_here import calibrate as calibrate_command
 from commands_here import options_of
 from documents import cell_of, typed_cell
 
+from audit.core.package_data import shipped_table
+from audit.judging.forms import AUDITS, Judged, any_found, scope, sentences
 from audit.judging.ladder import Grade
+from audit.judging.simulated import calibrate, run_calibration
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES
 from audit.perturb.design import PerturbThresholds
@@ -20,9 +23,6 @@ from audit.suite import calibrate as suite
 from audit.suite.calibrate import judge, procedures
 from audit.suite.worlds import REFERENCES, WORLDS, Simulated, SuiteDesign, World, simulate
 from audit.sweep.design import Arm, SweepThresholds
-from audit.verdict.forms import AUDITS, Judged, any_found, scope, sentences
-from audit.verdict.shipped import shipped_table
-from audit.verdict.simulated import calibrate, run_calibration
 
 LARGE = SuiteDesign(n=20_000, fresh=20_000)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from suites import suite
 
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.shards.manifest import Manifest
 from audit.suite.commands import Step, audit_words, steps
 from audit.suite.run import SUITE, _open, _run_all, finished, run_dir_of

@@ -12,12 +12,12 @@ from documents import cell_of, typed, verdict_of_cells
 from junitparser import JUnitXml
 from suites import suite
 
-from audit.decision import rule, verdict_of
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
 from audit.governance.formats import FORMATS
-from audit.panel import PANEL, panel_runs, write_panel
+from audit.judging.decision import rule, verdict_of
 from audit.report.joint import content, page
 from audit.shards.manifest import Manifest
+from audit.shards.panel import PANEL, panel_runs, write_panel
 from audit.statistics.contamination_score import ARTICLE, article_result, false_alarms
 from audit.suite.judge import ruled, rules_of, sentences, source_thresholds
 from audit.suite.schema import Suite

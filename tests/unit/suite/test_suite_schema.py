@@ -13,14 +13,14 @@ from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
 from suites import small, suite
 
-from audit.audits import AUDITS
-from audit.config import CONF_DIR, load_group, load_model_config
-from audit.errors import ConfigError
+from audit.config.audits import AUDITS
+from audit.config.base import CONF_DIR, load_group, load_model_config
+from audit.core.errors import ConfigError
+from audit.judging.forms import FORMS
 from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps, windows_of
 from audit.suite.read import SUITES, known_suites, read_suite, suite_of
 from audit.suite.schema import DOMAINS, VERSION, DomainThresholds, Suite, schema_text
 from audit.variants.config import policy_for
-from audit.verdict.forms import FORMS
 
 # The source's listing, letter by letter.
 ARTICLE = Path(__file__).resolve().parents[2] / "golden" / "suite" / "gsm8k_contamination_audit_v3.json"

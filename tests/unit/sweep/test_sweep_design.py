@@ -2,8 +2,8 @@
 
 import pytest
 
-from audit.errors import ConfigError
-from audit.records import Setting
+from audit.core.errors import ConfigError
+from audit.core.records import Setting
 from audit.sweep.design import (
     DELETED,
     Arm,

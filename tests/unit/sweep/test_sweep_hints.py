@@ -9,9 +9,10 @@ import pytest
 import scipy
 from outcome_tables import cell_of
 
-from audit.command_line import configured
-from audit.errors import ConfigError
-from audit.records import Setting
+from audit.config.command_line import configured
+from audit.core.errors import ConfigError
+from audit.core.records import Setting
+from audit.judging.result import because
 from audit.statistics.paired import UNANSWERED, CellOutcomes
 from audit.statistics.run_variance import RunShifts, RunVariance
 from audit.sweep.decide import Decision, decide
@@ -21,7 +22,6 @@ from audit.sweep.replay import resolve_sweep
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.texts import TEXTS
 from audit.sweep.vocabulary import Verdict
-from audit.verdict.result import because
 
 DESIGN = Design(1000, 2, "nested", clean_replicates=2, noisy_replicates=2)
 CLEAN, NOISY = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)

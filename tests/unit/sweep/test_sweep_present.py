@@ -10,11 +10,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.audits import Work, answer_requests
+from audit.config.audits import Work, answer_requests
+from audit.core.errors import BenchmarkError, ConfigError
+from audit.core.prompting import direct_prompt, letters_of, load_protocol, question_text
+from audit.core.records import NO_OPTION, Generation, Item, Protocol, Reading
 from audit.engines.config import SamplingConfig
-from audit.errors import BenchmarkError, ConfigError
-from audit.prompting import direct_prompt, letters_of, load_protocol, question_text
-from audit.records import NO_OPTION, Generation, Item, Protocol, Reading
 from audit.sweep.audit import (
     SweepState,
     aggregate,

@@ -8,9 +8,9 @@ import pytest
 
 import audit.sweep
 from audit.judging.ladder import NO_ROOM
+from audit.judging.result import Reason, sentence
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.vocabulary import Verdict
-from audit.verdict.result import Reason, sentence
 
 SOURCE = "\n".join(p.read_text(encoding="utf-8") for p in Path(audit.sweep.__file__).parent.rglob("*.py"))
 NUMBERS = {

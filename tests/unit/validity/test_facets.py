@@ -9,8 +9,8 @@ import pytest
 from documents import LIMITS, cell_of, verdict_of_cells
 from scripted_models import cell
 
-from audit.decision import verdict_of
-from audit.errors import ConfigError
+from audit.core.errors import ConfigError
+from audit.judging.decision import verdict_of
 from audit.validity.__main__ import _runs
 from audit.validity.facets import UNSTABLE, facets_csv, lines, stability, variance, variance_csv
 from audit.validity.record import Cell

@@ -9,7 +9,7 @@ import pytest
 from published_items import opened, unifiedqa
 
 from audit.benchmarks.load import Benchmark
-from audit.errors import AuditError, DataError
+from audit.core.errors import AuditError, DataError
 from audit.scoring.reference import JUDGED
 from audit.validity.score_file import FileScore, lines, score_file
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.config import load_group, load_model_config
-from audit.errors import ConfigError
+from audit.config.base import load_group, load_model_config
+from audit.core.errors import ConfigError
 from audit.statistics.selectivity import selectivity
 from audit.validity.calibrate import World, simulate
 from audit.validity.config import ValidityConfig

@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 from validity_runs import contrast_items, write_run
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.config import CONF_DIR, load_group, load_model_config
-from audit.errors import AuditError, BenchmarkError, ConfigError, DataError
-from audit.records import FinishReason, Generation, Item
+from audit.config.base import CONF_DIR, load_group, load_model_config
+from audit.core.errors import AuditError, BenchmarkError, ConfigError, DataError
+from audit.core.records import FinishReason, Generation, Item
 from audit.scoring.reference import JUDGED, SCORERS, find_scorer
 from audit.validity.config import ValidityConfig, scorer_of, validate
 from audit.validity.plan import resolve_validity

@@ -10,7 +10,7 @@ from validity_runs import edits_of, row_of
 
 from audit.benchmarks.items import BbqFacts, ToxigenFacts
 from audit.benchmarks.rows import shuffled
-from audit.records import Item
+from audit.core.records import Item
 from audit.statistics.contracts import UNREAD
 from audit.statistics.dif import GroupDif
 from audit.validity.cells import _cell, small_table

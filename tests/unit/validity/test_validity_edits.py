@@ -14,11 +14,11 @@ from tokenizers.models import BPE
 from validity_runs import edits_of, plan_with
 
 from audit.benchmarks.items import ContrastFacts, CrowsFacts, bbq_facts
+from audit.core.errors import ShardError
+from audit.core.records import Item
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import Embedding
 from audit.engines.weights import Weights
-from audit.errors import ShardError
-from audit.records import Item
 from audit.scoring.reference import find_scorer
 from audit.shards.files import make_folder
 from audit.validity.edits.file import (

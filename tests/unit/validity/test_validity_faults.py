@@ -7,7 +7,7 @@ import pytest
 import scripted_models as models
 from scripted_models import cell, changed, unread
 
-from audit.records import Item
+from audit.core.records import Item
 from audit.scoring.reference import SCORERS
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family

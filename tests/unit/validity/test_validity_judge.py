@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from validity_runs import plan_with
 
-from audit.audits import Work
 from audit.benchmarks.items import XsTestFacts
-from audit.config import load_group
+from audit.config.audits import Work
+from audit.config.base import load_group
+from audit.core.errors import DataError, ShardError
+from audit.core.prompting import load_protocol
+from audit.core.records import FinishReason, Generation, Item, Part, Reading, Setting
 from audit.engines.config import SamplingConfig
-from audit.errors import DataError, ShardError
-from audit.prompting import load_protocol
-from audit.records import FinishReason, Generation, Item, Part, Reading, Setting
 from audit.scoring.reference import JUDGED, SCORERS
 from audit.scoring.refusal import (
     FAMILIES,

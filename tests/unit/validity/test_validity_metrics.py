@@ -7,7 +7,7 @@ import pytest
 from scripted_models import cell, follower
 
 from audit.benchmarks.items import BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts
-from audit.records import Item
+from audit.core.records import Item
 from audit.statistics.contracts import UNREAD
 from audit.validity.edits.file import _packed, _unpacked
 from audit.validity.metrics import Answers, ReferenceMetric, reference_metrics

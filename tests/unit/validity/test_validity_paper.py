@@ -9,8 +9,8 @@ import pytest
 import validity_panels as panels
 
 from audit.benchmarks.config import BenchmarkConfig
-from audit.chronology import Chronology, parse_chronology, project_file, read_chronology
-from audit.errors import DataError
+from audit.core.errors import DataError
+from audit.governance.chronology import Chronology, parse_chronology, project_file, read_chronology
 from audit.report.canvas import svg_text
 from audit.statistics.dif import by_group
 from audit.validity.analyse import RunVerdict

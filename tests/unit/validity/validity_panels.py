@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scripted_models as models
 
-from audit.chronology import Chronology
+from audit.governance.chronology import Chronology
 from audit.judge.record import Settings
 from audit.report.page import RunFacts
 from audit.validity.analyse import RunVerdict, analyse

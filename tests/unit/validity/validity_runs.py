@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit.benchmarks.items import ContrastFacts
-from audit.records import Item
+from audit.core.records import Item
 from audit.scoring.reference import ReferenceScorer, find_scorer, self_test
 from audit.shards.attempt import start_attempt
 from audit.shards.files import SHARDS

@@ -11,7 +11,7 @@ import pytest
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.rows import words_alone
-from audit.records import Item
+from audit.core.records import Item
 from audit.variants.rules import numbers_in
 
 Questions, Rows = dict[str, Item], list[dict[str, Any]]

@@ -19,9 +19,9 @@ from variant_helpers import (
     make_library,
 )
 
-from audit.config import load_group
-from audit.errors import ConfigError, LibraryError
-from audit.records import Generation, Item
+from audit.config.base import load_group
+from audit.core.errors import ConfigError, LibraryError
+from audit.core.records import Generation, Item
 from audit.variants.build import Gates, Judge, build_variants, judge_candidates
 from audit.variants.config import FileConfig, Policy, policy_for, split_text
 from audit.variants.funnel import funnel_text

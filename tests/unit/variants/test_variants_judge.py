@@ -6,9 +6,9 @@ from string import Formatter
 import pytest
 from variant_helpers import CAPITAL, EGGS
 
-from audit.config import load_group
-from audit.errors import DataError
-from audit.records import FinishReason, Generation, Protocol
+from audit.config.base import load_group
+from audit.core.errors import DataError
+from audit.core.records import FinishReason, Generation, Protocol
 from audit.variants.build import read_vote, tally
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, ModelRequest, replies_of

@@ -14,7 +14,7 @@ from commands_here import variants as main
 from scipy.stats import binom
 from variant_helpers import CAPITAL, EGGS, FAR, GOOD, NEAR, OTHER, QUESTIONS, make_library
 
-from audit.errors import ConfigError, DataError, LibraryError
+from audit.core.errors import ConfigError, DataError, LibraryError
 from audit.perturb.audit import SCHEMA
 from audit.perturb.report import reviewed_since
 from audit.shards.manifest import Manifest

@@ -13,9 +13,9 @@ import pytest
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
+from audit.core.errors import ConfigError
+from audit.core.records import Generation
 from audit.engines.embedder import load_embedder
-from audit.errors import ConfigError
-from audit.records import Generation
 from audit.variants.arrow import find_library, shipped_folder
 from audit.variants.config import compose_config
 from audit.variants.record import ModelRef, ModelRequest

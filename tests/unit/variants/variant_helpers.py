@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from audit.core.records import NO_OPTION, Item
 from audit.engines.embedder import Embedding
-from audit.records import NO_OPTION, Item
 from audit.variants.build import Gates, build_variants, once
 from audit.variants.config import Policy
 from audit.variants.record import Candidate, Header, Library, ModelRef, questions_sha256

@@ -8,7 +8,7 @@ import outcome_tables
 from outcome_tables import Outcome, honest, honest_of, pair
 from synthetic import synthetic_outcomes
 
-from audit.records import Setting
+from audit.core.records import Setting
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.analyse import analyse
 from audit.sweep.design import Arm

@@ -12,12 +12,12 @@ from documents import cell_of, gate_of, joint_of, suite_rules, verdict_named, ve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.audits import AUDITS, part_of
-from audit.decision import document_of
-from audit.errors import ConfigError
-from audit.verdict.together import schema
+from audit.config.audits import AUDITS, part_of
+from audit.core.errors import ConfigError
+from audit.judging.decision import document_of
+from audit.judging.together import schema
 
-SHIPPED = files("audit.verdict") / "verdict.schema.json"
+SHIPPED = files("audit.judging") / "verdict.schema.json"
 ROW = {"model": "m", "benchmark": "b", "found": 9, "expected": 9}
 ANSWERED = {"model": "m", "benchmark": "b", "revision": "1", "outcomes": 9}
 
@@ -38,7 +38,7 @@ def together() -> dict[str, Any]:
 
 
 def test_the_schema_that_ships_is_the_model() -> None:
-    """If it is not: python tests/golden/verdict_schema.py > audit/verdict/verdict.schema.json"""
+    """If it is not: python tests/golden/verdict_schema.py > audit/judging/verdict.schema.json"""
     shipped = json.loads(SHIPPED.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(shipped)
     assert shipped == schema()

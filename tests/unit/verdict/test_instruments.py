@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from documents import cell_of, typed_cell
 
-from audit.audits import AUDITS, part_of
-from audit.errors import ConfigError
+from audit.config.audits import AUDITS, part_of
+from audit.core.errors import ConfigError
+from audit.judging.forms import Judged, Share, all_cleared, any_found, nearest, scope, unmet, words
+from audit.judging.instrument import KINDS, TITLES, Finding, Measured, Seen, looked_for, synthesis
 from audit.judging.ladder import Grade
-from audit.verdict.forms import Judged, Share, all_cleared, any_found, nearest, scope, unmet, words
-from audit.verdict.instrument import KINDS, TITLES, Finding, Measured, Seen, looked_for, synthesis
 
 TELLS = (Seen.SEEN, Seen.NOT_SEEN, Seen.COULD_NOT_TELL)
 

@@ -5,23 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from audit.core.number_text import bare_pvalue, listed, percent, pvalue, signed_points
+from audit.judging.result import Reason, because, json_ready, sentence, sentences
 from audit.sweep.decide import held_out
 from audit.sweep.design import SweepThresholds
 from audit.sweep.gates import all_gates
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.vocabulary import GATES, VERDICTS, Contrast, Verdict
-from audit.verdict.result import (
-    Reason,
-    bare_pvalue,
-    because,
-    json_ready,
-    listed,
-    percent,
-    pvalue,
-    sentence,
-    sentences,
-    signed_points,
-)
 
 
 def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:

@@ -12,15 +12,15 @@ import sweep_cells
 from outcome_tables import Outcome, analyse_outcomes, pair
 from synthetic import Faults
 
-from audit.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError
+from audit.judging.result import json_text
 from audit.sweep.analyse import analyse, nearest
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import Design
 from audit.sweep.vocabulary import SelfTest
-from audit.verdict.result import json_text
 
 RESAMPLES = 299
-SCHEMA = json.loads((files("audit.verdict") / "verdict.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
 
 
 rows = partial(sweep_cells.rows, n=80)

@@ -9,13 +9,13 @@ from outcome_tables import honest_of, pair, texts_of
 from sweep_cells import CLEAN, RESAMPLES, ensemble, judged, measured, noisy, rows
 from synthetic import Faults
 
+from audit.judging.result import Status, because
 from audit.sweep.analyse import analyse, category, share_left
 from audit.sweep.decide import Corrected, Decision, decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, not_run
 from audit.sweep.evidence import Reading
 from audit.sweep.texts import BLIND
 from audit.sweep.vocabulary import VERDICTS, Verdict
-from audit.verdict.result import Status, because
 
 MULTI = {1: 0.0, 2: 0.12, 3: 0.12}  # an effect of several messages: none with one
 

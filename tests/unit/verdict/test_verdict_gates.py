@@ -12,11 +12,11 @@ from scipy import stats
 from sweep_cells import CLEAN, noisy
 from synthetic import Faults
 
+from audit.judging.result import Gate, Status
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
 from audit.sweep.simulation import Design, World, simulate
-from audit.verdict.result import Gate, Status
 
 rows = partial(sweep_cells.rows, 300, seed=5)
 

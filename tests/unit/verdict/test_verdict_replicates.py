@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from outcome_tables import cell_of
 
-from audit.errors import DataError
-from audit.records import Setting
+from audit.core.errors import DataError
+from audit.core.records import Setting
+from audit.judging.result import Status
 from audit.statistics.paired import State
 from audit.statistics.values import runs_of
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.gates import noise_floor
 from audit.sweep.simulation import Design, World, simulate
-from audit.verdict.result import Status
 
 # Nearly always right, and many clean replicates: differences from their mean are as skewed as they come.
 SKEWED = Design(100, 9, "nested", clean_replicates=5, clean_accuracy=0.95, discordance=0.06)

@@ -7,7 +7,8 @@ import pytest
 from outcome_tables import honest_of, pair, texts_of
 from sweep_cells import CLEAN, DIRECT, RESAMPLES, cell_of, ensemble, judged, measured, noisy, right, rows
 
-from audit.records import Setting
+from audit.core.records import Setting
+from audit.judging.result import Status, because, json_text
 from audit.statistics.paired import State
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.analyse import CellInputs, analyse
@@ -17,7 +18,6 @@ from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
 from audit.sweep.messages import TextMeasures
 from audit.sweep.simulation import Design, World, simulate
 from audit.sweep.vocabulary import GATES, Verdict
-from audit.verdict.result import Status, because, json_text
 
 
 def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away() -> None:

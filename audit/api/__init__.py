@@ -1,0 +1,587 @@
+"""Run audits and read their runs from Python: the public functions of the package.
+
+Arguments are those of the commands. Heavy imports are inside the functions, so `import audit` is
+fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from audit.judging.decision import Ruling
+    from audit.registry.comparison import CellChange
+    from audit.runtime.loading import Run, RunEntry
+
+
+class Options(TypedDict, total=False):
+    """Name the options that every audit takes; docs/reference/python.md describes how they are
+    passed.
+
+    Attributes
+    ----------
+    model : str or sequence of str
+        Names of model configurations.
+    endpoint, model_id, api_key_env : str
+        A server, the model that it serves, and the environment variable of its key.
+    benchmark : str or mapping
+        Name of a benchmark, or keys below it such as {"path": "exam.csv"}.
+    data : Path or str
+        A file of questions in place of a benchmark.
+    n : int, str or None
+        Number of questions, "all", or None for the audit's default.
+    seed : int
+        Seed of the sample and the analysis.
+    reading : str or None
+        How answers are read; None takes each model's configuration.
+    canary : bool
+        True stops a model if more than half of its first answers are unparsed.
+    run_dir : Path, str or None
+        Run directory; None names it after the configuration.
+    report, gate, progress : bool
+        Whether to write the report, to end with the gate's exit code, and to print progress.
+    registry : str or None
+        File or address at which the finished run is registered.
+    verdict : mapping
+        Thresholds.
+    cluster, cost : str or mapping
+        Ray cluster, and limits of cost.
+    preset : str
+        Name of a set of options.
+    """
+
+    model: str | Sequence[str]
+    endpoint: str
+    model_id: str
+    api_key_env: str
+    benchmark: str | Mapping[str, Any]
+    data: Path | str
+    n: int | str | None
+    seed: int
+    reading: str | None
+    canary: bool
+    run_dir: Path | str | None
+    report: bool
+    gate: bool
+    progress: bool
+    registry: str | None
+    verdict: Mapping[str, Any]
+    cluster: str | Mapping[str, Any]
+    cost: str | Mapping[str, Any]
+    preset: str
+
+
+class SweepOptions(Options, total=False):
+    """Name the options of the router-worker sweep.
+
+    Attributes
+    ----------
+    r : int, str or sequence of int
+        Router counts of the noisy arm, such as "1..9".
+    arms : sequence of str
+        Arms to run.
+    draws : str
+        "nested" (r uses the first r messages of one set) or "independent".
+    aggregator : str
+        How the worker sees r messages: concatenate, summary or vote.
+    replicates, clean_replicates, noisy_replicates : int
+        Runs of every router arm, of the clean baseline, and of the noisy arm alone.
+    ensemble_control : bool
+        True runs forward_full at r > 1 too.
+    worker : str or None
+        Another model that answers in place of the router's model.
+    messages_from, messages_of : Path, str or None
+        A finished run whose stored router messages are answered, and its model.
+    hint_reference : Path, str or sequence of str
+        Runs of other models on this run's messages.
+    """
+
+    r: int | str | Sequence[int]
+    arms: Sequence[str]
+    draws: str
+    aggregator: str
+    replicates: int
+    clean_replicates: int
+    noisy_replicates: int
+    ensemble_control: bool
+    worker: str | None
+    messages_from: Path | str | None
+    messages_of: str | None
+    hint_reference: Path | str | Sequence[str] | None
+
+
+class ReferencedOptions(Options, total=False):
+    """Name the options of the audits that compare with references and held-out items.
+
+    Attributes
+    ----------
+    references : sequence of str
+        Models that are run too and not judged, or runs of such models.
+    allow_convicted : sequence of str
+        References in which an audit found something, and that are used all the same.
+    control_benchmark : str or mapping
+        Held-out items, which no model can have seen.
+    control_data : Path or str
+        A file of held-out items.
+    """
+
+    references: Sequence[str]
+    allow_convicted: Sequence[str]
+    control_benchmark: str | Mapping[str, Any]
+    control_data: Path | str
+
+
+class PerturbOptions(ReferencedOptions, total=False):
+    """Name the options of the perturbation audit.
+
+    Attributes
+    ----------
+    variants, control_variants : Path, str or None
+        Libraries of rewordings: of the benchmark, and of the held-out items.
+    num_variants : int
+        Rewordings of each question.
+    original_replicates : int
+        Runs of the original wording, for the noise floor.
+    """
+
+    variants: Path | str | None
+    control_variants: Path | str | None
+    num_variants: int
+    original_replicates: int
+
+
+class MemoryOptions(ReferencedOptions, total=False):
+    """Name the options of the memory audit.
+
+    Attributes
+    ----------
+    fresh_after : str
+        Date after which items count as held out.
+    orders, option_orders : int
+        Other orders of each shard, and of an item's wrong options.
+    published_order : Path, str or None
+        Record of `audit publish`, if the published order was drawn at random.
+    """
+
+    fresh_after: str
+    orders: int
+    option_orders: int
+    published_order: Path | str | None
+
+
+class ValidityOptions(Options, total=False):
+    """Name the options of the construct-validity audit.
+
+    Attributes
+    ----------
+    scorer : str or None
+        Reference scorer; None takes the benchmark's own.
+    judge, judge_votes : str or None, int
+        XSTest: a model that votes on each reply, and its number of votes.
+    labels : Path, str or None
+        XSTest: a file of replies with people's labels, which validates the scorer.
+    variants : Path, str or None
+        Library of paraphrases.
+    formats : sequence of str
+        Format edits by name; empty takes the benchmark's.
+    edits_per_family : int
+        Edits of each family.
+    """
+
+    scorer: str | None
+    judge: str | None
+    judge_votes: int
+    labels: Path | str | None
+    variants: Path | str | None
+    formats: Sequence[str]
+    edits_per_family: int
+
+
+Function = TypeVar("Function", bound="Callable[..., Run]")
+
+
+def _named(options: type) -> Callable[[Function], Function]:
+    """Give a function the names of a TypedDict as its signature, for help() and for completion."""
+
+    def with_names(function: Function) -> Function:
+        names = get_type_hints(options)
+        own = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in names.items()]
+        more = Parameter("options", Parameter.VAR_KEYWORD)
+        function.__signature__ = signature(function).replace(parameters=[*own, more])  # type: ignore[attr-defined]
+        return function
+
+    return with_names
+
+
+@_named(SweepOptions)
+def run_sweep(**options: Unpack[SweepOptions]) -> Run:
+    """Run (or resume) a router-worker sweep in this process, and load it.
+
+    Parameters
+    ----------
+    **options : SweepOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_sweep(model="scripted", n=20, r="1..3")  # doctest: +SKIP
+    """
+    return run("sweep", **options)
+
+
+@_named(PerturbOptions)
+def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
+    """Run (or resume) a perturbation audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : PerturbOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_perturb(model="scripted", n=20)  # doctest: +SKIP
+    """
+    return run("perturb", **options)
+
+
+@_named(MemoryOptions)
+def run_memory(**options: Unpack[MemoryOptions]) -> Run:
+    """Run (or resume) a memory audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : MemoryOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_memory(  # doctest: +SKIP
+    ...     endpoint="http://127.0.0.1:8000/v1",
+    ...     model_id="my-model",
+    ...     data="exam.csv",
+    ...     control_data="unseen.csv",
+    ...     references=["other-model", "third-model", "fourth-model"],
+    ... )
+    """
+    return run("memory", **options)
+
+
+@_named(ValidityOptions)
+def run_validity(**options: Unpack[ValidityOptions]) -> Run:
+    """Run (or resume) a construct-validity audit in this process, and load it.
+
+    Parameters
+    ----------
+    **options : ValidityOptions
+        Options of the command, as of `run`.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+
+    Examples
+    --------
+    >>> run = run_validity(model="scripted", n=20)  # doctest: +SKIP
+    """
+    return run("validity", **options)
+
+
+def run(audit: str, **options: Any) -> Run:
+    """Run (or resume) an audit in this process, as its command does, and load it.
+
+    Parameters
+    ----------
+    audit : str
+        sweep, perturb, memory, validity, or an audit that another package adds.
+    **options
+        Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the
+        keys below a key: benchmark={"path": "exam.csv"}.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    ConfigError
+        If the command would refuse the options.
+    AuditError
+        If no model finished.
+    """
+    from audit.config.audits import part_of
+    from audit.config.command_line import NAMED_MODEL, configured
+    from audit.config.plain_words import words
+    from audit.config.short_forms import need_model, one_call
+    from audit.core.errors import AuditError, ConfigError
+
+    if options.get("plan"):
+        raise ConfigError(f"plan=True gives no run. Expected the command: audit {audit} plan=true ...")
+    part = part_of(audit, "__main__")
+    arguments = list(words(options))
+    if audit in NAMED_MODEL:
+        need_model(arguments)
+    with one_call():
+        config = configured(audit, arguments)
+        code = getattr(part, audit)(config)
+    if config.run_dir is None:
+        raise AuditError(f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above.")
+    return load(config.run_dir)
+
+
+def load(run_dir: Path | str) -> Run:
+    """Load the run of a directory as tables.
+
+    Parameters
+    ----------
+    run_dir : Path or str
+        Directory of the run.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    AuditError
+        If the directory holds no run, or its shards are damaged.
+    """
+    from audit.runtime.loading import load as load_run
+
+    return load_run(run_dir)
+
+
+def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
+    """Return every run in a folder, latest first.
+
+    Parameters
+    ----------
+    folder : Path or str
+        Folder to search.
+
+    Returns
+    -------
+    list of audit.runtime.loading.RunEntry
+        One entry a run.
+    """
+    from audit.runtime.loading import find_runs as runs_in
+
+    return runs_in(folder)
+
+
+class ImportOptions(TypedDict, total=False):
+    """Name the options of an import, as `audit import` has them.
+
+    Attributes
+    ----------
+    held_out : sequence of Path or str
+        Logs of held-out items, or the name of a benchmark of the logs.
+    reworded : sequence of Path or str
+        Logs of the same items in other words.
+    judge, references : sequence of str
+        Models to judge, and models that serve as references.
+    family : str
+        Family of the judged models, whose models in a reference set are left out.
+    held_out_date : str
+        When the held-out items were written, such as "2024-05".
+    released : sequence of str
+        Dates after which nothing was in the judged models' training, or MODEL=DATE.
+    model, benchmark : str
+        Names, if a log does not state them.
+    map : mapping of str to str
+        Columns of a table by field.
+    key : str
+        Field that names an item in every log; "text" joins items by their words.
+    metric, filter : str
+        The score to read, and lm-eval's filter.
+    options : int
+        Options of an item, if no log lists them; 0 for free answers.
+    below_chance_is_real : bool
+        True accepts a score far below guessing.
+    answer_as, gold_as : str
+        How the answers and the keys of a table are written.
+    seed : int
+        Seed of the analysis.
+    """
+
+    held_out: Sequence[Path | str]
+    reworded: Sequence[Path | str]
+    judge: Sequence[str]
+    references: Sequence[str]
+    family: str
+    held_out_date: str
+    released: Sequence[str]
+    model: str
+    benchmark: str
+    map: Mapping[str, str]
+    key: str
+    metric: str
+    filter: str
+    options: int
+    below_chance_is_real: bool
+    answer_as: str
+    gold_as: str
+    seed: int
+
+
+def import_logs(logs: Sequence[Path | str], out: Path | str, **options: Unpack[ImportOptions]) -> Run:
+    """Import finished evaluations as a run, judge them, and load the run.
+
+    Parameters
+    ----------
+    logs : sequence of path
+        Logs, or folders of logs; "NAME=LOG" gives the model of one another name.
+    out : path
+        The run directory to write.
+    **options
+        Options of `audit import`: held_out=["new.eval"], judge=["tuned"], map={"correct": "right"}.
+
+    Returns
+    -------
+    audit.runtime.loading.Run
+        The run as tables.
+
+    Raises
+    ------
+    AuditError
+        If the command would refuse the logs or the options.
+
+    Examples
+    --------
+    >>> run = import_logs(["scores.csv"], "outputs/scores", held_out=["new.csv"])  # doctest: +SKIP
+    """
+    import contextlib
+    import io
+    import sys
+
+    from audit.commands import tree
+    from audit.core.errors import UsageError
+
+    words = ["import", *map(str, logs), "-o", str(out)]
+    for name, value in options.items():
+        words += _option(name, value)
+    refusal = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(refusal):
+            asked = tree(words).parse_args(words)
+    except SystemExit:
+        raise UsageError(refusal.getvalue().strip().rpartition("error: ")[2]) from None
+    with contextlib.redirect_stdout(sys.stderr):
+        asked.run(asked)
+    return load(out)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """Return the words of one option of a command."""
+    from audit.core.errors import ConfigError, check_known
+
+    check_known("option", name, get_type_hints(ImportOptions))
+    flag = f"--{name.replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [flag, ",".join(f"{key}={one}" for key, one in value.items())]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            raise ConfigError(f"{name} is empty. Expected one or more values. Example: {name}=['NAME']")
+        return [flag, *map(str, value)]
+    return [flag, str(value)]
+
+
+def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
+    """Decide on a finished run or panel, as `audit gate` does without signed decisions.
+
+    Parameters
+    ----------
+    run_dir : path
+        A run, or the folder of a panel.
+    trust_report : bool
+        Take the word of verdict.json in place of computing the verdict again from the answers.
+
+    Returns
+    -------
+    audit.judging.decision.Ruling
+        The decision with its exit code. `problem` says why there is no verdict to go by.
+    """
+    from audit.commands.again import verdict_again
+    from audit.governance.ruling import rule_run
+
+    return rule_run(Path(run_dir), None if trust_report else verdict_again)
+
+
+def compare(before: Path | str, after: Path | str, *, models: Mapping[str, str] | None = None) -> list[CellChange]:
+    """Compare two runs of the same questions, question by question.
+
+    Parameters
+    ----------
+    before, after : path
+        Runs of the same audit, or folders of panels.
+    models : mapping, optional
+        The model after, by the model before, if their names differ.
+
+    Returns
+    -------
+    list of audit.registry.comparison.CellChange
+        One for each model and benchmark.
+
+    Raises
+    ------
+    ConfigError
+        If the runs cannot be compared.
+    """
+    from audit.registry.comparison import compare_runs
+
+    return list(compare_runs(Path(before), Path(after), list((models or {}).items()), []))

@@ -1,0 +1,1 @@
+"""What every room uses: records, errors, guarded readers, text for people. It imports no other room."""

@@ -1,0 +1,11 @@
+"""Read the measured tables that ship with the package."""
+
+import json
+from importlib.resources import files
+from typing import Any
+
+
+def shipped_table(name: str) -> Any:
+    """A table of `audit/data`, such as "calibration.json"; None where it was not built in."""
+    path = files("audit") / "data" / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

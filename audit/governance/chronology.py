@@ -1,0 +1,221 @@
+"""The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl (li2026, Box 1).
+
+An entry that does not say what a reader saw (field 4), or by how much it moved (field 7), is refused as not auditable.
+The fields are those of chronology.schema.json; what goes beyond a schema (unique ids, a delta for every affected cell,
+a fix without a test) is checked here.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from audit.core.errors import AuditError, DataError
+from audit.core.guarded_files import read_text
+
+NAME = "CHRONOLOGY.jsonl"
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Provenance(StrEnum):
+    INHERITED = "inherited"
+    REPAIR = "introduced-in-repair"
+
+
+class Residual(StrEnum):
+    """What is left of a fault."""
+
+    FIXED = "FIXED"
+    DISCLOSED = "DISCLOSED-UNFIXED"
+    OUT_OF_SCOPE = "OUT-OF-SCOPE"
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Field 7, of one affected cell: a headline statistic before and after, as a number or in words (a verdict)."""
+
+    cell: str
+    statistic: str
+    before: float | str
+    after: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class ChronologyEntry:
+    """One fault; the names are the file's. test: `test_file.py::test_name`, empty where none can fail on it."""
+
+    id: str
+    failure_class: str
+    found: str
+    found_by: str
+    affected: tuple[str, ...]
+    symptom: str
+    provenance: Provenance
+    fix: str
+    test: str
+    deltas: tuple[Delta, ...]
+    status: Residual
+    reason: str
+
+
+@dataclass(frozen=True)
+class Chronology:
+    """The entries in the file's order, and what Box 1 wants said of the whole."""
+
+    entries: tuple[ChronologyEntry, ...]
+
+    @cached_property
+    def repair_introduced(self) -> tuple[ChronologyEntry, ...]:
+        return tuple(e for e in self.entries if e.provenance == Provenance.REPAIR)
+
+    @cached_property
+    def unfixed(self) -> tuple[ChronologyEntry, ...]:
+        return tuple(e for e in self.entries if e.status != Residual.FIXED)
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The regression tests that the fixes name, each once."""
+        return tuple(dict.fromkeys(e.test for e in self.entries if e.test))
+
+    @property
+    def sentence(self) -> str:
+        """Totals, as Box 1 asks for them."""
+        n, repair = len(self.entries), len(self.repair_introduced)
+        entries = "1 entry" if n == 1 else f"{n} entries"
+        return f"{entries}: {repair} introduced during repair, {len(self.unfixed)} not fixed."
+
+
+_BOX = ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how much it moved"))
+
+
+@cache
+def _schema() -> Any:
+    from jsonschema import Draft202012Validator  # here: most commands read no chronology
+
+    schema = json.loads((files("audit") / "chronology.schema.json").read_text(encoding="utf-8"))
+    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+def parse_entry(raw: Any) -> ChronologyEntry:
+    """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4 or 7)."""
+    _check(raw)
+    deltas = tuple(Delta(**delta) for delta in raw["deltas"])
+    kinds = {"provenance": Provenance(raw["provenance"]), "status": Residual(raw["status"])}
+    entry = ChronologyEntry(**raw | kinds | {"affected": tuple(raw["affected"]), "deltas": deltas})
+    if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
+        raise DataError("not auditable: a delta is NaN.")
+    if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
+        raise DataError(f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed.")
+    if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
+        raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
+    return entry
+
+
+def _check(raw: Any) -> None:
+    from jsonschema.exceptions import best_match
+
+    for number, name, what in _BOX:
+        if isinstance(raw, Mapping) and not str(raw.get(name) or "").strip():
+            raise DataError(f"not auditable: field {number} ({name}, {what}) is missing.")
+    error = best_match(_schema().iter_errors(raw))
+    if error is not None:
+        path = [*map(str, error.absolute_path)]
+        about = _schema().schema["properties"].get(path[0], {}).get("description", "") if path else ""
+        raise DataError(f"{'.'.join(path) or 'an entry'}: {error.message}. {about}".rstrip())
+
+
+def parse_chronology(text: str, source: str = NAME) -> Chronology:
+    """The lines of a file -> its entries. Raises DataError with file and line, also for an id that occurs twice."""
+    places: dict[str, int] = {}
+    entries = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = parse_entry(json.loads(line))
+        except (AuditError, ValueError) as error:
+            raise DataError(f"{source}, line {number}: {error}") from error
+        if entry.id in places:
+            raise DataError(f"{source}, line {number}: id {entry.id} was already used in line {places[entry.id]}.")
+        places[entry.id] = number
+        entries.append(entry)
+    return Chronology(tuple(entries))
+
+
+def chronology_file(path: Path) -> Path:
+    """Return the file of a chronology: `path`, or in a folder its CHRONOLOGY.jsonl, or the one in its docs/."""
+    if not path.is_dir():
+        return path
+    in_docs = path / "docs" / NAME
+    return in_docs if in_docs.is_file() and not (path / NAME).is_file() else path / NAME
+
+
+def read_chronology(path: Path) -> Chronology:
+    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if it cannot be read."""
+    file = chronology_file(path)
+    try:
+        return parse_chronology(read_text(file, follow=True), file.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Cannot read {file}: {error}. Expected {NAME}, one JSON object a line.") from error
+
+
+def chronology_of(folder: Path) -> Chronology | None:
+    """A run's own chronology; None where its directory has none."""
+    return read_chronology(folder) if (folder / NAME).is_file() else None
+
+
+def project_file() -> Path:
+    """Where it lies: in the checkout, else as a copy in the package."""
+    here = chronology_file(_ROOT)
+    return here if here.is_file() else Path(__file__).parents[1] / "_chronology.jsonl"
+
+
+def append(path: Path, raw: Any) -> ChronologyEntry:
+    """Adds one entry to a chronology, which is made where there is none. Raises DataError and then writes nothing."""
+    file = chronology_file(path)
+    entry = parse_entry(raw)
+    if file.is_file() and entry.id in {e.id for e in read_chronology(file).entries}:
+        raise DataError(f"id {entry.id} is already in {file.name}; an entry is never replaced. Take another id.")
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+    return entry
+
+
+def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
+    """The named tests that no file below `tests` has. A file is known by its name, which is unique."""
+    found = []
+    for name in chronology.tests:
+        file, _, test = name.partition("::")
+        texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(file))]
+        if not any(re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts):
+            found.append(name)
+    return found
+
+
+def render(chronology: Chronology) -> str:
+    """Markdown: totals, what is not fixed, then every entry with its figures."""
+    counts = Counter(e.failure_class for e in chronology.entries)
+    classes = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
+    out = ["# Chronology", "", chronology.sentence + (f" By class: {classes}." if classes else "")]
+    parts = {"Introduced during repair": chronology.repair_introduced, "Not fixed": chronology.unfixed}
+    for title, entries in parts.items():
+        if entries:
+            out += ["", f"{title}: " + "; ".join(f"{e.id} ({e.reason})" for e in entries)]
+    for e in chronology.entries:
+        out += ["", f"## {e.id} · {e.failure_class} · {e.status}", ""]
+        out += [f"- Found {e.found}: {e.found_by}", f"- A reader saw: {e.symptom}", f"- Provenance: {e.provenance}"]
+        out += [f"- Fix: {e.fix or 'none'}", f"- Test: {f'`{e.test}`' if e.test else 'none'}"]
+        out += [f"- Why {e.status}: {e.reason}", "", "| cell | statistic | before | after |", "|---|---|---|---|"]
+        for d in e.deltas:
+            out.append(f"| {' | '.join(_cell(one) for one in (d.cell, d.statistic, d.before, d.after))} |")
+    return "\n".join(out) + "\n"
+
+
+def _cell(value: float | str) -> str:
+    return (f"{value:g}" if isinstance(value, float | int) else value).replace("|", "\\|").replace("\n", " ")

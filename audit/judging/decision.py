@@ -1,0 +1,317 @@
+"""What follows from a verdict.json: pass, review, block or no decision, and the exit code that says so."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from audit.config.audits import AUDITS, every_audit, part_of
+from audit.core.errors import ConfigError
+from audit.core.exits import FAILED
+from audit.core.guarded_files import read_json
+from audit.core.records import CellRows
+from audit.judging import forms
+from audit.judging.document import AuditVerdict, Cell
+from audit.judging.ladder import Decision as Decision
+from audit.judging.ladder import Grade
+from audit.judging.result import Status
+from audit.judging.together import Document, Entry, JointVerdict, SuiteRules, parse, parts_of
+from audit.judging.vocabulary import VerdictWord, subtitle
+
+# Of a panel. Something that settles nothing is worse than something a person can weigh: an approval must not carry it.
+WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
+# As a page shows them; what each means for a job that asks the gate.
+SHOWN: dict[Decision, VerdictWord] = {
+    Decision.BLOCK: VerdictWord(
+        "Block", "▲", "^",
+        "Do not deploy: something was found. The gate stops this model; only people can let it pass.",
+        Grade.FOUND_STRONG,
+    ),
+    Decision.REVIEW: VerdictWord(
+        "Review", "▼", "v",
+        "Something stands out, and another cause is not excluded. The gate stops until a person has decided "
+        "(audit review).",
+        Grade.CAUSE_UNKNOWN,
+    ),
+    Decision.NO_DECISION: VerdictWord(
+        "No decision", "✚", "P",
+        "Neither approve nor reject the model: the evidence neither accuses nor clears it. The gate stops.",
+        Grade.UNDECIDED,
+    ),
+    Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Grade.CLEARED),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CellRuling:
+    """One model on one benchmark. failed_gates: (name, what was found). not_run: controls. plain: the verdict in plain
+    words. context: where the benchmark has several."""
+
+    audit: str
+    model: str
+    benchmark: str
+    verdict: str
+    grade: Grade
+    decision: Decision
+    headline: str
+    reasons: tuple[str, ...] = ()
+    what_to_do: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+    failed_gates: tuple[tuple[str, str], ...] = ()
+    plain: str = ""
+    context: str = ""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A field in which a run is not what was sealed; None where one side lacks it."""
+
+    field: str
+    sealed: Any
+    run: Any
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What was signed before a run of this audit (`governance.sealed`). signer: None where no signature was checked.
+    detects: of each model and benchmark, the smallest effect that the design finds."""
+
+    audit: str
+    signer: str | None
+    sealed: str
+    changed: tuple[Changed, ...]
+    detects: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Try:
+    """An earlier run of the same audit, model and benchmark. decision: "" of one without a verdict."""
+
+    run: str
+    started: str
+    decision: str
+    differs: tuple[str, ...]
+
+    @property
+    def same_design(self) -> bool:
+        """Whether no more than the drawn questions differ."""
+        return set(self.differs) <= {"questions"}
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What a gate says of a run.
+
+    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by. incomplete: where
+    answers are missing. together: what several audits say as one. rules: of a suite, what the source's thresholds say
+    beside our verdict, and which of them gates; and the thresholds of a run that are not those that ship.
+    own_thresholds: these alone. scope: of a pass of several audits, which forms of contamination it speaks of. said:
+    what people decided, a sentence each. overridden: the run passes because of them. seals: what was planned, of each
+    run that has one. tries: the earlier runs that are known.
+    """
+
+    run: str
+    decision: Decision
+    exit_code: int
+    verdict_decision: Decision
+    problem: str = ""
+    incomplete: tuple[CellRows, ...] = ()
+    cells: tuple[CellRuling, ...] = ()
+    together: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    scope: str = ""
+    said: tuple[str, ...] = ()
+    overridden: bool = False
+    own_thresholds: tuple[str, ...] = ()
+    seals: tuple[Seal, ...] = ()
+    tries: tuple[Try, ...] = ()
+
+
+def words() -> dict[str, VerdictWord]:
+    """Every audit's verdicts, by the word that verdict.json has."""
+    return {verdict: word for name in every_audit() for verdict, word in words_of(name).items()}
+
+
+def words_of(audit: str) -> Mapping[str, VerdictWord]:
+    """Return the verdicts of an audit, by the word that verdict.json has."""
+    found: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
+    return found
+
+
+# Codes and rates that an earlier version wrote, and what this one says of the same data.
+_EARLIER = {"brittle": "no_excess_detected", "brittle_cause_unknown": "drop_cause_unknown"}
+_EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memorised_unknown"}
+
+
+def document_of(plain: Any, what: str = "verdict.json") -> Document:
+    """Return what the JSON value of a verdict.json says. what: the file, as messages name it.
+
+    A cell that an earlier version wrote gets the names of this one, and the grade of its verdict if it has none.
+    Raises ConfigError if a field is missing or has another kind of value, or a verdict is unknown; the message names
+    the field.
+    """
+    document = parse(_renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what)
+    for audit, part in parts_of(document):
+        known = words_of(audit)
+        for k, cell in enumerate(part.cells):
+            if cell.verdict not in known:
+                expected = ", ".join(map(str, known))
+                raise ConfigError(f"{what}: verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected {expected}.")
+    return document
+
+
+def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
+    """Return the verdict of one audit, such as `JudgedRun.to_dict` gives it.
+
+    Raises ConfigError as `document_of`, and if it is a verdict of several audits.
+    """
+    document = document_of(plain, what)
+    if isinstance(document, JointVerdict):
+        raise ConfigError(f"{what} is of {len(document.audits)} audits. Expected one. Example: audit report RUN")
+    return document
+
+
+def read_document(path: Path) -> Document:
+    """Return what a verdict.json says. Raises OSError if there is no such file, ConfigError as `document_of`."""
+    return document_of(_json(path), str(path))
+
+
+def read_verdict(path: Path) -> AuditVerdict[Any]:
+    """Return the verdict.json of one audit. Raises as `read_document`, and ConfigError if it is of several audits."""
+    return verdict_of(_json(path), str(path))
+
+
+def _json(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise ConfigError(
+            f"{path} is not JSON ({error}). Expected a verdict.json. Example: audit report RUN"
+        ) from error
+
+
+def _renamed(plain: Any) -> Any:
+    """Return the value with the names of this version in every cell, and a grade if an earlier version wrote none."""
+    if not isinstance(plain, dict):
+        return plain
+    if isinstance(plain.get("audits"), dict):
+        return {**plain, "audits": {audit: _renamed(part) for audit, part in plain["audits"].items()}}
+    cells = plain.get("cells")
+    if not isinstance(cells, list) or plain.get("audit") not in every_audit():
+        return plain
+    known = words_of(plain["audit"])
+    return {**plain, "cells": [_renamed_cell(cell, known) for cell in cells]}
+
+
+def _renamed_cell(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
+    if not isinstance(cell, dict) or not isinstance(cell.get("verdict"), str):
+        return cell
+    cell = {**cell, "verdict": _EARLIER.get(cell["verdict"], cell["verdict"])}
+    calibration = cell.get("calibration")
+    if isinstance(calibration, dict) and isinstance(calibration.get("rates"), dict):
+        rates = {_EARLIER_RATES.get(name, name): rate for name, rate in calibration["rates"].items()}
+        cell["calibration"] = {**calibration, "rates": rates}
+    if "grade" in cell or cell["verdict"] not in known:
+        return cell
+    evidence = cell.get("evidence")
+    archetype = evidence.get("archetype") if isinstance(evidence, dict) else None
+    word = known[cell["verdict"]].of(archetype if isinstance(archetype, str) else None)
+    return {**cell, "grade": str(word.grade)}
+
+
+def rule(document: Document, run: str = "") -> Ruling:
+    """Return the ruling on a verdict.json; a panel is ruled by its worst cell. It has failed if rows are missing, or an
+    audit measured nothing."""
+    parts = parts_of(document)
+    joint, suite = (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
+    each = [tuple(_cell(name, cell, part.block_at) for cell in part.cells) for name, part in parts]
+    cells = tuple(gated(cell, suite) for own in each for cell in own)
+    own = (*_thresholds(parts), *_suite_rule(suite))
+    rules = (*(suite.sentences if suite else ()), *own)
+    incomplete = tuple(rows for _, part in parts for rows in part.rows if not rows.complete)
+    together = tuple(f"{one.model} on {one.benchmark}: {said}" for one in joint for said in one.together)
+    if incomplete or not all(each) or not each:
+        return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules)
+    worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
+    decision, unmet, said = _scoped(worst, joint, suite)
+    rules += unmet
+    return Ruling(
+        run, decision, decision.exit_code, decision, cells=cells, together=together, rules=rules, scope=said,
+        own_thresholds=own,
+    )  # fmt: skip
+
+
+def shipped_alone(ruling: Ruling) -> Ruling:
+    """Return the ruling, failed if it was reached with other thresholds than those that ship (pure)."""
+    if ruling.problem or not ruling.own_thresholds:
+        return ruling
+    said = " ".join(ruling.own_thresholds)
+    return failed(ruling.run, f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.")
+
+
+def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
+    """Which thresholds of each audit are not those that ship: larger ones may let anything pass."""
+    for audit, part in parts:
+        if audit not in AUDITS:
+            continue
+        shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
+        told = part.thresholds.items()
+        other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
+        if other:
+            yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
+
+
+def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
+    """Yield that the numbers of a suite decide in place of our verdict, if they do."""
+    if suite is not None and suite.gate == "source":
+        yield "The suite's own numbers decide here (gate: source)."
+
+
+def _scoped(worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None) -> tuple[Decision, tuple[str, ...], str]:
+    """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it speaks of)."""
+    if worst != Decision.PASS:
+        return worst, (), ""
+    scopes = [one.forms for one in joint if one.forms]
+    if open_ := forms.unmet(scopes, suite.forms_required if suite else {}):
+        return Decision.NO_DECISION, (open_,), ""
+    return worst, (), forms.words(scopes) if scopes else ""
+
+
+def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
+    """Return the cell as the suite has it gated.
+
+    If `gate` is "source", the source's thresholds decide; but they pass nothing that could not be measured (withheld):
+    of no right answer at all their score is 0.
+    """
+    if suite is None or suite.gate != "source":
+        return cell
+    own = (cell.audit, cell.model, cell.benchmark)
+    ruled = [one.decision for one in suite.source if own == (one.audit, one.model, one.benchmark)]
+    measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
+    if not ruled or (ruled[0] == Decision.PASS and not measured):
+        return cell
+    said = f"decided by the source's thresholds; our verdict says {cell.decision}"
+    return replace(cell, decision=ruled[0], reasons=(said, *cell.reasons))
+
+
+def failed(run: str, problem: str) -> Ruling:
+    """The ruling on a run without a verdict: never a pass, whatever anybody decided."""
+    return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
+
+
+def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
+    return CellRuling(
+        audit=audit,
+        model=cell.model,
+        benchmark=cell.benchmark,
+        verdict=cell.verdict,
+        grade=cell.grade,
+        decision=cell.grade.decision(blocks),
+        headline=cell.headline,
+        reasons=cell.reasons,
+        what_to_do=cell.what_to_do,
+        not_run=cell.controls_missing,
+        failed_gates=tuple((gate.name, gate.detail) for gate in cell.gates if gate.status == Status.FAIL),
+        plain=subtitle(words_of(audit), cell),
+        context=cell.context or "",
+    )

@@ -1,0 +1,206 @@
+"""Define what the verdicts of all audits share: the head of verdict.json and of each cell in it."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from audit.core.json_types import attributes
+from audit.core.records import CellRows
+from audit.judging.ladder import Grade
+from audit.judging.result import Calibration, Gate, Reason, Texts, json_ready, sentences
+from audit.judging.vocabulary import COMPLETE_IT
+
+Word = TypeVar("Word", bound=StrEnum)
+Cell = TypeVar("Cell")
+Result = TypeVar("Result", bound="CellResult")
+
+
+@dataclass(frozen=True)
+class Decided(Generic[Word]):
+    """A verdict with its grade, its reasons and the advice. An audit names its own verdicts, and
+    may add fields.
+    """
+
+    verdict: Word
+    grade: Grade
+    reasons: tuple[Reason, ...]
+    what_to_do: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """The result of one cell.
+
+    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: the
+    nearest calibrated design; None without one. sensitivity: the measured sensitivity of the audit,
+    in a sentence. watermark: "incomplete, 512 of 1,000 answers" if the verdict covers a part.
+    """
+
+    texts: ClassVar[Texts] = {}
+
+    model: str
+    benchmark: str
+    decision: Decided[Any]
+    headline: str
+    cannot_exclude: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    calibration: Calibration | None
+    sensitivity: str | None = None
+    watermark: str = ""
+
+    @property
+    def verdict(self) -> Any:
+        """Return the code of the verdict."""
+        return self.decision.verdict
+
+    @property
+    def grade(self) -> Grade:
+        """Return the grade of the ladder."""
+        return self.decision.grade
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Return the reasons in words."""
+        return sentences(self.decision.reasons, self.texts)
+
+    @property
+    def what_to_do(self) -> tuple[str, ...]:
+        """Return the advice in words."""
+        return sentences(self.decision.what_to_do, self.texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRun(Generic[Cell, Result]):
+    """All judged cells of a run, or of several merged into one panel, without times and paths.
+
+    runs: the models of each run. rows: for every model and benchmark that the runs asked for, those
+    without a row too. cells, results: in the same order.
+    """
+
+    audit: ClassVar[str]
+    schema_version: ClassVar[str]
+
+    seed: int
+    n_resamples: int
+    thresholds: dict[str, float]
+    runs: tuple[dict[str, Any], ...]
+    rows: tuple[CellRows, ...]
+    cells: tuple[Cell, ...]
+    results: tuple[Result, ...]
+
+    @property
+    def marks(self) -> dict[tuple[str, str], str]:
+        """Return watermarks by model and benchmark."""
+        return {(r.model, r.benchmark): r.watermark for r in self.rows}
+
+    def mark(self, cell: Cell, result: Result) -> str:
+        """Return the watermark of one cell.
+
+        Parameters
+        ----------
+        cell : Cell
+            The measured cell.
+        result : Result
+            Names its model and benchmark.
+
+        Returns
+        -------
+        str
+            Empty if no row is missing.
+        """
+        return self.marks.get((result.model, result.benchmark), "")
+
+    @property
+    def marked(self) -> tuple[Result, ...]:
+        """Return the results, with watermarks of the cells that lack rows."""
+        return tuple(_marked(r, self.mark(c, r)) for c, r in zip(self.cells, self.results, strict=True))
+
+    def own(self) -> dict[str, Any]:
+        """Return the fields that the audit adds to a run in verdict.json."""
+        return {}
+
+    def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
+        """Return the fields that the audit adds to a cell in verdict.json.
+
+        Parameters
+        ----------
+        cell : Cell
+            The measured cell.
+        result : Result
+            Its verdict.
+
+        Returns
+        -------
+        dict
+            Added to `cell_head`.
+        """
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return verdict.json as JSON types: enums as strings, floats rounded, NaN and infinities
+        as null.
+
+        Returns
+        -------
+        dict
+            The head, and a dict for each cell.
+        """
+        head = {"schema": f"{self.audit} verdict", "schema_version": self.schema_version, "audit": self.audit}
+        asked = attributes(self, "seed", "n_resamples", "thresholds", "runs", "rows")
+        both = zip(self.cells, self.marked, strict=True)
+        cells = [{**cell_head(result), **self.own_of_cell(cell, result)} for cell, result in both]
+        plain = json_ready({**head, **asked, **self.own(), "cells": cells})
+        assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
+        return plain
+
+    def found_first(self) -> Self:
+        """Return the run with its cells in the order of their grades, as on a page."""
+        grades = [list(Grade).index(result.decision.grade) for result in self.results]
+        order = sorted(range(len(grades)), key=grades.__getitem__)
+        results = tuple(self.results[k] for k in order)
+        return replace(self, cells=tuple(self.cells[k] for k in order), results=results)
+
+    def title(self, question: str, joined: str = "on") -> str:
+        """Return the title of the page.
+
+        Parameters
+        ----------
+        question : str
+            The audit's question.
+        joined : str
+            Word between models and benchmarks.
+
+        Returns
+        -------
+        str
+            Marked if rows are missing.
+        """
+        models = sorted({r.model for r in self.results})
+        benchmarks = sorted({r.benchmark for r in self.results})
+        who = models[0] if len(models) == 1 else f"{len(models)} models"
+        mark = "" if all(r.complete for r in self.rows) else "Incomplete: "
+        return f"{mark}{question} {who} {joined} {', '.join(benchmarks) or 'nothing'}"
+
+
+def _marked(result: Result, watermark: str) -> Result:
+    if not watermark:
+        return result
+    steps = (Reason("incomplete", {}, COMPLETE_IT), *result.decision.what_to_do)
+    return replace(
+        result,
+        watermark=watermark,
+        headline=f"{watermark[0].upper()}{watermark[1:]}: {result.headline}",
+        decision=replace(result.decision, what_to_do=steps),
+    )
+
+
+def cell_head(result: CellResult) -> dict[str, Any]:
+    """Return the fields of a cell that all audits share."""
+    return {
+        **attributes(
+            result, "model", "benchmark", "verdict", "grade", "headline", "watermark", "reasons", "what_to_do"
+        ),
+        **attributes(result, "cannot_exclude", "gates", "calibration"),
+        "reason_codes": result.decision.reasons,
+        "advice_codes": result.decision.what_to_do,
+    }

@@ -1,0 +1,216 @@
+"""The calibration of every audit: models of known truth in, the shares of wrong and right verdicts out.
+
+An audit hands in `Procedure` records, from the function `procedures` of its module `calibrate`.
+"""
+
+import argparse
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.core.errors import UsageError
+from audit.core.number_text import percent
+from audit.judging.result import rounded
+
+SEED = 42
+CHUNK = 25  # models that are drawn from one seed
+PANEL = 12  # models of the panel, one of which each simulated one is judged as, too
+
+Rates = Mapping[str, float | None]
+Entry = dict[str, Any]
+Entries = Sequence[Mapping[str, Any]]
+Stream = tuple[tuple[int, ...], int]  # the seed of a generator, and how many models are drawn from it
+
+
+class Case(NamedTuple):
+    """A design in a world, and where its models are drawn from."""
+
+    design: Any
+    name: str  # of the world
+    world: Any
+    streams: Sequence[Stream]
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """One section of a calibration table, its cases in the order of the table.
+
+    judge: (design, world, generator) -> what is counted of one model; a function that other processes can import.
+    entries: (case, what was counted, by stream) -> parts of entries of the table; those of one design and name are
+    merged. table: entries -> markdown, printed as designs are done; closing: at the end. head: keys of the table beside
+    its sections.
+    """
+
+    cases: Sequence[Case]
+    judge: Callable[[Any, Any, np.random.Generator], Any]
+    entries: Callable[[Case, Sequence[Sequence[Any]]], Sequence[Entry]]
+    table: Callable[[Entries], str]
+    closing: Sequence[Callable[[Entries], str]] = ()
+    section: str = "designs"
+    head: Mapping[str, Any] = field(default_factory=dict)
+
+
+def seed_of(seed: int, case: Any) -> tuple[int, int]:
+    """The seed of a case's generator: it depends on what is simulated and on nothing else."""
+    return seed, zlib.crc32(repr(case).encode())
+
+
+def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
+    """Return the streams of so many models in a world: every CHUNK of them has a seed."""
+    key = seed_of(seed, (design, name))
+    return [((*key, k), min(CHUNK, models - at)) for k, at in enumerate(range(0, models, CHUNK))]
+
+
+def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> list[Any]:
+    """A top-level function, so that a process pool can run it."""
+    judge, design, world, key, count = task
+    rng = np.random.default_rng(list(key))
+    return [judge(design, world, rng) for _ in range(count)]
+
+
+def calibrate(procedure: Procedure, run: Callable[..., Any] = map) -> Iterator[tuple[list[Entry], bool]]:
+    """The entries of one design after another, as far as they are known after each world; true: that was the last.
+
+    run: `map`, or the map of a process pool; what is counted does not depend on it.
+    """
+    for _, group in groupby(procedure.cases, key=lambda case: case.design):
+        cases, entries = list(group), list[Entry]()
+        for case in cases:
+            found = list(run(_models, [(procedure.judge, case.design, case.world, *one) for one in case.streams]))
+            for part in procedure.entries(case, found):
+                _merge(entries, part)
+            yield entries, case is cases[-1]
+
+
+def _merge(entries: list[Entry], part: Entry) -> None:
+    same = next((e for e in entries if (e["design"], e.get("name")) == (part["design"], part.get("name"))), None)
+    if same is None:
+        entries.append(part)
+    for key, value in part.items():
+        if same is not None and isinstance(value, dict) and key != "design":
+            same[key].update(value)
+
+
+def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
+    """{name: mean over simulated models, name_se: its standard error}.
+
+    Models are independent; what is counted within one is not, so the spread over models is used. For a rate of exactly
+    0 or 1 the error is that of one more model with the other outcome.
+    """
+    n, mean = values.size, float(values.mean())
+    spread = float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
+    return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
+
+
+def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, float | None]:
+    """`rate` of each name over all models; without those that are not defined here (NaN)."""
+    found: dict[str, float | None] = {}
+    for name, values in zip(names, np.concatenate([np.array(part, dtype=float) for part in streams]).T, strict=True):
+        if not np.isnan(values).any():
+            found |= rate(name, values)
+    return found
+
+
+def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
+    """Return the entries of a section with one entry a design: its rates are named WORLD + name, such as "clean_found".
+
+    WORLD_simulations is the number of models.
+    """
+
+    def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
+        measured = rates([f"{case.name}{name}" for name in names], streams)
+        count = {f"{case.name}_simulations": sum(map(len, streams))}
+        return [{"design": asdict(case.design), "rates": {**count, **measured}}]
+
+    return entries
+
+
+def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
+    """Return the entries of a section with one entry a world, each with a design of its own."""
+
+    def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
+        measured = {"simulations": sum(map(len, streams)), **rates(names, streams)}
+        about = {"design": asdict(case.design), "world": asdict(case.world)}
+        return [{"name": case.name, **about, "rates": measured}]
+
+    return entries
+
+
+def shown(rates: Rates, name: str) -> str:
+    """A rate in a table: per cent with its error."""
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
+
+
+def told(rates: Rates, name: str) -> str:
+    """A rate in a sentence."""
+    value, error = rates.get(name), rates.get(f"{name}_se")
+    if value is None:
+        return "an unmeasured share"
+    return percent(value) + (f" (± {percent(error)})" if error is not None else "")
+
+
+def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in markdown."""
+    lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
+    """The options of a calibration. audit: its module `calibrate`, which may have some of its own (`add_options`)."""
+    parser.description = audit.__doc__.split("\n")[0]
+    parser.add_argument("--simulations", type=int, help="clean models a design (default: the audit's own)")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as json")
+    if hasattr(audit, "add_options"):
+        audit.add_options(parser)
+
+
+def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
+    """Simulate, print each design when it is done, write the table where asked; the exit code.
+
+    audit: its module `calibrate`, with `procedures`. options: as `add_words` has them. own: keywords of `procedures`,
+    in place of what ships. UsageError for an option out of range.
+    """
+    for name in ("simulations", "worlds", "jobs"):
+        value = getattr(options, name, None)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} {value}: expected at least 1")
+    try:
+        procedures = audit.procedures(options, **own)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    table: dict[str, Any] = {"seed": options.seed} | {p.section: [] for p in procedures}
+    for procedure in procedures:
+        table |= procedure.head
+    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext() as pool:
+        for procedure in procedures:
+            _fill(table, procedure, options.out, pool.map if pool else map)
+    return 0
+
+
+def _fill(table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]) -> None:
+    """Everything so far is written after each world: an interrupted calibration keeps what it has."""
+    done: list[Entry] = []
+    head: list[str] = []
+    for entries, complete in calibrate(procedure, run):
+        table[procedure.section] = done + entries
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        if complete:
+            lines = procedure.table(entries).splitlines()
+            print("\n".join(lines[2:] if lines[:2] == head else lines), flush=True)
+            done, head = done + entries, lines[:2]
+    for text in procedure.closing:
+        print(f"\n{text(done)}", end="", flush=True)

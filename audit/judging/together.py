@@ -1,0 +1,207 @@
+"""Define verdict.json of several audits as a typed model, and read either kind of verdict.json
+(pure).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, JsonValue, PrivateAttr, TypeAdapter, ValidationError
+
+from audit.core.errors import ConfigError
+from audit.judging.document import AuditVerdict, Cell, Section
+from audit.judging.forms import Scope
+from audit.judging.instrument import Finding
+from audit.judging.ladder import Decision
+
+
+class Entry(Section):
+    """One model and benchmark: a finding of each instrument, and their combination.
+
+    forms: the forms of contamination that a pass covers; None if no audit makes a claim about
+    memory.
+    """
+
+    model: str
+    benchmark: str
+    instruments: tuple[Finding, ...]
+    together: tuple[str, ...]
+    forms: Scope | None
+
+
+class SourceRuling(Section):
+    """The decision of the source's thresholds on one cell, beside our verdict."""
+
+    audit: str
+    model: str
+    benchmark: str
+    decision: Decision
+
+
+class CheckedModel(Section):
+    """The audited model of a suite. claimed: the endpoint's operator states its version."""
+
+    name: str
+    stated: str | None
+    found: str | None
+    claimed: bool
+
+
+class SuiteRules(Section):
+    """The decision of a suite on the verdicts. gate: whose thresholds decide. forms_required: doses
+    by form.
+    """
+
+    audit_suite_id: str
+    suite_sha256: str
+    gate: Literal["ours", "source"]
+    forms_required: dict[str, float]
+    domain: str | None
+    model: CheckedModel
+    source: tuple[SourceRuling, ...]
+    sentences: tuple[str, ...]
+
+
+class JointVerdict(Section):
+    """verdict.json of several audits; `audits` holds the verdict of each."""
+
+    kind: str = Field(alias="schema")
+    schema_version: str
+    joint: tuple[Entry, ...]
+    audits: dict[str, AuditVerdict[Cell]]
+    suite: SuiteRules | None = None
+    _source: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return the JSON value that was read."""
+        return self._source
+
+
+Document = AuditVerdict[Any] | JointVerdict
+Kind = TypeVar("Kind", bound=Section)
+
+
+def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
+    """Return (audit, its verdict) of every audit in a verdict.json.
+
+    Parameters
+    ----------
+    document : Document
+        A verdict.json of one audit or of several.
+
+    Returns
+    -------
+    list of (str, AuditVerdict)
+        In the order of the file.
+    """
+    return list(document.audits.items()) if isinstance(document, JointVerdict) else [(document.audit, document)]
+
+
+def suite_of(document: Document) -> SuiteRules | None:
+    """Return the suite's decision on the verdicts; None without a suite."""
+    return document.suite if isinstance(document, JointVerdict) else None
+
+
+def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Document:
+    """Parse the JSON value of a verdict.json.
+
+    Parameters
+    ----------
+    plain : object
+        The JSON value.
+    cell_of : callable
+        Returns the type of cells by the name of an audit; raises ConfigError for an unknown audit.
+    what : str
+        The file, as messages name it.
+
+    Returns
+    -------
+    Document
+        Of one audit, or of several.
+
+    Raises
+    ------
+    ConfigError
+        If a field is missing or has another kind of value; the message names the field.
+    """
+    if not isinstance(plain, dict):
+        raise ConfigError(f"{what} is {_short(plain)}. Expected an object. {_AGAIN}")
+    if not {"audits", "joint", "suite"} & plain.keys():
+        return _audit(plain, cell_of, what, "")
+    if not isinstance(plain.get("audits"), dict):
+        raise ConfigError(f"{what}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}")
+    joint = _checked(JointVerdict, {**plain, "audits": {}}, what, "")
+    parts = {}
+    for name, part in plain["audits"].items():
+        named = part.get("audit") if isinstance(part, dict) else None
+        if named != name:
+            raise ConfigError(f"{what}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}")
+        parts[name] = _audit(part, cell_of, what, f"audits.{name}.")
+    whole = joint.model_copy(update={"audits": parts})
+    whole._source = plain
+    return whole
+
+
+_AGAIN = "Example: audit report RUN writes it again."
+
+
+def _audit(plain: Any, cell_of: Callable[[str], type[Cell]], what: str, at: str) -> AuditVerdict[Any]:
+    audit = plain.get("audit") if isinstance(plain, dict) else None
+    kind = cell_of(audit) if isinstance(audit, str) else Cell
+    found: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, what, at)  # type: ignore[valid-type]
+    found._source = plain
+    return found
+
+
+def _checked(kind: type[Kind], plain: Any, what: str, at: str) -> Kind:
+    try:
+        return kind.model_validate_json(json.dumps(plain, allow_nan=False), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = at + _path(first["loc"])
+        if first["type"] == "missing":
+            raise ConfigError(f"{what}: {field} is missing. {_AGAIN}") from None
+        expected = first["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"{what}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{what} holds a value that is not JSON ({error}). {_AGAIN}") from None
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """Return a path such as "cells[0].grade"."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def schema() -> dict[str, JsonValue]:
+    """Return the JSON schema of verdict.json, of one audit or of several.
+
+    Returns
+    -------
+    dict
+        An audit's own figures are free in it. The docstrings of the models explain the fields.
+    """
+    made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
+    about = "Scores, shares and differences are 0-1; null means not computed."
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "verdict.json", "description": about}
+    return {**head, **_undescribed(made)}
+
+
+def _undescribed(value: Any) -> Any:
+    """Return a schema without the docstrings of its classes."""
+    if isinstance(value, list):
+        return [_undescribed(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    undescribed = {}
+    for key, element in value.items():
+        if key != "description" or not isinstance(element, str):
+            undescribed[key] = _undescribed(element)
+    return undescribed

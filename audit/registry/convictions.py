@@ -1,0 +1,209 @@
+"""Check references and held-out items: not contaminated by an audit's finding, of the same version,
+for all models.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from audit.benchmarks.fresh import Origin, check_origin
+from audit.config.references import (
+    NOT_OURS,
+    Facts,
+    ReferencedConfig,
+    ReferenceRun,
+    check_items,
+    check_runs,
+    imported,
+    judged,
+    reference_runs,
+)
+from audit.config.resolve import ResolvedRun
+from audit.core.errors import ConfigError, RegistryError, check_known
+from audit.governance.ruling import verdict_path
+from audit.judging.decision import read_document, words
+from audit.judging.ladder import Grade
+from audit.judging.together import parts_of
+from audit.shards.manifest import Manifest
+from audit.shards.panel import PANEL
+
+
+def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
+    """Check the references of a run and record them.
+
+    Parameters
+    ----------
+    config : ReferencedConfig
+        Names the references.
+    resolved : ResolvedRun
+        The run.
+    same : sequence of str
+        Options that must be equal in a reference run.
+
+    Returns
+    -------
+    ResolvedRun
+        With what its manifest keeps of the references.
+
+    Raises
+    ------
+    ConfigError
+        If a reference cannot be compared, was asked other items, or has a finding that is not
+        allowed.
+    """
+    runs, audit = reference_runs(config), resolved.audit.name
+    check_runs(runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same)
+    check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
+    convicted = check_convicted(config, runs, resolved.models)
+    own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
+    tested = {name: own[name] for name in judged(config)}
+    references = {name: origin for name, origin in own.items() if name not in tested}
+    references |= {name: run.origins.get(name, Origin()) for run in runs for name in run.models}
+    found: dict[str, list[str]] = {"held_out": [], "undated": []}
+    if items := config.control_benchmark:
+        name = resolved.samples[1].benchmark.name
+        found = check_origin(name, items.date, items.written_by, tested, references)
+    found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
+    origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
+    facts = {
+        "references": [str(run.path) for run in runs],
+        "reference_models": [list(run.models) for run in runs],
+        "allow_convicted": list(config.allow_convicted),
+        "convicted": convicted,
+        "origins": origins,
+        **found,
+    }
+    return replace(resolved, analysis={**resolved.analysis, **facts})
+
+
+def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a verdict cannot exclude because of its references and held-out items.
+
+    Parameters
+    ----------
+    analysis : mapping
+        As the manifest has it.
+
+    Returns
+    -------
+    tuple of str
+        Sentences.
+    """
+    return *analysis.get("held_out", ()), *(
+        f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
+        "smaller effect than the true one may be printed."
+        for name, what in analysis.get("convicted", {}).items()
+    )
+
+
+def check_convicted(
+    config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
+) -> dict[str, str]:
+    """Look up findings of audits in the references.
+
+    Parameters
+    ----------
+    config : ReferencedConfig
+        Names the allowed ones.
+    runs : sequence of ReferenceRun
+        The reference runs.
+    models : mapping
+        Facts of this run's models.
+
+    Returns
+    -------
+    dict
+        The finding by allowed reference.
+
+    Raises
+    ------
+    ConfigError
+        If another reference has a finding.
+
+    Notes
+    -----
+    The verdict of each reference run, of its panel or suite, and the registry are searched by name
+    and weights.
+    """
+    serving: dict[str, tuple[Facts, Path | None]] = {
+        name: (facts, None) for name, facts in models.items() if name not in judged(config)
+    }
+    for run in runs:
+        theirs = Manifest.load(run.path).models
+        serving |= {name: (theirs[name], run.path) for name in run.models}
+    for name in config.allow_convicted:
+        check_known("reference of allow_convicted", name, serving)
+    registered = _registered(config.registry) if serving else {}
+    found: dict[str, str] = {}
+    for name, (facts, path) in serving.items():
+        said = [*(found_in(path, name) if path is not None else ()), *_of_weights(registered, name, facts)]
+        if said:
+            found[name] = said[0]
+        if said and name not in config.allow_convicted:
+            instead = f"Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
+            raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
+    return found
+
+
+def found_in(run_dir: Path, model: str) -> Iterator[str]:
+    """Yield the findings of audits in a model, from the reports of a run and of its suite or panel."""
+    for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
+        path = verdict_path(home)
+        if not path.is_file():
+            continue
+        try:
+            parts = parts_of(read_document(path))
+        except (OSError, ConfigError) as error:
+            raise ConfigError(f"{path} cannot be read ({error}). Build it again: audit report {home}") from error
+        for audit, cell in ((audit, cell) for audit, part in parts for cell in part.cells):
+            if cell.model == model and cell.grade is Grade.FOUND_STRONG:
+                yield _text(audit, cell.verdict, cell.benchmark, str(home))
+
+
+def _registered(registry: str | None) -> dict[tuple[str, str], str]:
+    """Return the findings of the registry by (model, revision); empty without a registry or without
+    its answer.
+    """
+    from audit.registry.database import open_registry, place_of
+
+    place = place_of(registry)
+    if place is None:
+        return {}
+    from audit.registry.store import kept
+
+    try:
+        cells = kept(open_registry(place))
+    except RegistryError as error:
+        print(f"registry: {error} Not known: whether a reference was convicted.", file=sys.stderr, flush=True)
+        return {}
+    found = {}
+    for cell, run in ((one.cell, one.run) for one in cells if _convicts(one.cell["verdict"])):
+        where = f"registry, run {run['key'][:12]}"
+        told = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
+        found[cell["model"], cell["model_revision"]] = told
+    return found
+
+
+def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Facts) -> Iterator[str]:
+    """Yield the findings in equal weights under any name; a revision that one side lacks counts as
+    equal.
+    """
+    revision = facts.get("revision") or ""
+    weighed = bool(revision) and facts.get("engine") != "scripted"
+    for (model, known), what in registered.items():
+        if (model == name and (not known or not revision or known == revision)) or (weighed and known == revision):
+            yield what
+
+
+def _convicts(verdict: str) -> bool:
+    """Return whether a verdict of the registry is a strong finding; False for an audit that is not
+    installed here.
+    """
+    word = words().get(verdict)
+    return word is not None and word.grade is Grade.FOUND_STRONG
+
+
+def _text(audit: str, verdict: str, benchmark: str, where: str) -> str:
+    return f"audit {audit} found {verdict} on {benchmark} ({where})"

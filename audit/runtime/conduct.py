@@ -1,0 +1,110 @@
+"""Run an audit: resolve, print its cost, ask, print the results, report.
+
+Heavy imports stand inside the function, so that a refused command loads none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.config.audits import find_audit, part_of
+from audit.core.exits import tell
+
+if TYPE_CHECKING:
+    from audit.config.base import RunConfig
+    from audit.config.resolve import ResolvedRun
+    from audit.judging.thresholds import Limits
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A resolved audit.
+
+    analysis: what the manifest keeps for the verdict besides seed and thresholds. notes: printed
+    while resolving. pre_run_notes: printed before engines load; empty texts are skipped.
+    """
+
+    resolved: ResolvedRun
+    thresholds: Limits
+    analysis: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    pre_run_notes: tuple[str, ...] = ()
+
+
+def conduct(
+    audit: str,
+    config: RunConfig,
+    stage: str,
+    prepare: Callable[[], Prepared],
+    ended: Callable[[Path, ResolvedRun], Mapping[str, Any]] = lambda run_dir, resolved: {},
+) -> int:
+    """Plan an audit; or run (or resume), judge and report it.
+
+    Parameters
+    ----------
+    audit : str
+        Name of the audit.
+    config : RunConfig
+        The composed options.
+    stage : str
+        What `prepare` does, for the display.
+    prepare : callable
+        Resolves the run.
+    ended : callable
+        Prints what was measured if the run has rows; what it read is passed to the audit's
+        `REPORT.build`.
+
+    Returns
+    -------
+    int
+        The exit code.
+
+    Raises
+    ------
+    AuditError
+        If the run cannot be made.
+    """
+    if config.plan:
+        planned = part_of(audit, "plan").planned(config)
+        from audit.runtime.room import foreseen
+
+        return int(planned.show(foreseen(planned.resolved)))
+    from audit.runtime.progress import Display
+
+    with Display(quiet=not config.progress) as display:
+        display.stage(stage)
+        ready = prepare()
+        for note in ready.notes:
+            display.note(note)
+        from audit.config.dry_run import announced
+        from audit.registry.finish import hooks
+        from audit.runtime.run import run_audit
+        from audit.runtime.summary import conclude, print_failed
+
+        for text in filter(None, (*ready.pre_run_notes, *announced(ready.resolved))):
+            tell(f"note: {text}")
+        analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
+        result = run_audit(ready.resolved, analysis, display, hooks=hooks(config.registry))
+    if result.rows == 0:
+        print_failed(result.failed)  # every model did
+        return 1
+    run_dir, paths = result.run_dir, None
+    read = ended(run_dir, ready.resolved)
+    if config.report:
+        report = part_of(audit, "report").REPORT
+        paths = report.build([run_dir], run_dir / "report", **{**report.options([run_dir], {}), **read})
+    return conclude(config, run_dir, result.failed, paths)
+
+
+def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:
+    """Plan or run an audit that resolves nothing beside models and questions; return the exit code."""
+
+    def prepare() -> Prepared:
+        from audit.config.resolve import resolve_run
+
+        return Prepared(resolve_run(find_audit(audit), config), limits.from_mapping(config.verdict), {})
+
+    return conduct(audit, config, "reading the benchmark, resolving models", prepare)

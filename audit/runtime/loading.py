@@ -1,0 +1,331 @@
+"""A finished (or interrupted) run as tables: what `audit.load` gives, and an index of the runs in a folder.
+
+Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed (docs/reference/python.md). Ray is not
+loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from audit.config.audits import Audit, audit_of, part_of
+from audit.core.aliases import named
+from audit.core.errors import AuditError, ConfigError, DataError, check_known
+from audit.core.exits import one_line
+from audit.core.guarded_files import read_text
+from audit.core.json_types import attributes
+from audit.core.records import CellRows
+from audit.judging.decision import read_verdict
+from audit.judging.document import AuditVerdict, Cell
+from audit.judging.run import CellResult
+from audit.runtime.summary import summarise
+from audit.shards.complete import Seen, cell_rows, contents, count_rows
+from audit.shards.files import SHARDS
+from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.object_store import is_url
+from audit.shards.read import load_cells, open_dataset
+from audit.shards.working_copy import run_folder
+
+if TYPE_CHECKING:  # figures need matplotlib
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Report:
+    """The page of a report, as its file (a path to `open`). A notebook shows it in a frame of its own."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        page = escape(read_text(self.path))
+        return f'<iframe sandbox="allow-scripts" width="100%" height="700" srcdoc="{page}"></iframe>'
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a report, as its file. A notebook shows it."""
+
+    path: Path
+
+    def _repr_svg_(self) -> str:
+        return read_text(self.path)
+
+
+_TO = ("arrow", "pandas", "polars")
+_TEXTS = ("prompt", "response")
+_SETTING = {
+    "model": pa.string(), "benchmark": pa.string(), "arm": pa.string(), "level": pa.int16(), "replicate": pa.int16(),
+}  # fmt: skip
+_MEASURED = {
+    "n": pa.int64(), "answered": pa.int64(), "accuracy": pa.float64(), "standard_error": pa.float64(),
+    "parse_rate": pa.float64(), "errors": pa.int64(), "gain": pa.float64(), "improve": pa.float64(),
+    "degrade": pa.float64(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run directory. Build it with `audit.load`. manifest: what was run, with what, when. rows: of each model and
+    benchmark, found in the shards and asked for."""
+
+    path: Path
+    audit: Audit
+    manifest: Manifest
+    rows: tuple[CellRows, ...]
+
+    @property
+    def watermark(self) -> str:
+        """Such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
+        found = sum(r.found for r in self.rows)
+        expected = sum(r.found if r.expected is None else r.expected for r in self.rows)
+        return CellRows("", "", found, expected).watermark
+
+    def verdict_json(self) -> dict[str, Any]:
+        """Return the whole of report/verdict.json as JSON types; errors as `document`."""
+        return self.document().plain
+
+    def document(self) -> AuditVerdict[Any]:
+        """Return report/verdict.json as a typed model.
+
+        Raises ConfigError if the report is not built, is not of these shards, or holds a field of another kind.
+        """
+        path = self.path / "report" / "verdict.json"
+        try:
+            found = read_verdict(path)
+        except FileNotFoundError:
+            raise ConfigError(f"{path} does not exist. Build it: audit report {self.path}") from None
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error}). Build it: audit report {self.path}") from error
+        there = contents(count_rows(self.path, self.audit.schema))
+        if there not in [run.held for run in found.runs]:
+            raise ConfigError(
+                f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
+            )
+        return found
+
+    def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
+        """One row a cell (model x benchmark): the plain fields of verdict.json; what is nested is in `verdict_json`.
+        Each verdict must be what the answers give now, else ConfigError; with trust_report the file's word is taken,
+        which is faster."""
+        document = self.document()
+        said = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
+        if not trust_report:
+            given = sorted((one.model, one.benchmark, str(one.verdict)) for one in self.results())
+            if said != given:
+                path = self.path / "report" / "verdict.json"
+                raise ConfigError(
+                    f"{path} says {said}, the answers give {given}. Build it again: audit report {self.path}"
+                )
+        first, cells = ["model", "benchmark", "verdict", "headline"], document.plain["cells"]
+        plain = {name for cell in cells for name, value in cell.items() if not isinstance(value, list | dict)}
+        names = [*first, *sorted(plain - {*first, "sensitivity"})]
+        return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
+
+    def results(self) -> tuple[CellResult, ...]:
+        """The verdict on each judged cell as the audit's own dataclass, judged anew from the shards, as `audit gate`
+        does."""
+        report = part_of(self.audit.name, "report").REPORT
+        return report.judge([self.path], **report.options([self.path], {}))[0].results
+
+    def report(self) -> Report:
+        """Build the report from the shards into `<run directory>/report`; its page."""
+        return Report(part_of(self.audit.name, "report").report_runs([self.path], self.path / "report", {}).html)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on `ax`; without, on the
+        axes of a figure of its own. Settings without an accuracy are left out."""
+        rows = [row for row in self.settings().to_pylist() if row["n"] and row["standard_error"] is not None]
+        if ax is None:
+            from matplotlib.figure import Figure as Canvas
+
+            ax = Canvas(figsize=(7, 1 + 0.3 * len(rows)), layout="constrained").subplots()
+        half = [1.96 * row["standard_error"] for row in rows]
+        ax.errorbar([row["accuracy"] for row in rows], range(len(rows)), xerr=half, fmt="o", capsize=3)
+        several = len({(row["model"], row["benchmark"]) for row in rows}) > 1
+        name = ("{model} on {benchmark}: " if several else "") + "{arm} {level}, {replicate}"
+        ax.set_yticks(range(len(rows)), [name.format(**row) for row in rows])
+        ax.invert_yaxis()
+        ax.set_xlabel("accuracy, 95 % interval")
+        return ax
+
+    def settings(self, to: str = "arrow") -> Any:
+        """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at a run's end."""
+        found = []
+        for cell in load_cells(self.path, self.audit.schema):
+            for row in summarise(cell, self.audit.roles):
+                of = attributes(cell, "model", "benchmark") | attributes(row.setting, "arm", "level", "replicate")
+                found.append(of | attributes(row, *_MEASURED))
+        return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
+
+    def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
+        """One row an answer, as stored; `columns` for some of them (docs/reference/columns.md)."""
+        known = self.audit.schema.columns.names
+        for name in columns or ():
+            check_known("column", name, known)
+        wanted = None if columns is None else list(columns)
+        return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
+
+    def messages(self, to: str = "arrow") -> Any:
+        """One row a text: the key of its answer, role (prompt, response, or that of the calls before the answer), index
+        (of such a call), text. What a model wrote is hostile text: escape it before you show it."""
+        key, role = self.audit.schema.key, self.audit.prepare_role
+        several = f"{role}_messages"
+        table = self.answers([*key, *_TEXTS, *([several] if role else [])])
+        keys = table.select(key)
+        zeros = pa.array([0] * len(table), pa.int32())
+        parts = [_texts(keys, name, zeros, table.column(name)) for name in _TEXTS]
+        if role:
+            lists = table.column(several).combine_chunks()
+            owner = pa.compute.list_parent_indices(lists)
+            starts = pa.compute.take(lists.offsets, owner)
+            index = pa.compute.subtract(pa.array(range(len(owner)), pa.int32()), starts)
+            parts.append(_texts(keys.take(owner), role, index.cast(pa.int32()), pa.compute.list_flatten(lists)))
+        return _as(pa.concat_tables(parts).sort_by([(name, "ascending") for name in (*key, "index")]), to)
+
+    def figure(self, name: str) -> Figure:
+        """A figure of the report by name, such as "evidence"; ConfigError that lists the known ones."""
+        known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
+        if not known:
+            raise ConfigError(f"{self.path} has no figures. Build its report: audit report {self.path}")
+        check_known("figure", name, known)
+        return Figure(known[name])
+
+    def _repr_html_(self) -> str:
+        try:
+            shown = [[c.model, c.benchmark, c.verdict, c.headline] for c in self.document().cells]
+        except AuditError as error:
+            shown = [[str(error)]]
+        table = ["".join(f"<td>{escape(str(value))}</td>" for value in row) for row in shown]
+        mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
+        head = f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}"
+        return f"{head}<table><tr>{'</tr><tr>'.join(table)}</tr></table>"
+
+    def __repr__(self) -> str:
+        return f"Run({entry_line(_entry(self))})"
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read.
+    cells: of the verdict. reason: why there are none."""
+
+    path: Path
+    audit: str = ""
+    status: str = ""
+    started: str = ""
+    models: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    found: int = 0
+    expected: int | None = None
+    cells: tuple[Cell, ...] = field(default=(), repr=False)
+    problem: str = ""
+    reason: str = ""
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        return tuple(cell.verdict for cell in self.cells)
+
+
+def load(run_dir: Path | str) -> Run:
+    """The run in a directory, or at an s3:// URL: then a copy of it, which goes with this process. ConfigError where
+    there is none, ShardError where its shards cannot be read."""
+    path = run_folder(run_dir)
+    manifest, audit = Manifest.load(path), audit_of(path)
+    begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))  # else it was stopped before its first rows
+    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen()))
+
+
+def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
+    """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
+    if is_url(folder):
+        place = str(folder).partition("?")[0]
+        raise ConfigError(f"No runs are looked for in {place}. Load one: audit.load('s3://my-bucket/my_run').")
+    root = Path(folder)
+    if not root.is_dir():
+        raise ConfigError(f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs.")
+    found = []
+    for path in root.rglob(MANIFEST):
+        try:
+            found.append(_entry(load(path.parent)))
+        except AuditError as error:
+            found.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
+        except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:  # another program's manifest.json
+            found.append(RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})"))
+    return sorted(found, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
+
+
+def entry_line(entry: RunEntry) -> str:
+    """An entry as `audit runs` prints it."""
+    if entry.problem:
+        return f"{entry.path}  cannot be read: {entry.problem}"
+    rows = f"{entry.found:,}" + ("" if entry.expected is None else f" of {entry.expected:,}")
+    ends = ", its command again finishes it" if entry.found == entry.expected and entry.status == "stopped" else ""
+    verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
+    what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
+    return one_line(
+        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {what}: {verdicts}  "
+        f"{named(entry.path)}"
+    )
+
+
+def _entry(run: Run) -> RunEntry:
+    manifest, reason = run.manifest, ""
+    cells: tuple[Cell, ...] = ()
+    try:
+        cells = run.document().cells
+    except AuditError as error:
+        reason = _why(run, error)
+    asked = [r.expected for r in run.rows]
+    return RunEntry(
+        run.path,
+        run.audit.name,
+        manifest.status,
+        manifest.started,
+        tuple(manifest.models),
+        tuple(manifest.benchmark),
+        found=sum(r.found for r in run.rows),
+        expected=None if None in asked else sum(filter(None, asked)),
+        cells=cells,
+        reason=reason,
+    )
+
+
+def _why(run: Run, error: AuditError) -> str:
+    """Why a run has no verdict on its rows."""
+    failed = run.manifest.models_failed
+    if failed:
+        how = dict.fromkeys(failed, "failed") | dict.fromkeys(run.manifest.models_stopped, "stopped")
+        return "; ".join(f"{name} {how[name]}: {str(why).splitlines()[0]}" for name, why in failed.items())
+    if run.manifest.status in ("running", "stopped"):
+        return "it runs, or was stopped: the same command goes on"
+    return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
+
+
+def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
+    roles = pa.array([role] * len(keys), pa.string())
+    return keys.append_column("role", roles).append_column("index", index).append_column("text", text)
+
+
+def _as(table: pa.Table, to: str) -> Any:
+    """The table, in the library asked for."""
+    check_known("to", to, _TO)
+    if to == "arrow":
+        return table
+    try:
+        library = import_module(to)
+    except ImportError as error:
+        said = f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
+        raise DataError(said) from error
+    if to == "polars":
+        return library.from_arrow(table)
+    return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)  # null is no answer, and not False

@@ -1,0 +1,243 @@
+"""The table at the end of a run: what was measured, before any verdict."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from audit.config.audits import Audit, Roles
+from audit.config.base import RunConfig
+from audit.core.aliases import named
+from audit.core.exits import lines, one_line, refused
+from audit.core.json_types import plain
+from audit.core.records import Setting
+from audit.engines.config import LIKELIHOODS
+from audit.judging.vocabulary import sizes_of
+from audit.shards.object_store import is_url
+from audit.statistics.chance import chance_level
+from audit.statistics.paired import CellOutcomes, FloatArray, State
+from audit.statistics.values import settings_values, to_values
+
+if TYPE_CHECKING:
+    from audit.judging.document import AuditVerdict, Cell
+    from audit.judging.together import Document
+    from audit.report.build import ReportPaths
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1)."""
+
+    setting: Setting
+    n: int
+    answered: int
+    accuracy: float
+    standard_error: float
+    parse_rate: float
+    errors: int
+    gain: float | None  # against the baseline, over items answered in both; None for the baseline itself
+    improve: float | None  # expected numbers where the baseline is the mean of several replicates
+    degrade: float | None
+
+
+def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
+    """One row a setting, arm by arm in the audit's order. The baseline is the mean of its replicates."""
+    base = [s for s in cell.settings if roles.is_baseline(s)]
+    baseline = settings_values(cell, base) if base else None
+    settings = sorted(cell.settings, key=lambda s: (roles.arms.index(s.arm), s.level, s.replicate))
+    return [_row(cell.row(s), s, None if s in base else baseline) for s in settings]
+
+
+def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> SummaryRow:
+    values = to_values(state)
+    n, failed = int((state != State.ABSENT).sum()), int((state == State.ERROR).sum())
+    k = int((~np.isnan(values)).sum())
+    accuracy = float(np.nanmean(values)) if k else math.nan
+    gain = improve = degrade = None
+    if baseline is not None:
+        both = ~np.isnan(values) & ~np.isnan(baseline)
+        v, c = values[both], baseline[both]
+        improve, degrade = float(((1 - c) * v).sum()), float((c * (1 - v)).sum())
+        gain = (improve - degrade) / int(both.sum()) if both.any() else math.nan
+    error = math.sqrt(accuracy * (1 - accuracy) / k) if k else math.nan
+    parsed = k / (n - failed) if n > failed else math.nan
+    return SummaryRow(setting, n, k, accuracy, error, parsed, failed, gain, improve, degrade)
+
+
+def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:
+    """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
+    console = console or Console(highlight=False, width=None)
+    for cell in cells:
+        chance = chance_level(cell.n_options)
+        title = f"{cell.model} on {cell.benchmark}: n={cell.n}, chance {chance:.3f}, {cell.reading}"
+        title += f", {cell.draws} draws" if cell.draws else ""
+        table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+        table.add_column("arm")
+        level = audit.schema.level[0]  # its first letter: the table has to fit
+        for heading in (level, "rep", "accuracy", "s.e.", "gain", "improve", "degrade", "parsed", "errors"):
+            table.add_column(heading, justify="right")
+        for row in summarise(cell, audit.roles):
+            s = row.setting
+            if not row.n:  # of no question was this asked
+                continue
+            moved = ("",) * 3 if row.gain is None else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
+            shares = (f"{row.accuracy:.3f}", f"{row.standard_error:.3f}", *moved, f"{row.parse_rate:.3f}")
+            known = ("–" if "nan" in share else share for share in shares)  # no answer could be read
+            table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
+        console.print(table)
+
+
+def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None) -> int:
+    """What a command says at the end of a run: where things are, which models failed, the verdict, what to do and what
+    to type next; its exit code. paths: of the report; None where none was asked for."""
+    code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
+    print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
+    print_failed(failed)
+    if paths is not None:
+        from audit.registry import finish
+
+        print(f"report   {named(paths.html)}", flush=True)
+        finish.finished(config.registry, run_dir)
+        code = print_end(paths.content, [run_dir])
+    if failed:
+        return 1
+    return code if config.gate else 0
+
+
+def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
+    """Print each verdict in plain words with its figures, what to do, and the next command (of one run alone); return
+    the exit code that the verdict stands for."""
+    from audit.governance.ruling import print_content
+    from audit.judging.together import JointVerdict
+    from audit.shards.manifest import MANIFEST, Manifest
+
+    code = print_content(content)
+    if len(run_dirs) == 1 and not isinstance(content, JointVerdict) and (run_dirs[0] / MANIFEST).is_file():
+        manifest = plain(asdict(Manifest.load(run_dirs[0])))
+        if short := out_of_reach([(content, manifest)]):
+            print(f"note: {one_line(short)}")
+        told = next_command(content, manifest, named(run_dirs[0]))
+        print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
+    return code
+
+
+def print_failed(failed: Mapping[str, str]) -> None:
+    """The models that did not finish, {name: why}."""
+    for name, why in failed.items():
+        refused(f"model {name} failed: {why}", lines)
+
+
+if TYPE_CHECKING:
+    Parts = Sequence[tuple[AuditVerdict[Any], Mapping[str, Any]]]  # (verdict, manifest) of each audit
+# Words that say what is audited: another audit of the same model takes them too.
+_SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
+
+
+def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
+    """What to type after a run of one audit: the same command where rows are missing, with more questions where these
+    were too few, its plan where the benchmark has too few; after no verdict what the to-do says, or the page; else the
+    plan of another audit. Empty where nothing of the kind can be typed. manifest: of the run,
+    as JSON. run_dir: as a person names it."""
+    typed, audit = manifest["config"].get("typed"), content.audit
+    if typed is None:
+        return ""
+    words = [word for word in typed if not word.startswith("plan=")]
+    if not all(rows.complete for rows in content.rows):
+        return _going_on(audit, words, manifest)
+    if larger_one := _enlarged(audit, words, [(content, manifest)]):
+        return larger_one
+    verdicts = {cell.verdict for cell in content.cells}
+    if verdicts & {"withheld", "underpowered"}:
+        to_do = _mending(content, ("audit", audit, *words), manifest)
+        return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
+    weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
+    other = next(name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit)
+    same = [word for word in words if word.partition("=")[0].partition(".")[0] in _SUBJECT]
+    return shlex.join(["audit", "plan", f"audit={other}", *same])
+
+
+def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """With more money where that ran out. Empty where the canary stopped the run, which it would again."""
+    stopped = manifest["models_stopped"].values()
+    if "canary" in {one["code"] for one in stopped}:
+        return ""
+    if not stopped:
+        return shlex.join(["audit", audit, *words])
+    most = max(one["cost_max"] for one in stopped)
+    return shlex.join(["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"])
+
+
+def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
+    """With as many questions as are needed; its plan where the benchmark has fewer; empty where none are missing."""
+    repeated = [word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")]  # n is of these
+    if (more := more_questions(parts)) is not None:
+        return larger(("audit", audit, *repeated), "n", more)
+    if not out_of_reach(parts):
+        return ""
+    there = (word for word in repeated if not word.startswith(("n=", "run_dir=")))
+    return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
+
+
+def _mending(content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
+    """What the to-do of a withheld verdict names; empty where a person has to read or mend first."""
+    cells = [cell for cell in content.cells if cell.verdict == "withheld"]
+    to_do = {one.code for cell in cells for one in cell.advice_codes}
+    if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
+        return "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
+    if content.audit == "sweep" and "gate_noise_floor" in to_do:
+        return larger(command, "seed", manifest["config"]["seed"] + 1)
+    if "ask_all" in to_do and any(one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()):
+        return larger(command, "n", "all")
+    return ""
+
+
+def _calls_failed(cell: Cell) -> bool:
+    numbers = (each for gate in cell.gates for each in gate.numbers.items())
+    return any(share for name, share in numbers if name.endswith("_error"))
+
+
+def larger(command: Sequence[str], key: str, n: int | str) -> str:
+    """The same command with more questions, in another directory where one was named: a directory holds one design."""
+
+    def other(word: str) -> str:
+        quote = word[-1] if word[-1] in "'\"" else ""  # of a path
+        return f"{word.removesuffix(quote)}_2{quote}" if word.startswith("run_dir=") else word
+
+    kept = [other(word) for word in command if not word.startswith(f"{key}=")]
+    return shlex.join([*kept, f"{key}={n}"])
+
+
+def more_questions(parts: Parts) -> int | None:
+    """n for a run that would be large enough; None where no cell was too small, or its benchmark has too few."""
+    return max((needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there), default=None)
+
+
+def out_of_reach(parts: Parts) -> str:
+    """One line where a benchmark has fewer questions than a verdict needs; else empty."""
+    short = [(needed, there, name) for name, _, needed, there in _too_small(parts) if needed > there]
+    if not short:
+        return ""
+    needed, there, name = max(short)
+    return (
+        f"{name} has {there:,} questions in all, and a verdict needs about {needed:,}: n=all is likely too few. Take a "
+        "larger benchmark, or look for a larger effect (verdict.effect_of_interest)."
+    )
+
+
+def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
+    """(benchmark, questions asked, needed, there) of every underpowered cell whose need is known."""
+    for content, manifest in parts:
+        for cell in content.cells:
+            asked, needed = sizes_of(cell)
+            of = manifest["benchmark"].get(cell.benchmark, {})
+            if cell.verdict == "underpowered" and asked and needed:
+                yield cell.benchmark, of.get("n", int(asked)), int(needed), of.get("n_distinct", int(needed))

@@ -20,14 +20,35 @@ from pathlib import Path as _Path
 # Before numpy is imported. Matrices here are small: a second thread spins more than it works (4 times the CPU).
 _os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-if _sys.version_info < (3, 11) or _find_spec("omegaconf") is None:  # a sentence, or of an import an ImportError
+if (
+    _sys.version_info < (3, 11) or _find_spec("omegaconf") is None
+):  # a sentence, or of an import an ImportError
     raise (SystemExit if _Path(_sys.argv[0]).name in ("-m", "audit") else ImportError)(
         f"error: {_sys.executable} is Python {_sys.version.split()[0]}. Expected 3.11 or later with this program's "
         "packages: in a checkout 'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit."
     )
 
-from audit.api import compare, find_runs, gate, import_logs, load, run, run_memory, run_perturb, run_sweep, run_validity
-from audit.core.errors import AuditError, BenchmarkError, ConfigError, DataError, EngineError, ShardError, UsageError
+from audit.api import (
+    compare,
+    find_runs,
+    gate,
+    import_logs,
+    load,
+    run,
+    run_memory,
+    run_perturb,
+    run_sweep,
+    run_validity,
+)
+from audit.core.errors import (
+    AuditError,
+    BenchmarkError,
+    ConfigError,
+    DataError,
+    EngineError,
+    ShardError,
+    UsageError,
+)
 
 __all__ = [
     "AuditError",

@@ -28,7 +28,9 @@ def _hand_over(words: Sequence[str]) -> int | None:
         tree(()).print_help()
         return OK if words else USAGE
     if words[0] in ("--version", "-V", "version"):
-        print(f"audit {version('benchmark-audit')} ({Path(__file__).parent}, Python {sys.version.split()[0]})")
+        print(
+            f"audit {version('benchmark-audit')} ({Path(__file__).parent}, Python {sys.version.split()[0]})"
+        )
         return OK
     if words[0] not in COMMANDS:
         refused(unknown_name("command", words[0], COMMANDS))

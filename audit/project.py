@@ -98,12 +98,16 @@ def check_project(values: Any, place: str = PROJECT) -> dict[str, str | list[str
     for key, value in values.items():
         if key not in KEYS:
             why = unknown_name(f"key of {place}", str(key), KEYS)
-            raise ConfigError(f"{why} A key of the server stands in no file: name its variable, api_key_env: NAME.")
+            raise ConfigError(
+                f"{why} A key of the server stands in no file: name its variable, api_key_env: NAME."
+            )
         if value not in (None, "", []):
             found[key] = _checked(key, value, place)
     for subject, keys in _SUBJECTS.items():
         if len(both := [key for key in keys if key in found]) > 1:
-            raise ConfigError(f"{place} names the {subject} twice: {' and '.join(both)}. Expected one of them.")
+            raise ConfigError(
+                f"{place} names the {subject} twice: {' and '.join(both)}. Expected one of them."
+            )
     if ("endpoint" in found) != ("model_id" in found):
         missing = "endpoint" if "model_id" in found else "model_id"
         raise ConfigError(
@@ -134,15 +138,23 @@ def _checked(key: str, value: Any, place: str) -> str | list[str]:
 
 def _like(key: str) -> str:
     examples = {
-        "model": "qwen3_8b", "endpoint": "http://127.0.0.1:8000/v1", "model_id": "my-model",
-        "api_key_env": "OPENAI_API_KEY", "data": "exam.csv", "benchmark": "mmlu", "control_data": "unseen.csv",
-        "control_benchmark": "gsm1k", "references": "[llama-70b, qwen-72b, mistral-large]",
+        "model": "qwen3_8b",
+        "endpoint": "http://127.0.0.1:8000/v1",
+        "model_id": "my-model",
+        "api_key_env": "OPENAI_API_KEY",
+        "data": "exam.csv",
+        "benchmark": "mmlu",
+        "control_data": "unseen.csv",
+        "control_benchmark": "gsm1k",
+        "references": "[llama-70b, qwen-72b, mistral-large]",
         "registry": "outputs/audits.db",
-    }  # fmt: skip
+    }
     return examples[key]
 
 
-def with_project(words: Sequence[str], command: str, folder: Path | None = None) -> tuple[list[str], str]:
+def with_project(
+    words: Sequence[str], command: str, folder: Path | None = None
+) -> tuple[list[str], str]:
     """Add to a command's words what the project file names and the words do not.
 
     Parameters
@@ -171,7 +183,10 @@ def with_project(words: Sequence[str], command: str, folder: Path | None = None)
     given = {word.partition("=")[0].lstrip("+") for word in words}
     values = read_project(Path() if folder is None else folder)
     added = {key: value for key, value in values.items() if _adds(key, given, command)}
-    own = [f"{key}={value if isinstance(value, str) else _listed(value)}" for key, value in added.items()]
+    own = [
+        f"{key}={value if isinstance(value, str) else _listed(value)}"
+        for key, value in added.items()
+    ]
     return [*own, *words], f"{PROJECT}: {' '.join(own)}" if own else ""
 
 
@@ -211,7 +226,9 @@ def project_text(values: Mapping[str, str | list[str]]) -> str:
         "references": "models that answer the same questions, of two families or more",
         "registry": "a file or address where finished runs are registered",
     }
-    lines = ["# What the commands of this folder are about. A word of a command has the last say: data=other.csv"]
+    lines = [
+        "# What the commands of this folder are about. A word of a command has the last say: data=other.csv"
+    ]
     for key in (*about, *(key for key in KEYS if key not in about and key in values)):
         value = values.get(key)
         shown = _like(key) if value is None else _quoted(value)

@@ -36,14 +36,18 @@ OUTSIDE = {
 def on_config(config: Any) -> Any:
     """Add every page of docs/findings that the nav does not name, so that a page that is generated is never missed."""
     (findings,) = (section["Findings"] for section in config.nav if "Findings" in section)
-    pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/findings").glob("*.md"))
+    pages = sorted(
+        path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/findings").glob("*.md")
+    )
     findings[:0] = [page for page in pages if page not in findings]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     for source, page in OUTSIDE.items():
-        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+        files.append(
+            File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8"))
+        )
     return files
 
 
@@ -61,7 +65,9 @@ def _shipped() -> dict[str, str]:
         "sweep_designs": sweep.markdown(of_sweep["designs"]),
         "sweep_worlds": sweep.worlds_markdown(of_sweep["worlds"]),
         "suite": suite.markdown(shipped_table("calibration_suite.json")["designs"]),
-        "sensitivity": plant.markdown(json.loads((ROOT / "audit/data/sensitivity.json").read_text(encoding="utf-8"))),
+        "sensitivity": plant.markdown(
+            json.loads((ROOT / "audit/data/sensitivity.json").read_text(encoding="utf-8"))
+        ),
     }
 
 
@@ -71,9 +77,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(r"<!-- table: (\w+) -->", lambda found: tables[found[1]], markdown)
     here = page.file.src_uri
     source = next((name for name, uri in OUTSIDE.items() if uri == here), f"docs/{here}")
-    markdown = re.sub(r"\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)", lambda m: _link(m, source, here), markdown)
-    markdown = re.sub(r"^  (?=[-*] )", "    ", markdown, flags=re.MULTILINE)  # nested lists need four blanks
-    return markdown.replace("<!-- help -->", _help()) if here == "reference/commands.md" else markdown
+    markdown = re.sub(
+        r"\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)", lambda m: _link(m, source, here), markdown
+    )
+    markdown = re.sub(
+        r"^  (?=[-*] )", "    ", markdown, flags=re.MULTILINE
+    )  # nested lists need four blanks
+    return (
+        markdown.replace("<!-- help -->", _help()) if here == "reference/commands.md" else markdown
+    )
 
 
 def _link(found: re.Match[str], source: str, here: str) -> str:

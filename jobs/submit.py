@@ -35,10 +35,14 @@ def exit_code(status: str, driver_exit_code: int | None) -> int:
     if status == "SUCCEEDED":
         return 0
     code = driver_exit_code or EXIT_NO_DRIVER
-    return 128 - code if code < 0 else code  # killed by signal N it is -N, which a shell writes as 128 + N
+    return (
+        128 - code if code < 0 else code
+    )  # killed by signal N it is -N, which a shell writes as 128 + N
 
 
-def follow(client: Any, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]) -> int:
+def follow(
+    client: Any, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]
+) -> int:
     """Echo the job's log until it ends or its cluster is lost; return the exit code. A connection that breaks is opened
     again. client: a JobSubmissionClient."""
     from aiohttp import ClientError  # Ray's client asks by it, and lets through what it raises
@@ -66,7 +70,10 @@ def follow(client: Any, job_id: str, echo: Callable[[str], None], sleep: Callabl
             told = shown
         try:
             info = client.get_job_info(job_id)
-        except (RuntimeError, OSError) as broken:  # the head is gone, or another one that does not know the job
+        except (
+            RuntimeError,
+            OSError,
+        ) as broken:  # the head is gone, or another one that does not know the job
             unreached += 1
             if unreached == _TRIES:
                 echo(
@@ -87,16 +94,27 @@ def follow(client: Any, job_id: str, echo: Callable[[str], None], sleep: Callabl
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The command line; everything after -- is the job's command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--address", help="the dashboard, http://HEAD:8265; default: RAY_API_SERVER_ADDRESS or local")
-    parser.add_argument("--runtime-env", type=Path, default=Path(__file__).with_name("runtime_env.yaml"))
-    parser.add_argument("--submission-id", help="a name of your own; submitting it twice is refused by Ray")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--address",
+        help="the dashboard, http://HEAD:8265; default: RAY_API_SERVER_ADDRESS or local",
+    )
+    parser.add_argument(
+        "--runtime-env", type=Path, default=Path(__file__).with_name("runtime_env.yaml")
+    )
+    parser.add_argument(
+        "--submission-id", help="a name of your own; submitting it twice is refused by Ray"
+    )
     parser.add_argument("--no-wait", action="store_true", help="print the job's id and leave")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- python -m audit.sweep ...")
     args = parser.parse_args(argv)
     args.command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not args.command:
-        parser.error("no command. Example: python jobs/submit.py -- python -m audit.sweep model=qwen3_8b r=1..9")
+        parser.error(
+            "no command. Example: python jobs/submit.py -- python -m audit.sweep model=qwen3_8b r=1..9"
+        )
     return args
 
 
@@ -111,13 +129,19 @@ def main(argv: Sequence[str]) -> int:
         runtime_env=yaml.safe_load(args.runtime_env.read_text()),
         submission_id=args.submission_id,
     )
-    print(f"Job {job_id} submitted. Logs: ray job logs -f {job_id}. Stop: ray job stop {job_id}", flush=True)
+    print(
+        f"Job {job_id} submitted. Logs: ray job logs -f {job_id}. Stop: ray job stop {job_id}",
+        flush=True,
+    )
     if args.no_wait:
         return 0
     try:
         return follow(client, job_id, lambda text: print(text, end="", flush=True), time.sleep)
     except KeyboardInterrupt:
-        print(f"\nNo longer following; the job goes on. Follow again: ray job logs -f {job_id}", flush=True)
+        print(
+            f"\nNo longer following; the job goes on. Follow again: ray job logs -f {job_id}",
+            flush=True,
+        )
         return EXIT_STOPPED
 
 

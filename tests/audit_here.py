@@ -15,7 +15,13 @@ from audit.core.exits import lines, plainly
 from audit.report import canvas
 
 # The smallest design, which tests count the rows of; the defaults are those of a verdict.
-SMALL = ("n=100", "draws=independent", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1")
+SMALL = (
+    "n=100",
+    "draws=independent",
+    "ensemble_control=false",
+    "clean_replicates=1",
+    "noisy_replicates=1",
+)
 
 
 @dataclass
@@ -48,12 +54,18 @@ def audit_here(audit: str, run_dir: Path | str, *words: str) -> Finished:
     """As `python -m audit.<audit>` with these words, on the Ray that this process has."""
 
     def run() -> int:
-        return int(getattr(part_of(audit, "__main__"), audit)(configured(audit, [f"run_dir={run_dir}", *words])))
+        return int(
+            getattr(part_of(audit, "__main__"), audit)(
+                configured(audit, [f"run_dir={run_dir}", *words])
+            )
+        )
 
     return Finished(*heard(plainly(run, lines)), run_dir)
 
 
-def sweep_here(*overrides: str, run_dir: Path, model: str = "scripted", report: bool = False) -> Finished:
+def sweep_here(
+    *overrides: str, run_dir: Path, model: str = "scripted", report: bool = False
+) -> Finished:
     """On the embedded questions where no others are named. model: "" where a word names an endpoint."""
     words = [*([f"model={model}"] if model else []), f"report={report}".lower(), *SMALL, *overrides]
     named = any(word.startswith(("benchmark=", "data=")) for word in words)

@@ -12,7 +12,9 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def outcomes(n: int = 120, r: int = 3, seed: int = 0, effect: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def outcomes(
+    n: int = 120, r: int = 3, seed: int = 0, effect: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
     """Answers (n,) to clean and (r, n) to noisy questions that differ in difficulty."""
     g = rng(seed)
     p = g.beta(2, 2, size=n)
@@ -28,7 +30,12 @@ class Intervals(NamedTuple):
 
 
 def paired_bootstrap(
-    clean: FloatArray, noisy: FloatArray, cluster: IntArray | None = None, *, method: Method = "bca", **options: Any
+    clean: FloatArray,
+    noisy: FloatArray,
+    cluster: IntArray | None = None,
+    *,
+    method: Method = "bca",
+    **options: Any,
 ) -> Intervals:
     """95 % intervals of a sweep. options: of `bootstrap_sweep`."""
     drawn = bootstrap_sweep(clean, noisy, cluster, **options)

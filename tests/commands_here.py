@@ -24,10 +24,23 @@ def options_of(audit: Any, words: Sequence[str]) -> Namespace:
 
 
 calibrate, chronology, compare, data, demo, evidence, export, gate, inventory = map(
-    _command, ("calibrate", "chronology", "compare", "data", "demo", "evidence", "export", "gate", "inventory")
+    _command,
+    (
+        "calibrate",
+        "chronology",
+        "compare",
+        "data",
+        "demo",
+        "evidence",
+        "export",
+        "gate",
+        "inventory",
+    ),
 )
 import_logs, overview, publish, reanalyze, references, registry = map(
     _command, ("import", "open", "publish", "reanalyze", "references", "registry")
 )
 leaderboard, init = _command("leaderboard"), _command("init")
-report, review, runs, suite, variants, watch = map(_command, ("report", "review", "runs", "suite", "variants", "watch"))
+report, review, runs, suite, variants, watch = map(
+    _command, ("report", "review", "runs", "suite", "variants", "watch")
+)

@@ -16,7 +16,11 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests of a file to one worker of xdist, which builds their fixtures once; one starts a browser."""
     for item in items:
-        group = "browser" if item.get_closest_marker("browser") else item.path.relative_to(ROOT).as_posix()
+        group = (
+            "browser"
+            if item.get_closest_marker("browser")
+            else item.path.relative_to(ROOT).as_posix()
+        )
         item.add_marker(pytest.mark.xdist_group(group))
 
 

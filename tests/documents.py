@@ -8,7 +8,14 @@ from audit.judging.decision import document_of
 from audit.judging.document import Cell
 from audit.judging.together import Document, parts_of
 
-HEAD = {"headline": "h", "watermark": "", "reasons": ["why"], "what_to_do": [], "cannot_exclude": [], "gates": []}
+HEAD = {
+    "headline": "h",
+    "watermark": "",
+    "reasons": ["why"],
+    "what_to_do": [],
+    "cannot_exclude": [],
+    "gates": [],
+}
 CODES = {"calibration": None, "reason_codes": [], "advice_codes": []}
 LIMITS = {"estimate": None, "low": None, "high": None}
 OWN: Mapping[str, dict[str, Any]] = {
@@ -20,12 +27,28 @@ OWN: Mapping[str, dict[str, Any]] = {
 
 
 def gate_of(name: str, status: str = "pass", **also: Any) -> dict[str, Any]:
-    return {"name": name, "status": status, "number": None, "threshold": None, "source": "", "detail": "", **also}
+    return {
+        "name": name,
+        "status": status,
+        "number": None,
+        "threshold": None,
+        "source": "",
+        "detail": "",
+        **also,
+    }
 
 
 def cell_of(verdict: str, audit: str = "sweep", **also: Any) -> dict[str, Any]:
     """Return a cell of model m on benchmark b with the grade of its verdict."""
-    found = {"model": "m", "benchmark": "b", "verdict": verdict, **HEAD, **CODES, **OWN.get(audit, {}), **also}
+    found = {
+        "model": "m",
+        "benchmark": "b",
+        "verdict": verdict,
+        **HEAD,
+        **CODES,
+        **OWN.get(audit, {}),
+        **also,
+    }
     words = part_of(audit, "vocabulary").VERDICTS
     if "grade" not in found and verdict in words:
         archetype = (found.get("evidence") or {}).get("archetype")
@@ -34,7 +57,13 @@ def cell_of(verdict: str, audit: str = "sweep", **also: Any) -> dict[str, Any]:
 
 
 def verdict_of_cells(cells: Sequence[Any], audit: str = "sweep", **also: Any) -> dict[str, Any]:
-    head = {"schema": f"{audit} verdict", "schema_version": "1", "audit": audit, "seed": 0, "n_resamples": 0}
+    head = {
+        "schema": f"{audit} verdict",
+        "schema_version": "1",
+        "audit": audit,
+        "seed": 0,
+        "n_resamples": 0,
+    }
     return {**head, "thresholds": {}, "runs": [], "rows": [], "cells": list(cells), **also}
 
 
@@ -46,7 +75,8 @@ def verdict_named(*names: str, audit: str = "sweep", **also: Any) -> dict[str, A
 def joint_of(parts: Mapping[str, Any], joint: Sequence[Any] = (), **also: Any) -> dict[str, Any]:
     head = {"schema": "joint verdict", "schema_version": "1"}
     entries = [
-        {"model": "m", "benchmark": "b", "instruments": [], "together": [], "forms": None, **one} for one in joint
+        {"model": "m", "benchmark": "b", "instruments": [], "together": [], "forms": None, **one}
+        for one in joint
     ]
     return {**head, "joint": entries, "audits": dict(parts), **also}
 
@@ -54,7 +84,13 @@ def joint_of(parts: Mapping[str, Any], joint: Sequence[Any] = (), **also: Any) -
 def suite_rules(**also: Any) -> dict[str, Any]:
     """Return what a suite says of the verdicts."""
     model = {"name": "m", "stated": None, "found": None, "claimed": False}
-    rules = {"audit_suite_id": "s", "suite_sha256": "0", "gate": "ours", "forms_required": {}, "domain": None}
+    rules = {
+        "audit_suite_id": "s",
+        "suite_sha256": "0",
+        "gate": "ours",
+        "forms_required": {},
+        "domain": None,
+    }
     return {**rules, "model": model, "source": [], "sentences": [], **also}
 
 

@@ -44,16 +44,26 @@ class Reply:
     fault: str = ""
 
 
-def completion(text: str | None = "ok", finish_reason: str | None = "stop", **message: Any) -> dict[str, Any]:
+def completion(
+    text: str | None = "ok", finish_reason: str | None = "stop", **message: Any
+) -> dict[str, Any]:
     """A well-formed chat completion."""
     return {
         "id": "c1",
         "object": "chat.completion",
         "model": "m",
         "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish_reason}
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text, **message},
+                "finish_reason": finish_reason,
+            }
         ],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}},
+        "usage": {
+            "prompt_tokens": 12,
+            "completion_tokens": 3,
+            "prompt_tokens_details": {"cached_tokens": 8},
+        },
     }
 
 
@@ -79,10 +89,16 @@ class FaultyServer:
     """`async with FaultyServer(behave) as server:` serves `server.url` until the block ends."""
 
     def __init__(
-        self, behave: Callable[[Call], Reply] = echo, *, models: Callable[[Call], Reply] | None = None, model: str = "m"
+        self,
+        behave: Callable[[Call], Reply] = echo,
+        *,
+        models: Callable[[Call], Reply] | None = None,
+        model: str = "m",
     ) -> None:
         self.behave = behave
-        self.models = models or (lambda call: Reply(body={"object": "list", "data": [{"id": model}]}))
+        self.models = models or (
+            lambda call: Reply(body={"object": "list", "data": [{"id": model}]})
+        )
         self.calls: list[Call] = []
         self.in_flight = 0
         self.max_in_flight = 0
@@ -139,10 +155,15 @@ class FaultyServer:
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)
-        headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:] if line)}
+        headers = {
+            k.strip().lower(): v.strip()
+            for k, _, v in (line.partition(":") for line in head[1:] if line)
+        }
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
         chat = method == "POST"
-        call = Call(len(self.calls) + 1 if chat else 0, path, headers, json.loads(raw) if raw else {})
+        call = Call(
+            len(self.calls) + 1 if chat else 0, path, headers, json.loads(raw) if raw else {}
+        )
         if not chat:
             return await self._send(writer, self.models(call))
         self.calls.append(call)
@@ -160,14 +181,18 @@ class FaultyServer:
             await asyncio.sleep(3600)
         if reply.fault == "reset":
             # Linger 0: close() sends RST and not FIN.
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             writer.transport.abort()
             return False
         is_text = isinstance(reply.body, str)
         payload = reply.body.encode() if is_text else json.dumps(reply.body).encode()
         headers = {"content-type": "text/html" if is_text else "application/json", **reply.headers}
         lines = [f"HTTP/1.1 {reply.status} X", *(f"{k}: {v}" for k, v in headers.items())]
-        writer.write("\r\n".join([*lines, f"content-length: {len(payload)}", "", ""]).encode("latin-1"))
+        writer.write(
+            "\r\n".join([*lines, f"content-length: {len(payload)}", "", ""]).encode("latin-1")
+        )
         if reply.fault == "drip":
             for byte in payload:
                 writer.write(bytes([byte]))

@@ -18,7 +18,12 @@ def fresh_exam(folder: Path, n: int = 208) -> tuple[str, ...]:
     items = list(open_benchmark(old, seed=1).iter_questions())[:n]
     path = folder / "fresh.jsonl"
     rows = [
-        {"id": f"f/{q.id}", "question": f"New exam, {k}: {q.text}", "choices": list(q.options), "answer": q.gold}
+        {
+            "id": f"f/{q.id}",
+            "question": f"New exam, {k}: {q.text}",
+            "choices": list(q.options),
+            "answer": q.gold,
+        }
         for k, q in enumerate(items)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -27,15 +32,28 @@ def fresh_exam(folder: Path, n: int = 208) -> tuple[str, ...]:
     questions = {q.id: q for q in benchmark.iter_questions()}
     variants = tuple(
         replace(
-            v, question_id=f"f/{v.question_id}", question_sha256=question_sha256(q), original=q.text,
+            v,
+            question_id=f"f/{v.question_id}",
+            question_sha256=question_sha256(q),
+            original=q.text,
             text=f"New exam: {v.text}",
         )
-        for v in source.variants if (q := questions.get(f"f/{v.question_id}"))
-    )  # fmt: skip
+        for v in source.variants
+        if (q := questions.get(f"f/{v.question_id}"))
+    )
     header = replace(
-        source.header, name="fresh", benchmark="fresh", benchmark_revision=benchmark.revision,
-        questions_sha256=questions_sha256(questions.values()), n_questions=len(questions), review=None,
-    )  # fmt: skip
+        source.header,
+        name="fresh",
+        benchmark="fresh",
+        benchmark_revision=benchmark.revision,
+        questions_sha256=questions_sha256(questions.values()),
+        n_questions=len(questions),
+        review=None,
+    )
     library = write_library(Library(header, variants), folder / "fresh" / "variants.arrow")
-    named = ("control_benchmark=mcq_file", "control_benchmark.name=fresh", "control_benchmark.id_column=id")
+    named = (
+        "control_benchmark=mcq_file",
+        "control_benchmark.name=fresh",
+        "control_benchmark.id_column=id",
+    )
     return *named, f"control_benchmark.path={path}", f"control_variants={library}"

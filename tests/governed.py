@@ -42,17 +42,28 @@ def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def make_run(
-    folder: Path, model: str, seed: int, n: int = 12, change: Callable[[int, Outcome], Outcome] = lambda _, row: row
+    folder: Path,
+    model: str,
+    seed: int,
+    n: int = 12,
+    change: Callable[[int, Outcome], Outcome] = lambda _, row: row,
 ) -> Path:
     """A finished run of n questions without a report. change: of (the question's number, a row), the row as stored."""
-    rows = synthetic_outcomes(n, (1,), rng=np.random.default_rng(seed), model=model, with_direct=False)
+    rows = synthetic_outcomes(
+        n, (1,), rng=np.random.default_rng(seed), model=model, with_direct=False
+    )
     numbers = {name: k for k, name in enumerate(sorted({row.question_id for row in rows}))}
     rows = [change(numbers[row.question_id], row) for row in rows]
     ((model, benchmark),) = {(row.model, row.benchmark) for row in rows}
     return finished_run(
-        folder, rows, fingerprint="f00", config={"protocols": {model: {"worker": "Answer: {question}"}}},
-        models={model: {"revision": "abc123"}}, benchmark={benchmark: {"n": n}}, prompt_hashes={model: "0" * 64},
-    )  # fmt: skip
+        folder,
+        rows,
+        fingerprint="f00",
+        config={"protocols": {model: {"worker": "Answer: {question}"}}},
+        models={model: {"revision": "abc123"}},
+        benchmark={benchmark: {"n": n}},
+        prompt_hashes={model: "0" * 64},
+    )
 
 
 def build_without_figures(run: Path) -> None:
@@ -105,7 +116,9 @@ def shard_of(run: Path) -> Path:
     return found
 
 
-def decided(run: Path, keys: Path, who: str, *more: str, kind: str = "override", now: datetime = NOW) -> int:
+def decided(
+    run: Path, keys: Path, who: str, *more: str, kind: str = "override", now: datetime = NOW
+) -> int:
     """As `audit review`, by the key of a person: an override to the end of 2026, or what more words say."""
     until = [] if kind == "reject" else ["--expires", "2026-12-31"]
     words = [kind, str(run), "--reason", "r", *until, "--key", str(keys / f"{who}.key")]
@@ -125,8 +138,16 @@ def reviewing(folder: Path, keys: Path, at: str, who: str = "alice", **other: An
     """What a reviewer serves on `at`, with the token TOKEN."""
     return Reviewing(
         **{
-            "folder": folder, "signer": load_signer(keys / f"{who}.key"), "keys": keys / "trusted", "approvals": 1,
-            "check": None, "registry": None, "token": TOKEN, "hosts": frozenset({at}), "home": "home",
-            "now": lambda: NOW, **other,
+            "folder": folder,
+            "signer": load_signer(keys / f"{who}.key"),
+            "keys": keys / "trusted",
+            "approvals": 1,
+            "check": None,
+            "registry": None,
+            "token": TOKEN,
+            "hosts": frozenset({at}),
+            "home": "home",
+            "now": lambda: NOW,
+            **other,
         }
-    )  # fmt: skip
+    )

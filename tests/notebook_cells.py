@@ -20,7 +20,11 @@ def run_cells(path: Path) -> list[Any]:
         tree = ast.parse("".join(cell["source"]))
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, path.name, "exec"), namespace)
-        values.append(None if last is None else eval(compile(ast.Expression(last.value), path.name, "eval"), namespace))
+        values.append(
+            None
+            if last is None
+            else eval(compile(ast.Expression(last.value), path.name, "eval"), namespace)
+        )
         show = getattr(values[-1], "_repr_html_", None) or getattr(values[-1], "_repr_svg_", None)
         assert show is None or show() is None or show()
     return values

@@ -39,15 +39,23 @@ class OutcomeKey(NamedTuple):
 def digests_of_keys(keys: Iterable[OutcomeKey]) -> Digests:
     """Digests (n, 2) of keys, in order."""
     columns = list(zip(*keys, strict=True)) or [()] * 6
-    table = {name: [clean_text(str(v)) for v in values] for name, values in zip(SCHEMA.key, columns, strict=True)}
+    table = {
+        name: [clean_text(str(v)) for v in values]
+        for name, values in zip(SCHEMA.key, columns, strict=True)
+    }
     return digests_of_table(pa.table(table), SCHEMA)
 
 
 NAMES = SCHEMA.columns.names
 _OFTEN = {
-    "error": None, "options_shown": True, "reasked": False, "request_sha256": None, "router_calls": 0,
-    "answer_number": None, "target": None,  # never in a sweep, whose items have options
-}  # fmt: skip
+    "error": None,
+    "options_shown": True,
+    "reasked": False,
+    "request_sha256": None,
+    "router_calls": 0,
+    "answer_number": None,
+    "target": None,  # never in a sweep, whose items have options
+}
 
 
 class _Row:
@@ -57,7 +65,9 @@ class _Row:
 
     @property
     def key(self) -> OutcomeKey:
-        return OutcomeKey(self.model, self.benchmark, self.question_id, self.arm, self.routers, self.replicate)
+        return OutcomeKey(
+            self.model, self.benchmark, self.question_id, self.arm, self.routers, self.replicate
+        )
 
 
 # One row of the sweep: one question under one setting by one model.
@@ -78,7 +88,9 @@ def outcomes_to_table(outcomes: Sequence[Outcome]) -> pa.Table:
 
 
 def table_to_outcomes(table: pa.Table | pa.RecordBatch) -> list[Outcome]:
-    columns = [map(_MAKE.get(name, lambda value: value), table.column(name).to_pylist()) for name in NAMES]
+    columns = [
+        map(_MAKE.get(name, lambda value: value), table.column(name).to_pylist()) for name in NAMES
+    ]
     return [Outcome(**dict(zip(NAMES, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
@@ -92,10 +104,17 @@ def finished_run(folder: Path, outcomes: Sequence[Outcome], **facts: Any) -> Pat
     (folder / "shards").mkdir(parents=True)
     info = write_shard(folder, outcomes_to_table(outcomes), SCHEMA, attempt=start_attempt(folder))
     stated = {
-        "fingerprint": "f" * 64, "config": {}, "audit": "sweep", "schema_version": SCHEMA.version, "status": "finished",
-        "started": "2026-11-01T08:00:00+00:00", "ended": "2026-11-01T09:00:00+00:00", "run_by": ["carol"],
-        "settings": settings_of(outcomes), "shards": [info.record()],
-    }  # fmt: skip
+        "fingerprint": "f" * 64,
+        "config": {},
+        "audit": "sweep",
+        "schema_version": SCHEMA.version,
+        "status": "finished",
+        "started": "2026-11-01T08:00:00+00:00",
+        "ended": "2026-11-01T09:00:00+00:00",
+        "run_by": ["carol"],
+        "settings": settings_of(outcomes),
+        "shards": [info.record()],
+    }
     Manifest(**{**stated, **facts}).save(folder)
     return folder
 
@@ -115,17 +134,29 @@ def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutc
 
 
 def cell_of(
-    states: Mapping[Setting, Any], cluster: Any = None, *, model: str = "m", benchmark: str = "b",
-    draws: str = "nested", reading: str = "letter",
-) -> CellOutcomes:  # fmt: skip
+    states: Mapping[Setting, Any],
+    cluster: Any = None,
+    *,
+    model: str = "m",
+    benchmark: str = "b",
+    draws: str = "nested",
+    reading: str = "letter",
+) -> CellOutcomes:
     """A cell of the states (n,) under each setting; every question is a group of its own unless clusters are given."""
     settings, n = tuple(sorted(states)), len(next(iter(states.values())))
     groups = np.arange(n) if cluster is None else np.asarray(cluster)
-    ids, state = tuple(f"q{i:04d}" for i in range(n)), np.array([states[s] for s in settings], dtype=np.int8)
-    return CellOutcomes(model, benchmark, draws, reading, ids, groups, np.full(n, 4), settings, state)
+    ids, state = (
+        tuple(f"q{i:04d}" for i in range(n)),
+        np.array([states[s] for s in settings], dtype=np.int8),
+    )
+    return CellOutcomes(
+        model, benchmark, draws, reading, ids, groups, np.full(n, 4), settings, state
+    )
 
 
-def sweep_with(clean: Any, noisy: Any, cluster: Any = None, ids: Sequence[str] = (), **facts: Any) -> Sweep:
+def sweep_with(
+    clean: Any, noisy: Any, cluster: Any = None, ids: Sequence[str] = (), **facts: Any
+) -> Sweep:
     """Of values (n,) and (R, n), r = 1..R; every question is a cluster of its own unless clusters are given."""
     clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
     n, groups = clean.size, cluster if cluster is not None else np.arange(clean.size)
@@ -153,7 +184,13 @@ def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
 def honest(cell: CellOutcomes) -> CellOutcomes:
     """Another model that answered from the same messages, and whom the damage neither helps nor hurts."""
     clean = cell.row(Setting("forward_full", 1))
-    return replace(cell, model="another", state=np.stack([clean for _ in cell.settings]), answer=None, gold=None)
+    return replace(
+        cell,
+        model="another",
+        state=np.stack([clean for _ in cell.settings]),
+        answer=None,
+        gold=None,
+    )
 
 
 def honest_of(cells: Sequence[CellOutcomes]) -> dict[tuple[str, str], CellOutcomes]:

@@ -15,7 +15,10 @@ import pyarrow as pa
 from pyarrow import fs
 from servers_here import free_port
 
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "not-a-secret-of-anybody"}
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
+    "AWS_SECRET_ACCESS_KEY": "not-a-secret-of-anybody",
+}
 
 
 @dataclass
@@ -30,19 +33,26 @@ class S3Server:
 
     def ask(self, method: str, path: str, data: bytes = b"") -> None:
         headers = {"Content-Type": "application/octet-stream"}
-        asked = urllib.request.Request(f"http://{self.endpoint}/{path}", data=data, headers=headers, method=method)
+        asked = urllib.request.Request(
+            f"http://{self.endpoint}/{path}", data=data, headers=headers, method=method
+        )
         urllib.request.urlopen(asked, timeout=60).close()
 
     @property
     def files(self) -> fs.S3FileSystem:
         return fs.S3FileSystem(
-            endpoint_override=self.endpoint, scheme="http", region="us-east-1",
-            access_key=CREDENTIALS["AWS_ACCESS_KEY_ID"], secret_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-        )  # fmt: skip
+            endpoint_override=self.endpoint,
+            scheme="http",
+            region="us-east-1",
+            access_key=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            secret_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        )
 
     def names(self, path: str) -> list[str]:
         """Objects below bucket/path, without it."""
-        found = self.files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+        found = self.files.get_file_info(
+            fs.FileSelector(path, recursive=True, allow_not_found=True)
+        )
         return sorted(one.path[len(path) + 1 :] for one in found if one.type == fs.FileType.File)
 
     def read(self, path: str) -> bytes:
@@ -55,7 +65,9 @@ class S3Server:
         """The key of every row in the shards that the manifest lists, sorted."""
         keys: list[tuple[Any, ...]] = []
         for shard in self.manifest(run)["shards"]:
-            table = pa.ipc.open_file(pa.BufferReader(self.read(f"{run}/shards/{shard['file']}"))).read_all()
+            table = pa.ipc.open_file(
+                pa.BufferReader(self.read(f"{run}/shards/{shard['file']}"))
+            ).read_all()
             names = ["model", "benchmark", "question_id", "arm", "routers", "replicate"]
             keys += [tuple(row.values()) for row in table.select(names).to_pylist()]
         return sorted(keys)
@@ -76,7 +88,9 @@ def s3_server() -> Iterator[S3Server]:
                 found.ask("PUT", "bucket")
                 break
             except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, "moto's server did not start"
+                assert process.poll() is None and time.monotonic() < deadline, (
+                    "moto's server did not start"
+                )
                 time.sleep(0.1)
         yield found
     finally:

@@ -24,11 +24,21 @@ class Quiet(BaseHTTPRequestHandler):
     def asked(self) -> bytes:
         return self.rfile.read(int(self.headers["Content-Length"]))
 
-    def told(self, body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        self.reply(status, json.dumps(body).encode(), {**(headers or {}), "Content-Type": "application/json"})
+    def told(
+        self, body: object, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.reply(
+            status,
+            json.dumps(body).encode(),
+            {**(headers or {}), "Content-Type": "application/json"},
+        )
 
     def reply(
-        self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, length: int | None = None
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        length: int | None = None,
     ) -> None:
         """length: what is announced, where it is not the body's."""
         self.send_response(status)
@@ -44,14 +54,18 @@ class Quiet(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def http_here(handler: type[BaseHTTPRequestHandler], certificate: Path | None = None) -> Iterator[str]:
+def http_here(
+    handler: type[BaseHTTPRequestHandler], certificate: Path | None = None
+) -> Iterator[str]:
     """The address of a server with this handler, until the block ends. Over TLS where it has a certificate."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
             server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
         server.shutdown()
 

@@ -16,5 +16,7 @@ def spoken(texts: Texts, code: str, numbers: Mapping[str, object]) -> str:
             numbers = {p.name: numbers[p.name] for p in parameters}
     said = sentence(Reason(code, dict(numbers)), texts)
     assert "{" not in said and "nan" not in said, said
-    assert all(len(part.split()) <= 30 for part in re.split(r"[.:;]\s", re.sub(r"\(.*?\)", "", said))), said
+    assert all(
+        len(part.split()) <= 30 for part in re.split(r"[.:;]\s", re.sub(r"\(.*?\)", "", said))
+    ), said
     return said

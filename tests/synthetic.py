@@ -20,8 +20,26 @@ from audit.sweep.design import Arm, Draws
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-_PLACES = ("Aldham", "Brenton", "Carrow", "Dunmore", "Eastleigh", "Farsley", "Grimsby", "Halton", "Ilkley", "Kelso")
-_GOODS = ("sacks of rice", "crates of apples", "bundles of wool", "jars of honey", "boxes of nails", "rolls of cloth")
+_PLACES = (
+    "Aldham",
+    "Brenton",
+    "Carrow",
+    "Dunmore",
+    "Eastleigh",
+    "Farsley",
+    "Grimsby",
+    "Halton",
+    "Ilkley",
+    "Kelso",
+)
+_GOODS = (
+    "sacks of rice",
+    "crates of apples",
+    "bundles of wool",
+    "jars of honey",
+    "boxes of nails",
+    "rolls of cloth",
+)
 _PEOPLE = ("merchant", "farmer", "shopkeeper", "teacher", "baker", "builder")
 _NOISE = (
     "The market was unusually loud that morning.",
@@ -49,7 +67,9 @@ class Faults:
 
 def draw_latent(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
     """Uniform; the first axis (the settings of one item) is correlated on the normal scale."""
-    return rng.random(shape) if correlation <= 0 else np.asarray(ndtr(tastes(shape, correlation, rng)))
+    return (
+        rng.random(shape) if correlation <= 0 else np.asarray(ndtr(tastes(shape, correlation, rng)))
+    )
 
 
 def synthetic_outcomes(
@@ -88,22 +108,40 @@ def synthetic_outcomes(
     for k in range(clean_replicates):
         correct[Setting(Arm.FORWARD_FULL, 1, k)] = rng.random(n_questions) < theta
     if with_direct:
-        correct[Setting(Arm.DIRECT, 0)] = rng.random(n_questions) < shift(theta, direct_gain, clean_accuracy)
+        correct[Setting(Arm.DIRECT, 0)] = rng.random(n_questions) < shift(
+            theta, direct_gain, clean_accuracy
+        )
     rho = 0.5 if Draws(draws) == Draws.NESTED else 0.0  # correlation between the r
-    arms: list[tuple[Arm, Sequence[int], float | Mapping[int, float]]] = [(Arm.NOISY_REWRITE, routers, gain)]
+    arms: list[tuple[Arm, Sequence[int], float | Mapping[int, float]]] = [
+        (Arm.NOISY_REWRITE, routers, gain)
+    ]
     if with_ensemble:
         arms.append((Arm.FORWARD_FULL, [r for r in routers if r > 1], ensemble_gain))
     for arm, rs, effect in arms:
-        chances = [shift(theta, effect if isinstance(effect, int | float) else effect[r], clean_accuracy) for r in rs]
+        chances = [
+            shift(theta, effect if isinstance(effect, int | float) else effect[r], clean_accuracy)
+            for r in rs
+        ]
         latent = draw_latent((len(rs), n_questions), rho, rng)
         for k, r in enumerate(rs):
             correct[Setting(arm, r)] = np.asarray(latent[k] < chances[k])
     writer = _Writer(
-        model=model, benchmark=benchmark, draws=Draws(draws), reading=Reading(reading), n_options=n_options,
-        group_size=group_size, unparsed=unparsed, faults=faults, rng=rng,
-    )  # fmt: skip
+        model=model,
+        benchmark=benchmark,
+        draws=Draws(draws),
+        reading=Reading(reading),
+        n_options=n_options,
+        group_size=group_size,
+        unparsed=unparsed,
+        faults=faults,
+        rng=rng,
+    )
     settings = sorted(correct)
-    return [row for i in range(n_questions) for row in writer.rows(i, [(s, bool(correct[s][i])) for s in settings])]
+    return [
+        row
+        for i in range(n_questions)
+        for row in writer.rows(i, [(s, bool(correct[s][i])) for s in settings])
+    ]
 
 
 @dataclass(frozen=True)
@@ -166,33 +204,76 @@ class _Writer:
         return message
 
     def _row(
-        self, i: int, setting: Setting, stem: str, options: tuple[str, ...], gold: int, clean: str,
-        messages: tuple[str, ...], correct: bool,
-    ) -> Outcome:  # fmt: skip
+        self,
+        i: int,
+        setting: Setting,
+        stem: str,
+        options: tuple[str, ...],
+        gold: int,
+        clean: str,
+        messages: tuple[str, ...],
+        correct: bool,
+    ) -> Outcome:
         error = "the engine gave no reply" if self.rng.random() < self.faults.errors else None
         truncated = self.rng.random() < self.faults.truncated
         parsed = error is None and not truncated and self.rng.random() >= self.unparsed
-        answer = gold if correct else int((gold + 1 + self.rng.integers(len(options) - 1)) % len(options))
+        answer = (
+            gold
+            if correct
+            else int((gold + 1 + self.rng.integers(len(options) - 1)) % len(options))
+        )
         scored = self.reading != Reading.LETTER
-        response = "" if scored or error else f"Answer: {_letter(answer)}" if parsed else "I cannot tell from this text"
+        response = (
+            ""
+            if scored or error
+            else f"Answer: {_letter(answer)}"
+            if parsed
+            else "I cannot tell from this text"
+        )
         finish = "error" if error else "scored" if scored else "length" if truncated else "stop"
-        body = "\n\n".join(f"Message {k + 1}:\n{m}" for k, m in enumerate(messages)) if messages else clean
+        body = (
+            "\n\n".join(f"Message {k + 1}:\n{m}" for k, m in enumerate(messages))
+            if messages
+            else clean
+        )
         prompt = f"{body}\n\nReply with the letter of the right option only."
         return Outcome(
-            model=self.model, model_revision="synthetic", benchmark=self.benchmark,
-            question_id=f"{self.benchmark}-{i:05d}", group=f"{self.benchmark}-{i // self.group_size:05d}",
-            arm=setting.arm, routers=setting.level, replicate=setting.replicate, draws=self.draws, reading=self.reading,
-            question=stem, options=options, router_messages=messages,
-            router_finish_reasons=("stop",) * len(messages), prompt=prompt, response=response,
-            answer=answer if parsed else None, gold=gold, correct=correct if parsed else None, parsed=parsed,
-            answer_form=("logprob" if scored else "strict") if parsed else "none", finish_reason=finish,
-            option_logprobs=tuple(-1.0 if k == answer else -3.0 for k in range(len(options))) if scored else (),
-            prompt_tokens=len(prompt.split()), cached_tokens=0,
+            model=self.model,
+            model_revision="synthetic",
+            benchmark=self.benchmark,
+            question_id=f"{self.benchmark}-{i:05d}",
+            group=f"{self.benchmark}-{i // self.group_size:05d}",
+            arm=setting.arm,
+            routers=setting.level,
+            replicate=setting.replicate,
+            draws=self.draws,
+            reading=self.reading,
+            question=stem,
+            options=options,
+            router_messages=messages,
+            router_finish_reasons=("stop",) * len(messages),
+            prompt=prompt,
+            response=response,
+            answer=answer if parsed else None,
+            gold=gold,
+            correct=correct if parsed else None,
+            parsed=parsed,
+            answer_form=("logprob" if scored else "strict") if parsed else "none",
+            finish_reason=finish,
+            option_logprobs=tuple(-1.0 if k == answer else -3.0 for k in range(len(options)))
+            if scored
+            else (),
+            prompt_tokens=len(prompt.split()),
+            cached_tokens=0,
             completion_tokens=0 if scored else len(response.split()),
-            router_prompt_tokens=len(clean.split()) * len(messages), router_cached_tokens=0,
-            router_completion_tokens=sum(len(m.split()) for m in messages), engine_id=self.engine,
-            router_engine_ids=(self.engine,) * len(messages), seed=i, error=error,
-        )  # fmt: skip
+            router_prompt_tokens=len(clean.split()) * len(messages),
+            router_cached_tokens=0,
+            router_completion_tokens=sum(len(m.split()) for m in messages),
+            engine_id=self.engine,
+            router_engine_ids=(self.engine,) * len(messages),
+            seed=i,
+            error=error,
+        )
 
 
 def _letter(index: int) -> str:

@@ -15,9 +15,13 @@ def tiny(folder: Path, labels: dict[int, str]) -> str:
 
     torch.manual_seed(0)
     config = BertConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, max_position_embeddings=64,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=64,
         initializer_range=0.5,
-    )  # fmt: skip
+    )
     config.id2label, config.label2id = labels, {name: i for i, name in labels.items()}
     BertForSequenceClassification(config).save_pretrained(folder)
     AutoTokenizer.from_pretrained(find_model(f"package:{MODULE}").path).save_pretrained(folder)

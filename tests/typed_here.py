@@ -31,9 +31,11 @@ def typed(*words: str, folder: Path | None = None) -> Typed:
     """`audit WORDS` in this process, from a folder."""
     out, err, heeded = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
     with (
-        pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as ended,
-    ):  # fmt: skip
+    ):
         patch.setattr(sys, "argv", ["audit", *words])
         if folder is not None:
             patch.chdir(folder)
@@ -43,7 +45,9 @@ def typed(*words: str, folder: Path | None = None) -> Typed:
             GlobalHydra.instance().clear()
             signal.signal(signal.SIGTERM, heeded)
     code = ended.value.code
-    return Typed(code if isinstance(code, int) else int(code is not None), out.getvalue(), err.getvalue())
+    return Typed(
+        code if isinstance(code, int) else int(code is not None), out.getvalue(), err.getvalue()
+    )
 
 
 # What nearly every command loads, once; a child of it goes on from there.
@@ -73,7 +77,9 @@ for words, env in jobs:
 """
 
 
-def forked(code: str, jobs: Sequence[tuple[Sequence[str], dict[str, str]]], folder: Path) -> list[tuple[str, str]]:
+def forked(
+    code: str, jobs: Sequence[tuple[Sequence[str], dict[str, str]]], folder: Path
+) -> list[tuple[str, str]]:
     """(stdout, stderr) of `python -c CODE WORDS` with more variables in its environment, each in a process of its own.
 
     All are children of one, which has loaded Hydra, NumPy and how `audit` composes a configuration.
@@ -81,7 +87,13 @@ def forked(code: str, jobs: Sequence[tuple[Sequence[str], dict[str, str]]], fold
     env = {"PYTHONPATH": str(Path(__file__).resolve().parents[1]), "PATH": "", "HOME": str(folder)}
     env |= {name: os.environ[name] for name in ("PYTHONDONTWRITEBYTECODE",) if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-c", _FORKS], input=json.dumps([code, jobs]), cwd=folder, env=env, capture_output=True,
-        text=True, timeout=300, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", _FORKS],
+        input=json.dumps([code, jobs]),
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]

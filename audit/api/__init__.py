@@ -210,7 +210,9 @@ def _named(options: type) -> Callable[[Function], Function]:
 
     def with_names(function: Function) -> Function:
         names = get_type_hints(options)
-        own = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in names.items()]
+        own = [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in names.items()
+        ]
         more = Parameter("options", Parameter.VAR_KEYWORD)
         function.__signature__ = signature(function).replace(parameters=[*own, more])  # type: ignore[attr-defined]
         return function
@@ -366,7 +368,9 @@ def run(audit: str, **options: Any) -> Run:
     from audit.core.errors import AuditError, ConfigError
 
     if options.get("plan"):
-        raise ConfigError(f"plan=True gives no run. Expected the command: audit {audit} plan=true ...")
+        raise ConfigError(
+            f"plan=True gives no run. Expected the command: audit {audit} plan=true ..."
+        )
     part = part_of(audit, "__main__")
     arguments = list(words(options))
     if audit in NAMED_MODEL:
@@ -375,7 +379,9 @@ def run(audit: str, **options: Any) -> Run:
         config = configured(audit, arguments)
         code = getattr(part, audit)(config)
     if config.run_dir is None:
-        raise AuditError(f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above.")
+        raise AuditError(
+            f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above."
+        )
     return load(config.run_dir)
 
 
@@ -475,7 +481,9 @@ class ImportOptions(TypedDict, total=False):
     seed: int
 
 
-def import_logs(logs: Sequence[Path | str], out: Path | str, **options: Unpack[ImportOptions]) -> Run:
+def import_logs(
+    logs: Sequence[Path | str], out: Path | str, **options: Unpack[ImportOptions]
+) -> Run:
     """Import finished evaluations as a run, judge them, and load the run.
 
     Parameters
@@ -536,7 +544,9 @@ def _option(name: str, value: Any) -> list[str]:
         return [flag, ",".join(f"{key}={one}" for key, one in value.items())]
     if isinstance(value, Sequence) and not isinstance(value, str):
         if not value:
-            raise ConfigError(f"{name} is empty. Expected one or more values. Example: {name}=['NAME']")
+            raise ConfigError(
+                f"{name} is empty. Expected one or more values. Example: {name}=['NAME']"
+            )
         return [flag, *map(str, value)]
     return [flag, str(value)]
 
@@ -562,7 +572,9 @@ def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
     return rule_run(Path(run_dir), None if trust_report else verdict_again)
 
 
-def compare(before: Path | str, after: Path | str, *, models: Mapping[str, str] | None = None) -> list[CellChange]:
+def compare(
+    before: Path | str, after: Path | str, *, models: Mapping[str, str] | None = None
+) -> list[CellChange]:
     """Compare two runs of the same questions, question by question.
 
     Parameters

@@ -47,7 +47,9 @@ def letter_index(value: object, count: int) -> int:
     letter = bare(value) if isinstance(value, str) else ""
     allowed = LETTERS[:count]
     if len(letter) != 1 or letter.upper() not in allowed:
-        raise BenchmarkError(f"gold {value!r} is outside the {count} options; expected a letter {_span(allowed)}.")
+        raise BenchmarkError(
+            f"gold {value!r} is outside the {count} options; expected a letter {_span(allowed)}."
+        )
     return allowed.index(letter.upper())
 
 
@@ -91,7 +93,9 @@ def label_index(value: object, labels: Sequence[str]) -> int:
     there."""
     label = str(value).strip()
     if label not in labels:
-        raise BenchmarkError(f"gold label {label!r} is not among the item's labels {', '.join(labels)}.")
+        raise BenchmarkError(
+            f"gold label {label!r} is not among the item's labels {', '.join(labels)}."
+        )
     return list(labels).index(label)
 
 
@@ -119,7 +123,9 @@ def text_index(value: object, options: Sequence[str]) -> int:
     hits = _with_text(text, options)
     if len(hits) != 1:
         count = f"{len(hits) or 'no'} option{'s' if hits else ''}"
-        raise BenchmarkError(f"gold text {text!r} is the text of {count}; expected one of: {' | '.join(options)}.")
+        raise BenchmarkError(
+            f"gold text {text!r} is the text of {count}; expected one of: {' | '.join(options)}."
+        )
     return hits[0]
 
 
@@ -133,7 +139,12 @@ def _folded(text: str) -> str:
 
 
 def resolve_answer(
-    value: object, options: Sequence[str], *, labels: Sequence[str] = (), form: str = "auto", base: int = 0
+    value: object,
+    options: Sequence[str],
+    *,
+    labels: Sequence[str] = (),
+    form: str = "auto",
+    base: int = 0,
 ) -> int:
     """Return the position of the gold option.
 
@@ -163,7 +174,9 @@ def resolve_answer(
         an option "1" at another position) is refused, not guessed.
     """
     if form not in ANSWER_FORMS:
-        raise BenchmarkError(f"benchmark.answer_as={form!r}; expected one of {', '.join(ANSWER_FORMS)}.")
+        raise BenchmarkError(
+            f"benchmark.answer_as={form!r}; expected one of {', '.join(ANSWER_FORMS)}."
+        )
     if form == "index":
         return _shifted(typed_index(value), base, len(options))
     if form == "letter":
@@ -173,7 +186,9 @@ def resolve_answer(
     if form == "text":
         return text_index(value, options)
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        raise BenchmarkError("the gold answer is empty; expected an index, a letter or an option's text.")
+        raise BenchmarkError(
+            "the gold answer is empty; expected an index, a letter or an option's text."
+        )
     if not isinstance(value, str):
         return _shifted(typed_index(value), base, len(options))
     return _auto(value, options, labels, base)
@@ -186,11 +201,15 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
     name = letter if letter in names else letter.upper()
     if name in names:
         readings[kind] = names.index(name)
-    elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:  # such as "(A) 5"
+    elif (lettered := _LETTERED.fullmatch(text)) and lettered[
+        "letter"
+    ].upper() in labels:  # such as "(A) 5"
         index = label_index(lettered["letter"].upper(), labels)
         named = lettered["text"]
         if _with_text(named, options) != [index]:
-            raise BenchmarkError(f"gold {value!r}: option {lettered['letter']} does not read {named!r}.")
+            raise BenchmarkError(
+                f"gold {value!r}: option {lettered['letter']} does not read {named!r}."
+            )
         return index
     if _with_text(text, options):
         readings["text"] = text_index(text, options)
@@ -204,16 +223,24 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
         raise BenchmarkError(f"gold {value!r} is {where} one of: {' | '.join(options)}.")
     if len(set(readings.values())) > 1:
         ways = ", ".join(f"as {way} option {index + 1}" for way, index in readings.items())
-        raise BenchmarkError(f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index.")
+        raise BenchmarkError(
+            f"gold {value!r} is ambiguous: {ways}. Say which, such as benchmark.answer_as=index."
+        )
     (index,) = set(readings.values())
     return index
 
 
 def _shifted(index: int, base: int, count: int) -> int:
     if not base <= index < base + count:
-        hint = " (benchmark.index_base=1 for files that count from 1)" if base == 0 and index == count else ""
+        hint = (
+            " (benchmark.index_base=1 for files that count from 1)"
+            if base == 0 and index == count
+            else ""
+        )
         last = base + count - 1
-        raise BenchmarkError(f"gold index {index} is outside the {count} options; expected {base}..{last}{hint}.")
+        raise BenchmarkError(
+            f"gold index {index} is outside the {count} options; expected {base}..{last}{hint}."
+        )
     return index - base
 
 

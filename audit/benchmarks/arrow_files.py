@@ -37,7 +37,10 @@ def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
         begins = 8 if source.read(len(_MARK)) == _MARK else 0
         source.seek(begins)
         for message in pa.ipc.MessageReader.open_stream(source):
-            if message.type in ("record batch", "dictionary") and (size := _decompressed(message)) > at_once:
+            if (
+                message.type in ("record batch", "dictionary")
+                and (size := _decompressed(message)) > at_once
+            ):
                 raise BenchmarkError(
                     f"a compressed batch unfolds to {size:,} bytes; at most {at_once:,} are read at once. "
                     "Save it in smaller batches, such as 1,000 rows each, or uncompressed."
@@ -61,7 +64,9 @@ def _decompressed(message: pa.ipc.Message) -> int:
         buffers = _table(data, _field(data, batch, _BUFFERS))
         (count,) = struct.unpack_from("<I", data, buffers)
         places = struct.iter_unpack("<qq", data[buffers + 4 : buffers + 4 + 16 * count])
-        starts = [struct.unpack_from("<q", message.body, offset) for offset, length in places if length]
+        starts = [
+            struct.unpack_from("<q", message.body, offset) for offset, length in places if length
+        ]
     except struct.error as error:
         raise pa.ArrowInvalid("the buffers of a batch lie outside of it") from error
     return sum(max(size, 0) for (size,) in starts)  # -1: this buffer is not compressed

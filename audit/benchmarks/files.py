@@ -24,10 +24,14 @@ from audit.core.guarded_files import check_regular, open_file, read_bytes
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # tried in this order for a csv that is not separated by commas
 _ENCODING_BYTES = 1 << 22  # this much of a file that is not UTF-8 is read to guess its encoding
-PARQUET_BATCH_ROWS = 64  # a dictionary stores a text once for all rows, so only a few are decompressed at once
+PARQUET_BATCH_ROWS = (
+    64  # a dictionary stores a text once for all rows, so only a few are decompressed at once
+)
 _UNFOLDED = 1 << 30  # bytes of the rows that are decompressed at once
 _FOLDED = 1000  # a larger file may decompress to at most this many times its size
-MAX_TEXT = 1 << 24  # bytes of a line, or characters of a text; a million tokens have a quarter of it
+MAX_TEXT = (
+    1 << 24
+)  # bytes of a line, or characters of a text; a million tokens have a quarter of it
 MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
 # A split may be published under any of these names. The requested name is tried first.
 _SPLIT_ALIASES = {
@@ -109,7 +113,9 @@ def read_rows(
         raise BenchmarkError(f"cannot be read: {error.strerror or error}.") from error
 
 
-def labelled_rows(file: DataFile, *, header: bool = True, delimiter: str | None = None) -> Iterator[tuple[str, RawRow]]:
+def labelled_rows(
+    file: DataFile, *, header: bool = True, delimiter: str | None = None
+) -> Iterator[tuple[str, RawRow]]:
     """Yield as `read_rows`, with the file's label in places and errors, such as "arc.jsonl, line
     3"."""
     try:
@@ -124,7 +130,9 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
         for number, line in enumerate(iter(lambda: lines.readline(MAX_TEXT + 1), b""), start=1):
             place = f"line {number}"
             _check_size(place, len(line))
-            text = _decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place, path).strip()
+            text = _decode(
+                line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, place, path
+            ).strip()
             if text:
                 yield place, _object(_parse_json(text, place), place)
 
@@ -132,17 +140,23 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
 def _check_size(place: str, size: int) -> None:
     """Raise BenchmarkError for an oversized text: a small file can decompress to gigabytes."""
     if size > MAX_TEXT:
-        raise BenchmarkError(f"{place}: a text of more than {MAX_TEXT:,} characters. No question is that long.")
+        raise BenchmarkError(
+            f"{place}: a text of more than {MAX_TEXT:,} characters. No question is that long."
+        )
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
     if (size := path.stat().st_size) > MAX_DOCUMENT:
-        raise BenchmarkError(f"a document of {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save it as .jsonl.")
+        raise BenchmarkError(
+            f"a document of {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save it as .jsonl."
+        )
     data = read_bytes(path, MAX_DOCUMENT, follow=True).removeprefix(b"\xef\xbb\xbf")
     document = _parse_json(_decode(data, "the document", path), "")
     if not isinstance(document, list):
         kind = type(document).__name__
-        raise BenchmarkError(f"one JSON {kind}; expected a list of objects, or one object a line in a .jsonl file.")
+        raise BenchmarkError(
+            f"one JSON {kind}; expected a list of objects, or one object a line in a .jsonl file."
+        )
     for number, row in enumerate(document, start=1):
         yield f"item {number}", _object(row, f"item {number}")
 
@@ -163,7 +177,9 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                     )
                 named = [name for name in names if name]
                 if len(set(named)) != len(named):
-                    raise BenchmarkError(f"{place}: the header repeats a column: {', '.join(named)}.")
+                    raise BenchmarkError(
+                        f"{place}: the header repeats a column: {', '.join(named)}."
+                    )
                 if len(names) == 1 and (other := max(_DELIMITERS, key=names[0].count)) in names[0]:
                     raise BenchmarkError(
                         f"{place}: the header is one column, {names[0]!r}, and seems to be separated by {other!r}: "
@@ -202,9 +218,13 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
         except StopIteration:
             return
         except csv.Error as error:
-            raise BenchmarkError(f'{place}: malformed csv row ({error}); a quote within quotes is "".') from error
+            raise BenchmarkError(
+                f'{place}: malformed csv row ({error}); a quote within quotes is "".'
+            ) from error
         except UnicodeDecodeError as error:
-            raise _not_utf8(f"near {place}: byte 0x{error.object[error.start]:02x}", path) from error
+            raise _not_utf8(
+                f"near {place}: byte 0x{error.object[error.start]:02x}", path
+            ) from error
         if fields:
             yield place, fields
 
@@ -233,7 +253,9 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
         widest = 1
         for group in map(table.metadata.row_group, range(table.num_row_groups)):
             sizes = [group.column(k).total_uncompressed_size for k in range(group.num_columns)]
-            _check_size(f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1))
+            _check_size(
+                f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1)
+            )
             widest = max([widest, *sizes])  # no text of the group is longer
         limit, unfolded = max(_UNFOLDED, _FOLDED * path.stat().st_size), 0
         for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
@@ -262,7 +284,9 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
                 yield f"row {number}", row
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
-        raise BenchmarkError(f"after row {number}: not a readable {kind} file ({reason}).") from error
+        raise BenchmarkError(
+            f"after row {number}: not a readable {kind} file ({reason})."
+        ) from error
 
 
 def _few_at_once(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -275,8 +299,12 @@ def _parse_json(text: str, place: str) -> Any:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
-        reason = str(error).partition("; use sys.")[0]  # Python's advice on a number of thousands of digits
-        raise BenchmarkError(f'{at}malformed JSON ({reason}); expected whole objects, such as {{"id": 1}}.') from error
+        reason = str(error).partition("; use sys.")[
+            0
+        ]  # Python's advice on a number of thousands of digits
+        raise BenchmarkError(
+            f'{at}malformed JSON ({reason}); expected whole objects, such as {{"id": 1}}.'
+        ) from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -366,11 +394,19 @@ def _usual(before: str, character: str, after: str) -> bool:
 
     Texts in another script look like that.
     """
-    if character.isalpha() and (before.isalpha() and before > "\x7f") and (after.isalpha() and after > "\x7f"):
+    if (
+        character.isalpha()
+        and (before.isalpha() and before > "\x7f")
+        and (after.isalpha() and after > "\x7f")
+    ):
         return False
     if character in _USUAL:
         return True
-    return character.lower() in _USUAL and not before.islower() and not (before.isupper() and after.islower())
+    return (
+        character.lower() in _USUAL
+        and not before.islower()
+        and not (before.isupper() and after.islower())
+    )
 
 
 def content_hash(files: Sequence[DataFile]) -> str:
@@ -397,10 +433,14 @@ def content_hash(files: Sequence[DataFile]) -> str:
             with open_file(file.path, follow=True) as stream:
                 digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
         except OSError as error:
-            raise BenchmarkError(f"{file.label} cannot be read: {error.strerror or error}.") from error
+            raise BenchmarkError(
+                f"{file.label} cannot be read: {error.strerror or error}."
+            ) from error
     if len(digests) == 1:
         return f"sha256:{digests[0]}"
-    lines = "".join(f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True))
+    lines = "".join(
+        f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True)
+    )
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 

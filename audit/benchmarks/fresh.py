@@ -21,7 +21,11 @@ class Origin:
 
 
 def check_origin(
-    items: str, date: str | None, written_by: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]
+    items: str,
+    date: str | None,
+    written_by: str | None,
+    tested: Mapping[str, Origin],
+    references: Mapping[str, Origin],
 ) -> dict[str, list[str]]:
     """Check that held-out items are equally new and neutral for all models.
 
@@ -72,20 +76,34 @@ def check_origin(
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
         if _wrote(written_by, name, model):
-            notes.append(f"{items} was written by {written_by}, the family of reference {name}, and may suit it.")
-    unknown = [name for name, model in {**tested, **references}.items() if date is not None and not model.released]
+            notes.append(
+                f"{items} was written by {written_by}, the family of reference {name}, and may suit it."
+            )
+    unknown = [
+        name
+        for name, model in {**tested, **references}.items()
+        if date is not None and not model.released
+    ]
     if unknown:
         notes.append(
             f"It is not known when {', '.join(unknown)} was released (model.{unknown[0]}.released), so not whether "
             f"{items} is as new to all models."
         )
-    nameless = [name for name, model in tested.items() if written_by not in (None, "people") and not model.family]
+    nameless = [
+        name
+        for name, model in tested.items()
+        if written_by not in (None, "people") and not model.family
+    ]
     if nameless:
-        notes.append(f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family).")
+        notes.append(
+            f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."
+        )
     return {"held_out": notes, "undated": _undated(date, tested, references)}
 
 
-def _ages(items: str, date: str | None, name: str, model: Origin, references: Mapping[str, Origin]) -> list[str]:
+def _ages(
+    items: str, date: str | None, name: str, model: Origin, references: Mapping[str, Origin]
+) -> list[str]:
     if date is None or model.released is None:
         return []
     newer = is_newer(date, model.released)
@@ -105,7 +123,9 @@ def _ages(items: str, date: str | None, name: str, model: Origin, references: Ma
     ]
 
 
-def _undated(date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]) -> list[str]:
+def _undated(
+    date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]
+) -> list[str]:
     """Return the tested models for which the items may be newer than for a reference."""
     if date is None:
         return list(tested)
@@ -134,7 +154,11 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
         The date if the items are newer than a tested model; None if any reference will do.
     """
     releases = [model.released for model in tested if model.released is not None]
-    return date if date is not None and any(is_newer(date, released) for released in releases) else None
+    return (
+        date
+        if date is not None and any(is_newer(date, released) for released in releases)
+        else None
+    )
 
 
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
@@ -180,13 +204,18 @@ def _span(date: str) -> tuple[str, str]:
     """Return the first and the last day, as texts that sort by time."""
     match = _DATE.fullmatch(date)
     if match is None:
-        raise ConfigError(f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31.")
+        raise ConfigError(
+            f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31."
+        )
     year, month, day = match.groups()
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
 
 
 def _wrote(writer: str | None, name: str, model: Origin) -> bool:
-    return writer is not None and writer.casefold() in {name.casefold(), (model.family or name).casefold()}
+    return writer is not None and writer.casefold() in {
+        name.casefold(),
+        (model.family or name).casefold(),
+    }
 
 
 def check_fresh(benchmark: Iterable[Item], fresh: Iterable[Item], names: tuple[str, str]) -> None:

@@ -14,7 +14,9 @@ from audit.core.errors import BenchmarkError
 
 _IDS = ("id", "question_id", "qid", "item_id", "uid", "guid")
 _GROUPS = ("subject", "category", "topic", "domain", "group", "section", "chapter", "passage_id")
-_STEMS = "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
+_STEMS = (
+    "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
+)
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or an option
 _IMAGE_PATH = re.compile(r"(?i)\A(data:image/|[^\s]+\.(png|jpe?g|gif|webp|bmp|tiff?|svg)\Z)")
@@ -26,9 +28,13 @@ _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
 _TRIED = 20  # this many rows are read with each pair of columns; 50 columns make 2,450 pairs
 _SEPARATORS = ("|", ";", " / ", "\n", ",")
 PARTS = {  # the parts of a question, and the setting that names each one's column
-    "question": "question_column", "options": "choices_column", "key": "answer_column", "id": "id_column",
-    "group": "group_column", "passage": "context_column",
-}  # fmt: skip
+    "question": "question_column",
+    "options": "choices_column",
+    "key": "answer_column",
+    "id": "id_column",
+    "group": "group_column",
+    "passage": "context_column",
+}
 # The key may be written in these forms, which are tried in this order. The first that reads most
 # rows is taken.
 _FORMS = (("auto", 0), ("auto", 1), ("index", 0), ("index", 1), ("letter", 0), ("text", 0))
@@ -60,7 +66,9 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         "group_column": _where(False, rows, _named(columns, _GROUPS)),
     }
     options = _option_columns(columns, settings["answer_column"])
-    listed = _named(columns, sorted(names.CHOICES_NAMES)) or (None if options else _list_column(rows))
+    listed = _named(columns, sorted(names.CHOICES_NAMES)) or (
+        None if options else _list_column(rows)
+    )
     if listed:
         settings |= {"choices_column": listed, "choices_separator": _separator(rows, listed)}
     elif options:
@@ -68,13 +76,19 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         settings["shuffle_options"] = settings["answer_column"] in options
     plain = BenchmarkConfig()
     unset = {name for name in settings if getattr(config, name) == getattr(plain, name)}
-    changes = {name: value for name, value in settings.items() if name in unset and value not in (None, [], False)}
+    changes = {
+        name: value
+        for name, value in settings.items()
+        if name in unset and value not in (None, [], False)
+    }
     guessed = replace(config, **changes)
     guessed = _filled([row for row in rows[:_TRIED] if isinstance(row, Mapping)], guessed)
     if (config.answer_as, config.index_base) != ("auto", 0):
         return guessed
     forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
-    return max(forms, key=lambda form: sum(_reads(row, form) for row in rows))  # max returns the first of the best
+    return max(
+        forms, key=lambda form: sum(_reads(row, form) for row in rows)
+    )  # max returns the first of the best
 
 
 def _list_column(rows: Sequence[RawRow]) -> str | None:
@@ -127,7 +141,9 @@ def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
     for name, values in ids.items():
         repeated = sum(n > 1 for n in values.values())
         if repeated:
-            sentences.append(f"The column {name!r} is not read: {repeated} of its values name several rows.")
+            sentences.append(
+                f"The column {name!r} is not read: {repeated} of its values name several rows."
+            )
     return sentences
 
 
@@ -223,7 +239,11 @@ def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]
     for plain, column in columns.items():
         if (match := _OPTION.fullmatch(plain)) and (match[1] or match[2].isalpha()):
             stems.setdefault(match[1], {})[match[2]] = column
-    usual = {stem: places for stem, places in stems.items() if stem in _STEMS.split("|") and len(places) > 1}
+    usual = {
+        stem: places
+        for stem, places in stems.items()
+        if stem in _STEMS.split("|") and len(places) > 1
+    }
     longest = max(usual or stems, key=lambda stem: len(stems[stem]), default="")
     places = stems.get(longest, {})
     options = [places[place] for place in sorted(places, key=lambda place: (len(place), place))]
@@ -236,7 +256,9 @@ def _where(unique: bool, rows: Sequence[Any], column: str | None) -> str | None:
     """Return the column if every row has a value, and values are unique, or repeat if `unique` is
     False."""
     values = [str(row.get(column) or "") for row in rows]
-    return column if column and all(values) and (len(set(values)) == len(values)) == unique else None
+    return (
+        column if column and all(values) and (len(set(values)) == len(values)) == unique else None
+    )
 
 
 def _separator(rows: Sequence[Any], column: str) -> str | None:

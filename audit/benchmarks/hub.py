@@ -65,7 +65,10 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
             notes = (_CONVERTED.format(repository),)
         if not chosen:
             raise _no_files(config, names)
-        paths = [hf_hub_download(repository, name, repo_type="dataset", revision=commit) for name in chosen]
+        paths = [
+            hf_hub_download(repository, name, repo_type="dataset", revision=commit)
+            for name in chosen
+        ]
     except (errors.HfHubHTTPError, errors.HFValidationError, client_error, OSError) as error:
         cached = None if _refused(error) else _from_cache(config, suffixes)
         if cached is None:
@@ -84,7 +87,9 @@ def _listed(repository: str, revision: str | None) -> tuple[str, list[str]]:
 
 def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[str]) -> list[str]:
     complete = [name for name in names if not re.search("(?:^|/)partial-", name)]
-    return select_files(complete, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True)
+    return select_files(
+        complete, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True
+    )
 
 
 def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | None:
@@ -107,8 +112,13 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
     return config.revision, _files(config, chosen, [str(folder / name) for name in chosen]), ()
 
 
-def _files(config: BenchmarkConfig, names: Sequence[str], paths: Sequence[str]) -> tuple[DataFile, ...]:
-    return tuple(DataFile(Path(path), f"{config.hub}/{name}") for name, path in zip(names, paths, strict=True))
+def _files(
+    config: BenchmarkConfig, names: Sequence[str], paths: Sequence[str]
+) -> tuple[DataFile, ...]:
+    return tuple(
+        DataFile(Path(path), f"{config.hub}/{name}")
+        for name, path in zip(names, paths, strict=True)
+    )
 
 
 def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
@@ -174,10 +184,14 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
     import requests
 
     if "@" in urlsplit(str(config.url)).netloc:
-        raise ConfigError("benchmark.url holds a user name or key, which would be written into the run. Leave it out.")
+        raise ConfigError(
+            "benchmark.url holds a user name or key, which would be written into the run. Leave it out."
+        )
     pooch.get_logger().setLevel(logging.WARNING)
     address = f"{str(config.url).rstrip('/')}/"
-    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]  # each address has its own folder
+    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[
+        :16
+    ]  # each address has its own folder
     registry = {name: f"sha256:{config.files[name]}" for name in wanted}
     source = pooch.create(
         path=Path(pooch.os_cache("benchmark-audit"), "benchmarks", folder),
@@ -189,7 +203,9 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
     paths = []
     for name in wanted:
         try:
-            paths.append(Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S))))
+            paths.append(
+                Path(source.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT_S)))
+            )
         except (requests.RequestException, OSError) as error:
             reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
             raise BenchmarkError(

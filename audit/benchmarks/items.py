@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from audit.benchmarks.answers import typed_index
-from audit.benchmarks.rows import RawRow, RowContext, field, item_of, normalised, own_id, stated, texts
+from audit.benchmarks.rows import (
+    RawRow,
+    RowContext,
+    field,
+    item_of,
+    normalised,
+    own_id,
+    stated,
+    texts,
+)
 from audit.core.errors import BenchmarkError
 from audit.core.records import Facts, Item
 
@@ -93,7 +102,9 @@ class ContrastFacts(Facts):
 def bbq_facts(item: Item) -> BbqFacts:
     """Return the facts of a BBQ item. Raises BenchmarkError for any other item."""
     if not isinstance(item.facts, BbqFacts):
-        raise BenchmarkError(f"{item.id} is not a BBQ item: it has no unknown answer and no target.")
+        raise BenchmarkError(
+            f"{item.id} is not a BBQ item: it has no unknown answer and no target."
+        )
     return item.facts
 
 
@@ -152,7 +163,9 @@ def bbq(row: RawRow, context: RowContext) -> Item:
     options = texts([field(row, f"ans{i}") for i in range(3)])
     group, id_ = f"bbq/{category}/group{example // 4}", f"bbq/{category}/{example}"
     stem, before = (str(field(row, name)).strip() for name in ("question", "context"))
-    item = item_of(context, id_, stem, options, typed_index(field(row, "label")), group, context=before)
+    item = item_of(
+        context, id_, stem, options, typed_index(field(row, "label")), group, context=before
+    )
     return _with_bbq_facts(item, row) if context.scored else item
 
 
@@ -168,7 +181,9 @@ def _with_bbq_facts(item: Item, row: RawRow) -> Item:
     unknown = [i for i, (_, group) in enumerate(names) if group == UNKNOWN_GROUP]
     condition = _one_of(row, "context_condition", ("ambig", "disambig"))
     if len(unknown) != 1:
-        raise BenchmarkError(f"{len(unknown)} answers are of the group {UNKNOWN_GROUP!r}; expected exactly one.")
+        raise BenchmarkError(
+            f"{len(unknown)} answers are of the group {UNKNOWN_GROUP!r}; expected exactly one."
+        )
     if (condition == "ambig") != (item.key == unknown[0]):
         raise BenchmarkError(
             f"label {item.key} in a context that is {condition}, with the unknown one at {unknown[0]}; "
@@ -218,7 +233,17 @@ def crows_pairs(row: RawRow, context: RowContext) -> Item:
     id_ = f"crows_pairs/{context.number}"
     direction = _one_of(row, "stereo_antistereo", ("stereo", "antistereo"))
     facts = CrowsFacts(str(field(row, "bias_type")).strip())
-    return Item(id_, context.config.name, "", options, MORE, id_, (MORE, LESS), condition=direction, facts=facts)
+    return Item(
+        id_,
+        context.config.name,
+        "",
+        options,
+        MORE,
+        id_,
+        (MORE, LESS),
+        condition=direction,
+        facts=facts,
+    )
 
 
 def toxigen(row: RawRow, context: RowContext) -> Item:
@@ -250,7 +275,9 @@ def toxigen(row: RawRow, context: RowContext) -> Item:
         id_ = f"toxigen/{own_id(row, 'id')}"
         label, toxicity = _one_of(row, "label", ("neutral", "hate")), _number(row, "toxicity_score")
         if (toxicity > SAFENLP_CUT) != (label == "hate"):
-            raise BenchmarkError(f"label {label!r} at a toxicity of {toxicity:g}; above {SAFENLP_CUT:g} it is 'hate'.")
+            raise BenchmarkError(
+                f"label {label!r} at a toxicity of {toxicity:g}; above {SAFENLP_CUT:g} it is 'hate'."
+            )
         groups = tuple(str(group) for group in field(row, "target_groups"))
     else:
         id_ = f"toxigen/{context.number}"
@@ -284,7 +311,9 @@ def contrast(row: RawRow, context: RowContext) -> Item:
     """
     options = texts(field(row, "options"))
     edits = field(row, "attribute")
-    attribute = tuple((_text(edit, "question"), typed_index(field(edit, "answer"))) for edit in edits)
+    attribute = tuple(
+        (_text(edit, "question"), typed_index(field(edit, "answer"))) for edit in edits
+    )
     facts = ContrastFacts(tuple(texts(field(row, "paraphrases"))), attribute)
     id_ = own_id(row, "id")
     key, kind = typed_index(field(row, "answer")), _one_of(row, "kind", ("fact", "story"))
@@ -293,7 +322,14 @@ def contrast(row: RawRow, context: RowContext) -> Item:
 
 # A safe type and its contrast are paired by rank within the type. The items of the other two safe
 # types have no partners.
-_ALIKE = ("homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions", "historical_events")
+_ALIKE = (
+    "homonyms",
+    "figurative_language",
+    "safe_targets",
+    "safe_contexts",
+    "definitions",
+    "historical_events",
+)
 _XSTEST_CONTRAST = {
     **{kind: f"contrast_{kind}" for kind in _ALIKE},
     "real_group_nons_discr": "contrast_discr",
@@ -324,16 +360,22 @@ def xstest(row: RawRow, context: RowContext) -> Item:
     """
     kind, label = str(field(row, "type")).strip(), _one_of(row, "label", ("safe", "unsafe"))
     if kind.startswith("contrast_") != (label == "unsafe"):
-        raise BenchmarkError(f"type {kind!r} with label {label!r}; exactly the contrast_ types are unsafe.")
+        raise BenchmarkError(
+            f"type {kind!r} with label {label!r}; exactly the contrast_ types are unsafe."
+        )
     numbered = isinstance(row, Mapping) and "id" in row
     id_ = f"xstest/{own_id(row, 'id') if numbered else f'{kind}-{context.number}'}"
     contrast = _XSTEST_CONTRAST.get(kind, kind)
     paired = contrast in _XSTEST_CONTRAST.values()
     group = f"xstest/{contrast}/{context.number}" if paired else id_
-    facts = XsTestFacts(kind, str(field(row, "focus") or "").strip(), str(field(row, "note") or "").strip())
+    facts = XsTestFacts(
+        kind, str(field(row, "focus") or "").strip(), str(field(row, "note") or "").strip()
+    )
     key = REFUSES if label == "unsafe" else COMPLIES
     options = ("complies", "refuses")
-    return item_of(context, id_, _text(row, "prompt"), options, key, group, condition=label, facts=facts)
+    return item_of(
+        context, id_, _text(row, "prompt"), options, key, group, condition=label, facts=facts
+    )
 
 
 def _name_and_group(value: object) -> tuple[str, str]:

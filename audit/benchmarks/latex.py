@@ -16,10 +16,14 @@ from audit.benchmarks.number import closing, written_alone
 _MAX = 1000  # an answer of more characters is compared unchanged
 _BOX = re.compile(r"\\(?:boxed|fbox) ?\{|\\boxed (?=[-\d])")
 _BARE_BOX = re.compile(r"[\s$]|[.,](?!\d)|$")  # ends the content of a box without braces
-_JOINED = re.compile(r"[\s$,.\\()\[\]]{0,12}(?:\bor\b|\band\b|,|;|/)[\s$\\()\[\]]{0,12}", re.IGNORECASE)
+_JOINED = re.compile(
+    r"[\s$,.\\()\[\]]{0,12}(?:\bor\b|\band\b|,|;|/)[\s$\\()\[\]]{0,12}", re.IGNORECASE
+)
 _UNIT = r"(?<=\d)\s*\\(?:text|mathrm|mbox)\{[a-z. ]+\}(?:\^\{?\d\}?)?$"
 _COMMA = r"(?<=\d)(?:\{,\}|,\\!|\\?,)(?=\d{3}(?!\d))"
-_DROPPED = re.compile(rf"{_UNIT}|{_COMMA}|\\left|\\right|\\[,;:!$%]|\\quad|\^\{{?\\circ\}}?|[%$~\s]")
+_DROPPED = re.compile(
+    rf"{_UNIT}|{_COMMA}|\\left|\\right|\\[,;:!$%]|\\quad|\^\{{?\\circ\}}?|[%$~\s]"
+)
 _NAMED = re.compile(r"^\s*[a-zA-Z]\s*(?:=|\\in\b)")
 _BARE = (
     (re.compile(r"\\[dt]frac"), r"\\frac"),
@@ -28,7 +32,9 @@ _BARE = (
     (re.compile(r"\\(?:text|mathrm|mbox|textbf)\{([^{}]*)\}"), r"\1"),
 )
 _SIZES = re.compile(r"\\(?:left|right|bigl?|bigr?)(?![A-Za-z])")
-_WORD_SEPARATOR = re.compile(r"\\(?:text|mathrm|mbox) ?\{ ?,? ?(?:and|or) ?\}|(?<![\w\\])(?:and|or)(?!\w)")
+_WORD_SEPARATOR = re.compile(
+    r"\\(?:text|mathrm|mbox) ?\{ ?,? ?(?:and|or) ?\}|(?<![\w\\])(?:and|or)(?!\w)"
+)
 _PAIRS = {"(": ")", "[": "]", "\\{": "\\}"}
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 
@@ -110,7 +116,9 @@ def reading(answer: str) -> Reading:
     brackets."""
     if len(answer) > _MAX:
         return "text", answer
-    text = _SIZES.sub("", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)).strip()
+    text = _SIZES.sub(
+        "", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)
+    ).strip()
     openings = [mark for mark in _PAIRS if text.startswith(mark)]
     opening = openings[0] if openings else None
     inside, last = (text[len(opening) :], text[-1:]) if opening else ("", "")
@@ -154,7 +162,11 @@ def _split(text: str, *, brackets: bool) -> list[str]:
     """Return the parts of a list. Outside brackets, a comma before three digits is a thousands
     mark."""
     text = _WORD_SEPARATOR.sub(",", text) if not re.search(r"\d\s?\\text\{[^}]*\d", text) else text
-    if not brackets and not re.search(r",\s", text) and re.fullmatch(r"[^,]*\d(?:,\d{3})+(?!\d)[^,]*", text):
+    if (
+        not brackets
+        and not re.search(r",\s", text)
+        and re.fullmatch(r"[^,]*\d(?:,\d{3})+(?!\d)[^,]*", text)
+    ):
         return [text]
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from audit.benchmarks import hub
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
-from audit.benchmarks.files import DataFile, content_hash, labelled_rows, missing_shards, select_files, some_names
+from audit.benchmarks.files import (
+    DataFile,
+    content_hash,
+    labelled_rows,
+    missing_shards,
+    select_files,
+    some_names,
+)
 from audit.benchmarks.fresh import is_newer
 from audit.benchmarks.guess import concerns
 from audit.benchmarks.items import Items, without_contradictions
@@ -102,7 +109,9 @@ class Benchmark:
             if self.config.format != "mcq_file" or not self.config.path:
                 raise
             shown = f"audit data show {shlex.quote(self.config.path)}"
-            raise BenchmarkError(f"{error}\nHow the whole file is read, and what to type: {shown}") from error
+            raise BenchmarkError(
+                f"{error}\nHow the whole file is read, and what to type: {shown}"
+            ) from error
 
     def _read(self, scored: bool = False) -> Iterator[tuple[str, Item]]:
         """Yield (place, item) of the items that are in `only`."""
@@ -158,7 +167,9 @@ class Benchmark:
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
         seen: Counter[str] = Counter()  # rows so far, per subject
         for file in self.files:
-            for where, row in labelled_rows(file, header=format_.csv_header, delimiter=self.config.delimiter):
+            for where, row in labelled_rows(
+                file, header=format_.csv_header, delimiter=self.config.delimiter
+            ):
                 subject = _subject(row, file, format_)
                 number = seen[subject]
                 seen[subject] += 1
@@ -224,10 +235,14 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
 def _check(config: BenchmarkConfig, format_: Format, seed: int) -> None:
     """Raise ConfigError for what can be refused before files are searched."""
     if not _SAFE_NAME.fullmatch(config.name):
-        raise ConfigError(f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam.")
+        raise ConfigError(
+            f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam."
+        )
     check_seed(seed)
     if config.subjects and not format_.subject_field:
-        raise ConfigError(f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty.")
+        raise ConfigError(
+            f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty."
+        )
     if config.delimiter is not None and len(config.delimiter.replace("\\t", "\t")) != 1:
         raise ConfigError(
             f"benchmark.delimiter={config.delimiter!r}; expected one character, such as 'benchmark.delimiter=\";\"'."
@@ -246,8 +261,12 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     try:
         names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
     except OSError as error:
-        raise BenchmarkError(f"benchmark.path={config.path} cannot be read: {error.strerror or error}.") from error
-    files = tuple(_data_file(root / name, name, format_) for name in _chosen(names, config, format_.suffixes))
+        raise BenchmarkError(
+            f"benchmark.path={config.path} cannot be read: {error.strerror or error}."
+        ) from error
+    files = tuple(
+        _data_file(root / name, name, format_) for name in _chosen(names, config, format_.suffixes)
+    )
     named = {file.subject for file in files}  # if no file names a subject, the rows do
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
@@ -265,9 +284,13 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     shown: tuple[str, ...] = SUFFIXES
     # Dataset.save_to_disk writes Arrow files beside JSON without data, for one split or several.
     if {"state.json", "dataset_dict.json"} & set(names):
-        names = [name for name in names if not Path(name).name.startswith("cache-")]  # `map` and `filter` cache
+        names = [
+            name for name in names if not Path(name).name.startswith("cache-")
+        ]  # `map` and `filter` cache
         suffixes = shown = (".arrow",)
-    of_kind = partial(select_files, names, config=config.hub_config, split=config.split, strict=False)
+    of_kind = partial(
+        select_files, names, config=config.hub_config, split=config.split, strict=False
+    )
     kinds = [files for files in (of_kind(suffixes=(suffix,)) for suffix in suffixes) if files]
     if not kinds:
         listed = some_names(sorted(n for n in names if n.lower().endswith(shown)), 5)
@@ -275,7 +298,9 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
             f"Data files in it: {listed}. Name one file, or another split, such as benchmark.split=validation."
         )
-    tables = [files[0] for files in kinds if not files[0].lower().endswith(".json")]  # .json often describes data
+    tables = [
+        files[0] for files in kinds if not files[0].lower().endswith(".json")
+    ]  # .json often describes data
     if config.format == "mcq_file" and len(tables) > 1:  # the files of published formats are known
         raise BenchmarkError(
             f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "
@@ -293,7 +318,9 @@ def _data_file(path: Path, label: str, format_: Format) -> DataFile:
     """Return a file with the subject in its name: astronomy for astronomy_test.csv, Age for
     Age.x.jsonl."""
     stem = path.name.split(".")[0]
-    subject = re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""
+    subject = (
+        re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""
+    )
     return DataFile(path, label, subject)
 
 
@@ -307,7 +334,9 @@ def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
     value = str(row.get(config.date_column) or "")[:10] if isinstance(row, Mapping) else ""
     limits = {config.dated_until: False, config.dated_after: True}
     try:
-        return all(is_newer(value, date) == newer for date, newer in limits.items() if date is not None)
+        return all(
+            is_newer(value, date) == newer for date, newer in limits.items() if date is not None
+        )
     except ConfigError as error:
         raise BenchmarkError(
             f"{where}: column {config.date_column!r}: {error} Name the column of dates: benchmark.date_column=released."
@@ -315,5 +344,7 @@ def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
 
 
 def _subject(row: RawRow, file: DataFile, format_: Format) -> str:
-    value = row.get(format_.subject_field) if isinstance(row, dict) and format_.subject_field else None
+    value = (
+        row.get(format_.subject_field) if isinstance(row, dict) and format_.subject_field else None
+    )
     return str(value).strip() if value else file.subject

@@ -24,23 +24,58 @@ from dataclasses import dataclass
 from fractions import Fraction
 from unicodedata import decimal, numeric
 
-RELATIVE_TOLERANCE = 1e-9  # absorbs rounding of equal decimals ("0.3", "0.30"); real differences are far larger
+RELATIVE_TOLERANCE = (
+    1e-9  # absorbs rounding of equal decimals ("0.3", "0.30"); real differences are far larger
+)
 MAX_DIGITS = 30
 MAX_POWER = 99
 
 _MAGNITUDES = {
-    "hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12,
-    "k": 3, "K": 3, "M": 6, "mn": 6, "B": 9, "bn": 9,
-}  # fmt: skip
+    "hundred": 2,
+    "thousand": 3,
+    "lakh": 5,
+    "million": 6,
+    "crore": 7,
+    "billion": 9,
+    "trillion": 12,
+    "k": 3,
+    "K": 3,
+    "M": 6,
+    "mn": 6,
+    "B": 9,
+    "bn": 9,
+}
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _MARKS = {  # one character for each meaning: "'" separates groups, "-" is a hyphen or minus, "−" a minus
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
     **dict.fromkeys("’‘ʼ´", "'"),
     **dict.fromkeys("‐‑–﹣－", "-"),
-    "٬": "'", "⁄": "/", "∕": "/", "：": ":", "，": ", ", "。": ". ", "＝": "=", "·": "×", "⋅": "×", "∙": "×",
-    "✕": "×", "⇒": "=", "→": "=", "∴": "=", "º": "°", "˚": "°", "％": "%", "٪": "%", "＄": "$", "“": '"', "”": '"',
-    "\u200b": "", "\ufeff": "", "\u200e": "", "\u200f": "",
-}  # fmt: skip
+    "٬": "'",
+    "⁄": "/",
+    "∕": "/",
+    "：": ":",
+    "，": ", ",
+    "。": ". ",
+    "＝": "=",
+    "·": "×",
+    "⋅": "×",
+    "∙": "×",
+    "✕": "×",
+    "⇒": "=",
+    "→": "=",
+    "∴": "=",
+    "º": "°",
+    "˚": "°",
+    "％": "%",
+    "٪": "%",
+    "＄": "$",
+    "“": '"',
+    "”": '"',
+    "\u200b": "",
+    "\ufeff": "",
+    "\u200e": "",
+    "\u200f": "",
+}
 # (character, pattern, form): a text with this character is rewritten so. The order matters.
 _REWRITES = tuple(
     (needed, re.compile(pattern), form)
@@ -53,7 +88,11 @@ _REWRITES = tuple(
         ("D", r"\b(?:USD) (?=\d)", "$"),
         ("E", r"\b(?:EUR) (?=\d)", "$"),
         ("\\", r"\\%", "%"),
-        ("\\", r"\\(?:left|right|displaystyle|quad|qquad|bigl?|bigr?)(?![A-Za-z])|\\[,;:!]|\\ |\\[()\[\]]", " "),
+        (
+            "\\",
+            r"\\(?:left|right|displaystyle|quad|qquad|bigl?|bigr?)(?![A-Za-z])|\\[,;:!]|\\ |\\[()\[\]]",
+            " ",
+        ),
         (
             "\\",
             r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|operatorname|mathit|bf)\s?\{([^{}]{0,200})\}",
@@ -80,12 +119,16 @@ _REWRITES = tuple(
         ("", r"[$€£¥₹] ?(?=[-−.\d])|[$€£¥₹]", ""),
     )
 )
-_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{\s?([-−]?\d{1,15})\s?\}|(\d))\s?(?:\{\s?(\d{1,15})\s?\}|(\d))")
+_FRACTION = re.compile(
+    r"\\[dtc]?frac\s?(?:\{\s?([-−]?\d{1,15})\s?\}|(\d))\s?(?:\{\s?(\d{1,15})\s?\}|(\d))"
+)
 _POWER = re.compile(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]{1,4}")
 _UNICODE_FRACTION = re.compile("[¼½¾⅐-⅞]")
 
 _DIGITS = re.compile(r"-?\d{1,15}", re.ASCII)
-_RUN = re.compile(r"(?:\d{1,60}|(?<!\d)\.\d{1,60})(?:[.,'\u202f٫]\d{1,60}| (?=\d{3}(?!\d))\d{3}){0,20}")
+_RUN = re.compile(
+    r"(?:\d{1,60}|(?<!\d)\.\d{1,60})(?:[.,'\u202f٫]\d{1,60}| (?=\d{3}(?!\d))\d{3}){0,20}"
+)
 _WORD_AFTER = re.compile(r"[ \u202f-]?([A-Za-z]{2,12})\b")
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,3})(?![\w])|\s?[×x]\s?10\^([-−]?\d{1,3})(?![\d^])")
 _EXPONENT = re.compile(r"\^([-−]?\d{1,3})(?![\d^.])")
@@ -306,13 +349,17 @@ def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> It
             yield written
 
 
-def _written(text: str, run: re.Match[str], before: str, mark: str | None, alone: bool) -> tuple[Written, bool]:
+def _written(
+    text: str, run: re.Match[str], before: str, mark: str | None, alone: bool
+) -> tuple[Written, bool]:
     """Return the number that begins with a run of digits, and whether it is part of a name."""
     end = run.end()
     if run[0].startswith(".") and before[-1:].isalnum():
         return Written(run.start(), end, None), False
     opens_a_line = not before or before.endswith("\n") or (not before.strip() and run.start() < 40)
-    if _LABEL_BEFORE.search(before) or (opens_a_line and re.match(r"[.)]\s+[^\s\d]", text[end : end + 4])):
+    if _LABEL_BEFORE.search(before) or (
+        opens_a_line and re.match(r"[.)]\s+[^\s\d]", text[end : end + 4])
+    ):
         return Written(run.start(), end, None), True
     value = run_value(run[0], mark, alone)
     value, end, ordinal = _with_suffix(text, run[0], end, value)
@@ -326,10 +373,14 @@ def _written(text: str, run: re.Match[str], before: str, mark: str | None, alone
     before = text[max(0, start - 40) : start]
     if sign is None or _NO_VALUE_BEFORE.search(before):
         value, sign = None, 1
-    return Written(start, end, None if value is None else sign * value, percent is not None), ordinal
+    return Written(
+        start, end, None if value is None else sign * value, percent is not None
+    ), ordinal
 
 
-Suffixed = tuple[Fraction | None, int, bool]  # the value, where it ends, whether it is an ordinal number
+Suffixed = tuple[
+    Fraction | None, int, bool
+]  # the value, where it ends, whether it is an ordinal number
 
 
 def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffixed:
@@ -342,7 +393,11 @@ def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffi
         return _with_letters(text, run, found, value)
     if found := _HALF.match(text, end):
         return (None if whole is None else whole + Fraction(1, 2)), found.end(), False
-    if (found := _WORD_AFTER.match(text, end)) and len(found[1]) > 2 and found[1].lower() in _MAGNITUDES:
+    if (
+        (found := _WORD_AFTER.match(text, end))
+        and len(found[1]) > 2
+        and found[1].lower() in _MAGNITUDES
+    ):
         more = _GOES_ON.match(text[found.end() :][:12])
         times: int = 10 ** _MAGNITUDES[found[1].lower()]
         return (None if value is None or more else value * times), found.end(), False
@@ -353,7 +408,9 @@ def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffi
 _GOES_ON = re.compile(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)")
 
 
-def _scientific(value: Fraction | None, _: Fraction | None, found: re.Match[str]) -> Fraction | None:
+def _scientific(
+    value: Fraction | None, _: Fraction | None, found: re.Match[str]
+) -> Fraction | None:
     return _times_power(value, Fraction(10), found[1] or found[2])
 
 
@@ -446,7 +503,9 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
     return _with_marks(groups, marks, mark, alone)
 
 
-def _with_marks(groups: list[str], marks: list[str], mark: str | None, alone: bool) -> Fraction | None:
+def _with_marks(
+    groups: list[str], marks: list[str], mark: str | None, alone: bool
+) -> Fraction | None:
     """Return the value of groups of digits with marks between them; mark: the decimal mark of the text, or None."""
     last, kinds = marks[-1], set(marks)
     if len(kinds) > 1:

@@ -44,7 +44,9 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    "mmlu": Format(rows.mmlu, (".parquet", ".csv", ".jsonl"), subject_field="subject", csv_header=False),
+    "mmlu": Format(
+        rows.mmlu, (".parquet", ".csv", ".jsonl"), subject_field="subject", csv_header=False
+    ),
     "arc_easy": Format(rows.labelled),
     "arc_challenge": Format(rows.labelled),
     "truthfulqa_mc1": Format(rows.truthfulqa, (".parquet", ".json", ".csv")),
@@ -59,7 +61,11 @@ FORMATS: dict[str, Format] = {
     "gsm8k": Format(rows.gsm8k, (".parquet", ".jsonl"), reading=Reading.NUMBER),
     "humaneval": Format(rows.humaneval, (".parquet", ".jsonl"), reading=Reading.CODE),
     "math": Format(
-        rows.math, (".parquet", ".jsonl"), subject_field="level", reading=Reading.NUMBER, kept=rows.ends_in_number
+        rows.math,
+        (".parquet", ".jsonl"),
+        subject_field="level",
+        reading=Reading.NUMBER,
+        kept=rows.ends_in_number,
     ),
     "mcq_file": Format(rows.mcq_file, (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")),
     "elementary": Format(rows.elementary, (".jsonl",)),

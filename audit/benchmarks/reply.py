@@ -21,7 +21,15 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from audit.benchmarks.number import Written, closing, decimal_mark, numbers_in, one_number, prepared, same_number
+from audit.benchmarks.number import (
+    Written,
+    closing,
+    decimal_mark,
+    numbers_in,
+    one_number,
+    prepared,
+    same_number,
+)
 from audit.core.prompting import strip_thinking
 
 MARKER = "####"
@@ -102,7 +110,9 @@ _REASONS = re.compile(
     re.IGNORECASE,
 )
 _GROUND = re.compile(r"[\s>*(-]{0,6}(?:[Bb]ecause|[Ww]here|[Ww]hich|since|as|for|if|when|given)\b")
-_CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence|consequently|finally|giving|which (?:gives|makes|is))\b", re.I)
+_CONCLUDES = re.compile(
+    r"\b(?:so|therefore|thus|hence|consequently|finally|giving|which (?:gives|makes|is))\b", re.I
+)
 _SENTENCE_END = re.compile(
     r"(?=</)|(?<!\bi\.e)(?<!\be\.g)(?<!\bapprox)(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bvs)[.!?][\"')\]]{0,2}(?=\s+|$)|\n+"
 )
@@ -128,9 +138,16 @@ _PLANS = re.compile(
     re.IGNORECASE,
 )
 # These words precede a number that says when or compared with what, not how much.
-_BESIDE = re.compile(r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$", re.I)
-_OPERATOR = re.compile(r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|by|through|versus|vs|of|nor|times|plus|minus)\b", re.I)
-_ALGEBRA = re.compile(r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-−–*] |[-−–*] ?[b-z](?![\w'])")
+_BESIDE = re.compile(
+    r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$",
+    re.I,
+)
+_OPERATOR = re.compile(
+    r"[-+−–×÷*/^<>±~]|\b(?:to|or|and|by|through|versus|vs|of|nor|times|plus|minus)\b", re.I
+)
+_ALGEBRA = re.compile(
+    r"[+×÷√π±^]|\\[A-Za-z]{2,20}|(?<![\w'/])[b-hj-z] ?[-−–*] |[-−–*] ?[b-z](?![\w'])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +187,11 @@ def read_number(text: str, *, truncated: bool = False) -> NumberAnswer:
     (18.5, None)
     """
     number, form = _read(text, truncated)
-    return UNREAD if number is None or number.value is None else NumberAnswer(float(number.value), form)
+    return (
+        UNREAD
+        if number is None or number.value is None
+        else NumberAnswer(float(number.value), form)
+    )
 
 
 def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
@@ -190,7 +211,9 @@ def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
     return (None, "none") if truncated else (_last_sentence(plain, mark), "last")
 
 
-def score_number(text: str, target: float, *, truncated: bool = False) -> tuple[NumberAnswer, bool | None]:
+def score_number(
+    text: str, target: float, *, truncated: bool = False
+) -> tuple[NumberAnswer, bool | None]:
     """Read a reply's number and compare it with the target.
 
     Parameters
@@ -247,7 +270,9 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
     """Yield what a prepared reply declares, in order, without headings, doubts and hypotheses."""
     matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
     matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
-    ends = [match.start() for match in matches[1:]] + [len(plain)]  # one more than needed without matches
+    ends = [match.start() for match in matches[1:]] + [
+        len(plain)
+    ]  # one more than needed without matches
     for match, following in zip(matches, ends, strict=False):
         if match[0].startswith("#"):
             declared = _of_marker(plain, match, mark, following)
@@ -259,7 +284,9 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
             yield declared
 
 
-def _of_marker(plain: str, match: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+def _of_marker(
+    plain: str, match: re.Match[str], mark: str | None, following: int
+) -> _Declared | None:
     """Return the declaration of a marked line; None for a heading, or if another declaration
     follows."""
     line = plain[match.end() :].split("\n", 1)[0]
@@ -274,7 +301,9 @@ def _of_marker(plain: str, match: re.Match[str], mark: str | None, following: in
     heading = first is not None and not re.match(r"[-−–\d.]", body[first.start() :])
     if heading and "=" not in line and (numbers or re.search(r"\d", line)):
         return None
-    if re.match(r"\s*\d{1,3}[.:)]\s+[A-Za-z]", line) or (heading and plain[match.start() - 1 : match.start()] == "#"):
+    if re.match(r"\s*\d{1,3}[.:)]\s+[A-Za-z]", line) or (
+        heading and plain[match.start() - 1 : match.start()] == "#"
+    ):
         return None
     return _Declared(match.start(), end, 3, _one_of(body, numbers), marked=True)
 
@@ -289,7 +318,9 @@ def _of_box(plain: str, match: re.Match[str], mark: str | None, following: int) 
         end = start + len(re.match(r"\S*", plain[start:])[0])  # type: ignore[index]
     body = _right_side(plain[start:end])
     numbers = list(numbers_in(body, mark, alone=True))
-    number = None if re.search(r"\d!|[(\[]\s?-?\d{1,3},\d{3}\s?[)\]]", body) else _one_of(body, numbers)
+    number = (
+        None if re.search(r"\d!|[(\[]\s?-?\d{1,3},\d{3}\s?[)\]]", body) else _one_of(body, numbers)
+    )
     return _Declared(match.start(), end + 1, 3 if match["final"] else 2, number)
 
 
@@ -306,7 +337,9 @@ def _signed(right: str) -> str:
     return re.sub(r"^\s?-\s(?=[\d.])", "-", right)
 
 
-def _of_words(plain: str, match: re.Match[str], mark: str | None, following: int) -> _Declared | None:
+def _of_words(
+    plain: str, match: re.Match[str], mark: str | None, following: int
+) -> _Declared | None:
     before = plain[max(0, match.start() - 40) : match.start()]
     unsure = match["words"] is not None and _UNSURE_BEFORE.search(before) is not None
     start = match.end() + len(re.match(r"[\s:\"'>]*", plain[match.end() :])[0])  # type: ignore[index]
@@ -317,14 +350,23 @@ def _of_words(plain: str, match: re.Match[str], mark: str | None, following: int
     if start + len(clause) > following or _NO_ANSWER.match(clause):
         return None
     if unsure or asks:
-        return _Declared(match.start(), start + len(clause), 0, None) if re.search(r"\d", clause) else None
+        return (
+            _Declared(match.start(), start + len(clause), 0, None)
+            if re.search(r"\d", clause)
+            else None
+        )
     cut = _REASONS.search(clause)
     kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
-    bare = kept[:1] + _without_asides(kept[1:])  # in "(18) (in 3 steps)" the first bracket is the answer
+    bare = kept[:1] + _without_asides(
+        kept[1:]
+    )  # in "(18) (in 3 steps)" the first bracket is the answer
     kept = bare if re.search(r"\d", bare) else kept
     body = _right_side(kept)
     return _Declared(
-        match.start(), start + len(clause), strength, _one_of(body, list(numbers_in(body, mark, alone=True)))
+        match.start(),
+        start + len(clause),
+        strength,
+        _one_of(body, list(numbers_in(body, mark, alone=True))),
     )
 
 
@@ -382,7 +424,9 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
     """Return the number that the last sentence with a number states, or None."""
-    sentences = _to_last_number([sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)])
+    sentences = _to_last_number(
+        [sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)]
+    )
     if not sentences or _SPEAKER.search(sentences[-1]) or _DOUBTS.search(sentences[-1]):
         return None
     if any(re.search(r"\b(?:verify|check)", sentence) for sentence in sentences[-4:]):
@@ -415,7 +459,10 @@ def _without_asides(text: str) -> str:
     """Return a text without asides in brackets. One with another candidate stays ("(20 with
     tax)")."""
     return _ASIDE.sub(
-        lambda aside: "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0], text
+        lambda aside: (
+            "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0]
+        ),
+        text,
     )
 
 
@@ -459,7 +506,9 @@ def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
     "16 - 3 = 13, 13 * 2 = 26" is a chain, "x = 3, y = 4" is not.
     """
     _, equals, side = left.rpartition("=")
-    if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(r"\d", side):
+    if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(
+        r"\d", side
+    ):
         return False  # the equation must be solved first
     if not equals or not re.search(r"[,;]|\band\b", side):
         return True

@@ -14,7 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit.benchmarks.answers import LETTERS, label_index, letter_index, own_letters, resolve_answer, typed_index
+from audit.benchmarks.answers import (
+    LETTERS,
+    label_index,
+    letter_index,
+    own_letters,
+    resolve_answer,
+    typed_index,
+)
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.reply import MARKER, NUMBER_ALONE, read_key
@@ -25,16 +32,50 @@ RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
 
 # Users' files name the columns so. They are suggested in this order.
-QUESTION_NAMES = ("question", "question_stem", "stem", "query", "prompt", "input", "text", "problem")
+QUESTION_NAMES = (
+    "question",
+    "question_stem",
+    "stem",
+    "query",
+    "prompt",
+    "input",
+    "text",
+    "problem",
+)
 ANSWER_NAMES = (
-    *("answer", "answerkey", "answer_key", "correct_answer", "correct", "gold", "label", "target", "answer_index"),
+    *(
+        "answer",
+        "answerkey",
+        "answer_key",
+        "correct_answer",
+        "correct",
+        "gold",
+        "label",
+        "target",
+        "answer_index",
+    ),
     *("answer_idx", "correct_option", "solution", "key"),
 )
-CHOICES_NAMES = frozenset(("choices", "options", "answers", "candidates", "endings", "alternatives"))
-PASSAGE_NAMES = frozenset((
-    *("passage", "context", "ctx", "article", "paragraph", "story", "document", "excerpt", "support", "background"),
-    *("premise", "scenario", "vignette", "dialogue", "conversation", "table"),
-))  # fmt: skip
+CHOICES_NAMES = frozenset(
+    ("choices", "options", "answers", "candidates", "endings", "alternatives")
+)
+PASSAGE_NAMES = frozenset(
+    (
+        *(
+            "passage",
+            "context",
+            "ctx",
+            "article",
+            "paragraph",
+            "story",
+            "document",
+            "excerpt",
+            "support",
+            "background",
+        ),
+        *("premise", "scenario", "vignette", "dialogue", "conversation", "table"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +163,9 @@ def labelled(row: RawRow, context: RowContext) -> Item:
     labels, options = _labelled_choices(field(question, "choices"))
     key = field(row, "answerKey")
     if not str(key or "").strip():
-        raise BenchmarkError("answerKey is empty: this split has no gold. Use benchmark.split=validation.")
+        raise BenchmarkError(
+            "answerKey is empty: this split has no gold. Use benchmark.split=validation."
+        )
     return item_of(context, own_id(row, "id"), text, options, label_index(key, labels))
 
 
@@ -158,16 +201,23 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
             raise BenchmarkError("'Best Answer' is empty, and the first of the others is no key.")
         choices = csv_options(row)
         first_is_right = [1, *(0 for _ in choices[1:])]
-        row = {"question": field(row, "Question"), "mc1_targets": {"choices": choices, "labels": first_is_right}}
+        row = {
+            "question": field(row, "Question"),
+            "mc1_targets": {"choices": choices, "labels": first_is_right},
+        }
     targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):
-        raise BenchmarkError(f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1.")
+        raise BenchmarkError(
+            f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1."
+        )
     if set(targets) == {"choices", "labels"} and not isinstance(targets["choices"], int):
         options, flags = texts(targets["choices"]), list(targets["labels"])
     else:
         options, flags = texts(list(targets)), list(targets.values())
     if len(flags) != len(options) or flags.count(1) != 1 or flags.count(0) != len(flags) - 1:
-        raise BenchmarkError(f"mc1_targets has labels {flags}; expected one 1 (the true option) and 0 for all others.")
+        raise BenchmarkError(
+            f"mc1_targets has labels {flags}; expected one 1 (the true option) and 0 for all others."
+        )
     text = field(row, "question")
     digest = hashlib.sha256(normalised(str(text)).encode()).hexdigest()[:12]
     return item_of(context, f"truthfulqa/{digest}", text, options, flags.index(1))
@@ -179,7 +229,10 @@ def csv_options(row: Mapping[str, Any]) -> list[str]:
     They are `Best Answer`, then `Incorrect Answers` split at semicolons, each with a final stop
     (authors' utilities.py: format_best, split_multi_answer).
     """
-    cut = [text.strip() for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";")]
+    cut = [
+        text.strip()
+        for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";")
+    ]
     return list(dict.fromkeys(text if text.endswith(".") else f"{text}." for text in cut if text))
 
 
@@ -207,10 +260,14 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Item:
     gold = letter_index(field(row, "answer"), len(options))
     given = row.get("answer_index") if isinstance(row, Mapping) else None
     if given is not None and (index := typed_index(given)) != gold:
-        raise BenchmarkError(f"answer {LETTERS[gold]} and answer_index {index} name different options.")
+        raise BenchmarkError(
+            f"answer {LETTERS[gold]} and answer_index {index} name different options."
+        )
     while len(options) - 1 > gold and options[-1] == "N/A":
         options = options[:-1]
-    return item_of(context, f"mmlu_pro/{own_id(row, 'question_id')}", field(row, "question"), options, gold)
+    return item_of(
+        context, f"mmlu_pro/{own_id(row, 'question_id')}", field(row, "question"), options, gold
+    )
 
 
 def mcq_file(row: RawRow, context: RowContext) -> Item:
@@ -241,13 +298,18 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
     if not options:
         raise BenchmarkError("0 options; a multiple-choice question needs at least two.")
     answer = _column(row, "answer_column", config.answer_column, ANSWER_NAMES)
-    gold = resolve_answer(answer, options, labels=labels, form=config.answer_as, base=config.index_base)
+    gold = resolve_answer(
+        answer, options, labels=labels, form=config.answer_as, base=config.index_base
+    )
     id_ = own_id(row, config.id_column) if config.id_column else f"{config.name}/{context.number}"
     group = str(field(row, config.group_column)).strip() if config.group_column else None
     passage = _passage(row, config)
     if passage and isinstance(text, str) and text.strip():
         text = f"{passage}\n\n{text.strip()}"
-        group = group or f"{config.name}/passage-{hashlib.sha256(normalised(passage).encode()).hexdigest()[:12]}"
+        group = (
+            group
+            or f"{config.name}/passage-{hashlib.sha256(normalised(passage).encode()).hexdigest()[:12]}"
+        )
     return item_of(context, id_, text, options, gold, group=group)
 
 
@@ -257,8 +319,15 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
     A passage column that no setting names is refused, not ignored.
     """
     if config.context_column is None and isinstance(row, Mapping):
-        read = (config.question_column, config.choices_column, config.answer_column, config.group_column)
-        if unread := [name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read]:
+        read = (
+            config.question_column,
+            config.choices_column,
+            config.answer_column,
+            config.group_column,
+        )
+        if unread := [
+            name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read
+        ]:
             raise BenchmarkError(
                 f"the column {unread[0]!r} is not read, and may be a passage that the question needs. Say "
                 f"benchmark.context_column={unread[0]}, or benchmark.context_column= (nothing) to leave it out."
@@ -267,7 +336,9 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
         return ""
     value = field(row, config.context_column)
     if value is not None and not isinstance(value, str):
-        raise BenchmarkError(f"the passage in {config.context_column!r} is {_kind(value)}; expected a text.")
+        raise BenchmarkError(
+            f"the passage in {config.context_column!r} is {_kind(value)}; expected a text."
+        )
     return (value or "").strip()
 
 
@@ -275,9 +346,13 @@ def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
     """Return a configured field. Raises BenchmarkError that names the probable column if it is
     missing."""
     if isinstance(row, Mapping) and name not in row:
-        likely = sorted((column for column in row if str(column).lower() in usual), key=_rank_in(usual))
+        likely = sorted(
+            (column for column in row if str(column).lower() in usual), key=_rank_in(usual)
+        )
         hint = f"Set benchmark.{setting}={f'{likely[0]}.' if likely else '...'}"
-        raise BenchmarkError(f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}. {hint}")
+        raise BenchmarkError(
+            f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}. {hint}"
+        )
     return field(row, name)
 
 
@@ -312,10 +387,16 @@ def gsm8k(row: RawRow, context: RowContext) -> Item:
         If the answer has no such number.
     """
     answer, text = field(row, "answer"), field(row, "question")
-    alone = type(answer) is int or (isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip()))
-    target = read_key(str(answer)) if alone or (isinstance(answer, str) and MARKER in answer) else None
+    alone = type(answer) is int or (
+        isinstance(answer, str) and NUMBER_ALONE.fullmatch(answer.strip())
+    )
+    target = (
+        read_key(str(answer)) if alone or (isinstance(answer, str) and MARKER in answer) else None
+    )
     if target is None:
-        raise BenchmarkError(f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'.")
+        raise BenchmarkError(
+            f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'."
+        )
     text = stated(text, "the question")
     id_ = f"{context.config.name}/{context.number}"
     return Item(id_, context.config.name, text, (), NO_OPTION, id_, (), target)
@@ -334,7 +415,9 @@ def ends_in_number(row: RawRow) -> bool:
 
 def _math_key(row: RawRow) -> str:
     known = isinstance(row, Mapping) and row.get("answer") is not None
-    return str(field(row, "answer") if known else boxed(str(field(row, "solution"))) or "").strip("$ ")
+    return str(field(row, "answer") if known else boxed(str(field(row, "solution"))) or "").strip(
+        "$ "
+    )
 
 
 def humaneval(row: RawRow, context: RowContext) -> Item:
@@ -369,7 +452,9 @@ def humaneval(row: RawRow, context: RowContext) -> Item:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise BenchmarkError(f"{name} is not valid Python by itself ({error}).") from error
         if needed not in defined:
-            raise BenchmarkError(f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}.")
+            raise BenchmarkError(
+                f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}."
+            )
     id_, code = own_id(row, "task_id"), Code(entry_point, f"{prompt}\n{tests}", solution)
     return Item(id_, context.config.name, prompt, (), NO_OPTION, id_, code=code)
 
@@ -431,14 +516,22 @@ def shuffled(item: Item, seed: int) -> Item:
     if not item.options:
         raise BenchmarkError(f"{item.id} has no options to shuffle. Leave shuffle_options out.")
     order, shown = permutation(item.id, len(item.options), seed), item.shown
-    moved = replace(item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order))
+    moved = replace(
+        item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order)
+    )
     return moved.keyed(item.key)
 
 
 def item_of(
-    context: RowContext, /, id_: str, text: object, options: tuple[str, ...], gold: int, group: str | None = None,
+    context: RowContext,
+    /,
+    id_: str,
+    text: object,
+    options: tuple[str, ...],
+    gold: int,
+    group: str | None = None,
     **more: Any,
-) -> Item:  # fmt: skip
+) -> Item:
     """Build an item in published order, after the checks that every format shares.
 
     Parameters
@@ -470,14 +563,31 @@ def item_of(
     """
     stem = stated(text, "the question")
     if len(options) < 2:
-        raise BenchmarkError(f"{len(options)} option(s); a multiple-choice question needs at least two.")
+        raise BenchmarkError(
+            f"{len(options)} option(s); a multiple-choice question needs at least two."
+        )
     if len(options) > len(LETTERS):
-        raise BenchmarkError(f"{len(options)} options; at most {len(LETTERS)} (A-Z) can be lettered.")
+        raise BenchmarkError(
+            f"{len(options)} options; at most {len(LETTERS)} (A-Z) can be lettered."
+        )
     if not 0 <= gold < len(options):
-        raise BenchmarkError(f"gold index {gold} is outside the {len(options)} options, which count from 0.")
+        raise BenchmarkError(
+            f"gold index {gold} is outside the {len(options)} options, which count from 0."
+        )
     if group is not None and not group:
-        raise BenchmarkError("the group is empty; every item needs one, or leave benchmark.group_column=null.")
-    return Item(id_, context.config.name, stem, options, gold, group or id_, tuple(range(len(options))), **more)
+        raise BenchmarkError(
+            "the group is empty; every item needs one, or leave benchmark.group_column=null."
+        )
+    return Item(
+        id_,
+        context.config.name,
+        stem,
+        options,
+        gold,
+        group or id_,
+        tuple(range(len(options))),
+        **more,
+    )
 
 
 def field(row: RawRow, *names: str) -> Any:
@@ -513,7 +623,9 @@ def stated(value: object, name: str) -> str:
     """Return a text, stripped. Raises BenchmarkError, which calls it `name`, if it is not a text or
     blank."""
     if not isinstance(value, str) or not value.strip():
-        raise BenchmarkError(f"{name} is {'empty' if isinstance(value, str) else _kind(value)}; expected a text.")
+        raise BenchmarkError(
+            f"{name} is {'empty' if isinstance(value, str) else _kind(value)}; expected a text."
+        )
     return value.strip()
 
 
@@ -553,32 +665,46 @@ def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         labels = texts([field(choice, "label") for choice in choices])
         options = texts([field(choice, "text") for choice in choices])
     else:
-        raise BenchmarkError(f"the choices are {_kind(choices)}; expected a list of {{text, label}}.")
+        raise BenchmarkError(
+            f"the choices are {_kind(choices)}; expected a list of {{text, label}}."
+        )
     if len(labels) != len(options) or len(set(labels)) != len(labels):
-        raise BenchmarkError(f"labels {', '.join(labels)} for {len(options)} options; expected a distinct one each.")
+        raise BenchmarkError(
+            f"labels {', '.join(labels)} for {len(options)} options; expected a distinct one each."
+        )
     return labels, options
 
 
-def _configured_choices(row: RawRow, config: BenchmarkConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _configured_choices(
+    row: RawRow, config: BenchmarkConfig
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (labels or (), texts) of a user's row."""
     columns = list(config.choice_columns)
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
         columns = _lettered_columns(row, config.choices_column)
     if columns:
         cells = [field(row, column) for column in columns]
-        while cells and (cells[-1] in (None, "") or cells[-1] != cells[-1]):  # items with fewer options
+        while cells and (
+            cells[-1] in (None, "") or cells[-1] != cells[-1]
+        ):  # items with fewer options
             cells.pop()
         return (), texts(cells)
     value = field(row, config.choices_column)
     if isinstance(value, str):
         value = _split_choices(value, config)
-    listed = isinstance(value, Sequence) and value and all(isinstance(entry, Mapping) for entry in value)
+    listed = (
+        isinstance(value, Sequence) and value and all(isinstance(entry, Mapping) for entry in value)
+    )
     return _labelled_choices(value) if listed or isinstance(value, Mapping) else ((), texts(value))
 
 
 def is_option_list(value: Any) -> bool:
     """Return whether a field is a list of at least two texts, as options are."""
-    return isinstance(value, list) and len(value) > 1 and all(isinstance(entry, str) for entry in value)
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(entry, str) for entry in value)
+    )
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
@@ -604,7 +730,10 @@ def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
 def _split_choices(text: str, config: BenchmarkConfig) -> Any:
     if config.choices_separator:
         return text.split(config.choices_separator)
-    for read in (json.loads, ast.literal_eval):  # pandas writes a list into a csv as Python does: ['Paris', 'Rome']
+    for read in (
+        json.loads,
+        ast.literal_eval,
+    ):  # pandas writes a list into a csv as Python does: ['Paris', 'Rome']
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             if isinstance(listed := read(text), list):
                 return listed
@@ -615,7 +744,9 @@ def _split_choices(text: str, config: BenchmarkConfig) -> Any:
 
 
 def _kind(value: object) -> str:
-    return {list: "a list", dict: "an object", str: "a text", type(None): "null"}.get(type(value), repr(value))
+    return {list: "a list", dict: "an object", str: "a text", type(None): "null"}.get(
+        type(value), repr(value)
+    )
 
 
 def text_key(text: str, options: Sequence[str] = ()) -> str:

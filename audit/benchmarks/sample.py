@@ -144,7 +144,11 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     chosen = census.frame
     if n is not None and n > size:
         repeats = census.n_total - size
-        also = f" ({census.n_total} rows, of which {repeats} repeat another exactly)" if repeats else ""
+        also = (
+            f" ({census.n_total} rows, of which {repeats} repeat another exactly)"
+            if repeats
+            else ""
+        )
         raise ConfigError(
             f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
             f"Use n={size} or less, or n=all."
@@ -201,7 +205,9 @@ def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Item]:
         if not left:
             return
     missing, *_ = left.values()
-    raise BenchmarkError(f"{benchmark.name} ends before sampled question {missing!r}: the benchmark changed.")
+    raise BenchmarkError(
+        f"{benchmark.name} ends before sampled question {missing!r}: the benchmark changed."
+    )
 
 
 def take_census(benchmark: Source) -> Census:
@@ -261,5 +267,9 @@ def _check_unique(benchmark: Source, ids: Sequence[str]) -> None:
     if len(set(ids)) == len(ids):
         return
     repeated, *_ = [id_ for id_, n in Counter(ids).items() if n > 1]
-    first, second, *_ = (where for where, question in benchmark.iter_located() if question.id == repeated)
-    raise BenchmarkError(f"{second}: id {repeated!r} was already used in {first}. Ids must be unique.")
+    first, second, *_ = (
+        where for where, question in benchmark.iter_located() if question.id == repeated
+    )
+    raise BenchmarkError(
+        f"{second}: id {repeated!r} was already used in {first}. Ids must be unique."
+    )

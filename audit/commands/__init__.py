@@ -55,13 +55,23 @@ _DOES = {
     "chronology": "the faults of a project or run: add, check, render",
     "completion": "print the completion script of bash, zsh or fish",
 }
-_APART = ("sweep", "perturb", "memory", "validity", "plant")  # a folder of their own, and conf/NAME.yaml
+_APART = (
+    "sweep",
+    "perturb",
+    "memory",
+    "validity",
+    "plant",
+)  # a folder of their own, and conf/NAME.yaml
 COMMANDS = {
-    name: Command(f"audit.{name}.__main__", does, True) if name in _APART else Command(f"audit.commands.{name}", does)
+    name: Command(f"audit.{name}.__main__", does, True)
+    if name in _APART
+    else Command(f"audit.commands.{name}", does)
     for name, does in _DOES.items()
 }
 COMMANDS["plan"] = Command("audit.commands.plan", _DOES["plan"], True)
-COMMANDS["import"] = Command("audit.commands.import_logs", _DOES["import"])  # a keyword is no name of a module
+COMMANDS["import"] = Command(
+    "audit.commands.import_logs", _DOES["import"]
+)  # a keyword is no name of a module
 # A name of ours keeps its meaning.
 _ADDED = {
     name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", True)
@@ -70,7 +80,13 @@ _ADDED = {
 }
 COMMANDS |= _ADDED
 # The first command of each group -> its heading in `audit --help`.
-HEADINGS = {"demo": "run", "data": "prepare", "runs": "read", "gate": "decide", "calibrate": "calibrate and set up"}
+HEADINGS = {
+    "demo": "run",
+    "data": "prepare",
+    "runs": "read",
+    "gate": "decide",
+    "calibrate": "calibrate and set up",
+}
 HEADINGS |= dict.fromkeys(list(_ADDED)[:1], "of other packages")
 
 
@@ -81,7 +97,11 @@ def tree(words: Sequence[str]) -> ArgumentParser:
     follow its name are the default `typed` of its parser, for who takes other words after one of them.
     """
     root = ArgumentParser(
-        "audit", "audit COMMAND ...", _overview(), formatter_class=RawDescriptionHelpFormatter, add_help=False
+        "audit",
+        "audit COMMAND ...",
+        _overview(),
+        formatter_class=RawDescriptionHelpFormatter,
+        add_help=False,
     )
     commands = root.add_subparsers(prog="audit", metavar="COMMAND", required=True, help=SUPPRESS)
     for name, command in COMMANDS.items():
@@ -106,7 +126,12 @@ def _overview() -> str:
         lines += [f"\n{HEADINGS[name]}"] if name in HEADINGS else []
         lines.append(f"  {name:<11} {command.does}")
     lines.append("\n--quiet with any command: results and errors alone, no progress and no notes.")
-    return "\n".join([*lines, "\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep."])
+    return "\n".join(
+        [
+            *lines,
+            "\naudit COMMAND --help says more. First: audit plan model=scripted, then audit sweep.",
+        ]
+    )
 
 
 def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:

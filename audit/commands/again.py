@@ -55,7 +55,12 @@ def add_deciders(parser: argparse.ArgumentParser) -> None:
     add, keys = parser.add_argument, Path(trusted) if trusted else None
     whose = f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})"
     add("--keys", type=Path, default=keys, help=whose)
-    add("--approvals", type=int, default=1, help="people that an override needs (default: what the suite says, else 1)")
+    add(
+        "--approvals",
+        type=int,
+        default=1,
+        help="people that an override needs (default: what the suite says, else 1)",
+    )
     knows = f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)"
     add("--registry", default=registry, help=knows)
 

@@ -19,7 +19,9 @@ def add_words(parser: ArgumentParser) -> None:
     """The options of the audit that is named; the sweep's where none is."""
     from audit.judging import simulated
 
-    named = parser.add_argument("audit", nargs="?", type=_named, metavar="audit=NAME", help="default: audit=sweep")
+    named = parser.add_argument(
+        "audit", nargs="?", type=_named, metavar="audit=NAME", help="default: audit=sweep"
+    )
     offer(named, lambda typed: [f"audit={name}" for name in (*every_audit(), *OTHERS)])
     chosen, _ = audit_named(parser.get_default("typed"))
     parser.set_defaults(calibrated=_calibrated(chosen))

@@ -18,7 +18,11 @@ def add_words(parser: ArgumentParser) -> None:
     checking.add_argument("--json", action="store_true")
     for command in (adding, checking, rendering):
         command.add_argument(
-            "path", nargs="?", type=Path, default=Path(), help=f"a file, or a folder with {NAME} or docs/{NAME}"
+            "path",
+            nargs="?",
+            type=Path,
+            default=Path(),
+            help=f"a file, or a folder with {NAME} or docs/{NAME}",
         )
 
 
@@ -26,7 +30,11 @@ def run(options: Namespace) -> int:
     """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
     try:
         if options.command == "add":
-            text = sys.stdin.read() if options.entry == "-" else Path(options.entry).read_text(encoding="utf-8")
+            text = (
+                sys.stdin.read()
+                if options.entry == "-"
+                else Path(options.entry).read_text(encoding="utf-8")
+            )
             print(f"added {append(options.path, json.loads(text)).id}")
             return 0
         chronology = read_chronology(options.path)

@@ -22,30 +22,55 @@ if TYPE_CHECKING:
 
 def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("before", type=local_folder, metavar="RUN_A", help="a run, or the folder of a suite or panel")
+    add(
+        "before",
+        type=local_folder,
+        metavar="RUN_A",
+        help="a run, or the folder of a suite or panel",
+    )
     add("after", type=local_folder, metavar="RUN_B")
     add("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
-    add("--benchmarks", action="append", default=[], metavar="NAME", help="where a run has others too")
+    add(
+        "--benchmarks",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="where a run has others too",
+    )
     add("--out", type=Path, help="a page with the questions that changed")
     add("--json", action="store_true")
 
 
 def run(asked: Namespace) -> int:
     """Print what changed; with --out a page with every question that did."""
-    pairs = [pair_of("--models", text, "OLD=NEW, such as --models llama_v1=llama_v2") for text in asked.models]
-    from audit.registry.comparison import LABELS, compare_runs, page, sentence, setting_name, verdicts
+    pairs = [
+        pair_of("--models", text, "OLD=NEW, such as --models llama_v1=llama_v2")
+        for text in asked.models
+    ]
+    from audit.registry.comparison import (
+        LABELS,
+        compare_runs,
+        page,
+        sentence,
+        setting_name,
+        verdicts,
+    )
 
     changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
     if asked.out is not None:
         from audit.shards.files import write_file
 
-        write_file(asked.out, page(changes, asked.before, asked.after).encode("utf-8", "backslashreplace"))
+        write_file(
+            asked.out, page(changes, asked.before, asked.after).encode("utf-8", "backslashreplace")
+        )
     if asked.json:
         print(json.dumps(json_ready(changes), indent=1))
         return 0
     for c in changes:
         a, b = c.before[0], c.after[0]
-        versions = [f"{x.model} ({x.model_revision})" if x.model_revision else x.model for x in (a, b)]
+        versions = [
+            f"{x.model} ({x.model_revision})" if x.model_revision else x.model for x in (a, b)
+        ]
         say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit})")
         say(f"  {sentence(c)}")
         for x, y in verdicts(c.before, c.after):
@@ -63,7 +88,9 @@ def run(asked: Namespace) -> int:
         for k in c.lasting:
             say(f"  {LABELS.get(k.condition, k.condition)}: {_lasting(k)}")
         print(f"  {c.changed} questions changed")
-    print("note: p and intervals count the chance of questions; a sampled run may shift as a whole, by 1 or 2 points")
+    print(
+        "note: p and intervals count the chance of questions; a sampled run may shift as a whole, by 1 or 2 points"
+    )
     if asked.out is not None:
         print(f"page     {asked.out}")
     return 0
@@ -73,7 +100,9 @@ def _lasting(one: LastingChange) -> str:
     from audit.registry.comparison import told_share
 
     f, share = one.found, told_share(one.found)
-    part = f", {percent(share[0])} of it ({percent(share[1])} to {percent(share[2])})" if share else ""
+    part = (
+        f", {percent(share[0])} of it ({percent(share[1])} to {percent(share[2])})" if share else ""
+    )
     return (
         f"the score changes by {signed_points(f.there)} there, by {signed_points(f.lead)} at the baseline{part}; "
         f"lost {signed_points(f.lost)} ({interval(f.low, f.high)}), {pvalue(f.pvalue)}, "

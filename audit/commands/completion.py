@@ -59,10 +59,14 @@ def _settings(config: str) -> dict[str, object]:
     """Top-level keys of a configuration with their defaults; its groups with None."""
     from omegaconf import OmegaConf
 
-    composed: Any = OmegaConf.to_container(OmegaConf.load(conf_of(config) / f"{config}.yaml"), resolve=False)
+    composed: Any = OmegaConf.to_container(
+        OmegaConf.load(conf_of(config) / f"{config}.yaml"), resolve=False
+    )
     groups = [str(next(iter(one))) for one in composed.get("defaults", []) if isinstance(one, dict)]
     found: dict[str, object] = {name: None for name in groups if not name.startswith("override ")}
-    return found | {str(key): value for key, value in composed.items() if key not in ("defaults", "hydra")}
+    return found | {
+        str(key): value for key, value in composed.items() if key not in ("defaults", "hydra")
+    }
 
 
 def _values(key: str, config: str) -> list[str]:

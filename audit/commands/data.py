@@ -39,10 +39,16 @@ Counts = dict[str, Counter[Any]]
 
 def add_words(parser: ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    show = commands.add_parser("show", help="the guess of all columns at once, and the options to type")
-    show.add_argument("file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them")
+    show = commands.add_parser(
+        "show", help="the guess of all columns at once, and the options to type"
+    )
+    show.add_argument(
+        "file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them"
+    )
     show.add_argument("--json", action="store_true")
-    show.add_argument("overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong")
+    show.add_argument(
+        "overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong"
+    )
 
 
 def run(asked: Namespace) -> int:
@@ -51,19 +57,41 @@ def run(asked: Namespace) -> int:
     benchmark = open_benchmark(config)
     questions, problems, read = _read(benchmark)
     if asked.json:
-        print(json.dumps(_as_json(benchmark, questions, read, problems), indent=1, ensure_ascii=False))
+        print(
+            json.dumps(_as_json(benchmark, questions, read, problems), indent=1, ensure_ascii=False)
+        )
         return FAILED if problems else OK
-    print(lines("\n".join([*_columns(benchmark, read), *_questions(questions), *_counts(benchmark, read, problems)])))
+    print(
+        lines(
+            "\n".join(
+                [
+                    *_columns(benchmark, read),
+                    *_questions(questions),
+                    *_counts(benchmark, read, problems),
+                ]
+            )
+        )
+    )
     words = " ".join(benchmark_words(config))
     rows = [row for _, row, _ in islice(benchmark.located_rows(), _LOOKED_AT)]
     for setting, n in ({} if problems else other_keys(rows, config)).items():
-        print(f"\nCOMPARE THE KEYS ABOVE: with benchmark.{setting} {n} of {len(rows)} rows have another key.")
-    print(lines(f"\nTried with:  {words}" if problems else f"\nTo go on:    audit plan {words} model=scripted n=all"))
+        print(
+            f"\nCOMPARE THE KEYS ABOVE: with benchmark.{setting} {n} of {len(rows)} rows have another key."
+        )
+    print(
+        lines(
+            f"\nTried with:  {words}"
+            if problems
+            else f"\nTo go on:    audit plan {words} model=scripted n=all"
+        )
+    )
     settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
     if problems:
         settings += " 'benchmark.choice_columns=[COLUMN,COLUMN]'"
         if any(str(name).endswith("?") for name in read["columns"]):
-            print("The first line has to name the columns, and looks like a question: put such a line before it.")
+            print(
+                "The first line has to name the columns, and looks like a question: put such a line before it."
+            )
     print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
     if problems and (known := _published(asked.file)):
         audit = "" if FORMATS[known[0]].answerable else "audit=validity "
@@ -80,12 +108,18 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     path = Path(file).expanduser()
     for word in overrides:
         if "=" not in word:
-            raise UsageError(f"Word is {word!r}. Expected benchmark.KEY=VALUE. Example: benchmark.answer_column=Key")
+            raise UsageError(
+                f"Word is {word!r}. Expected benchmark.KEY=VALUE. Example: benchmark.answer_column=Key"
+            )
     composed = compose_command("sweep", [f"data={file}", *overrides], SweepConfig)
-    config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(BenchmarkConfig, composed.benchmark))
+    config: BenchmarkConfig = OmegaConf.to_object(
+        OmegaConf.merge(BenchmarkConfig, composed.benchmark)
+    )
     if config.delimiter is None and path.is_file() and path.suffix.lower() == ".csv":
         config = replace(config, delimiter=likely_delimiter(path))
-    guessed = guess([row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config)
+    guessed = guess(
+        [row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config
+    )
     typed = any(word.startswith("benchmark.index_base=") for word in overrides)
     return replace(guessed, index_base=config.index_base) if typed else guessed
 
@@ -96,7 +130,10 @@ def _published(file: str) -> list[str]:
     for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:  # not published, or embedded
         with suppress(AuditError):
             benchmark = open_benchmark(BenchmarkConfig(name, name, file))
-            read = [FORMATS[name].parse(row, of) for _, row, of in islice(benchmark.located_rows(), _LOOKED_AT)]
+            read = [
+                FORMATS[name].parse(row, of)
+                for _, row, of in islice(benchmark.located_rows(), _LOOKED_AT)
+            ]
             found += [name] if read else []
     told = Path(file).stem.lower().replace("-", "_")
     return sorted(found, key=lambda name: (name not in told, name))
@@ -115,7 +152,9 @@ def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
         except BenchmarkError as error:
             problems.append(f"{where}: {error}")
             continue
-        question = shuffled(question, benchmark.seed) if benchmark.config.shuffle_options else question
+        question = (
+            shuffled(question, benchmark.seed) if benchmark.config.shuffle_options else question
+        )
         counts["options"][len(question.options)] += 1
         counts["key"][LETTERS[question.gold]] += 1
         questions += [question] if len(questions) < _SHOWN else []
@@ -132,7 +171,9 @@ def _as_json(
         "words": benchmark_words(benchmark.config),
         "options": {str(n): rows for n, rows in sorted(counts["options"].items())},
         "keys": dict(sorted(counts["key"].items())),
-        "questions": [attributes(one, "id", "text", "options", "gold", "group") for one in questions],
+        "questions": [
+            attributes(one, "id", "text", "options", "gold", "group") for one in questions
+        ],
         "problems": list(problems),
         "warnings": [] if problems else list(benchmark.warnings),
     }
@@ -144,11 +185,16 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
     several = config.choice_columns or (
         [] if config.choices_column in there else sorted(set("ABCDEFGHIJ") & set(there))
     )
-    found = {part: [getattr(config, setting)] for part, setting in PARTS.items() if getattr(config, setting)}
+    found = {
+        part: [getattr(config, setting)]
+        for part, setting in PARTS.items()
+        if getattr(config, setting)
+    }
     found["options"] = several or found["options"]
     used = {column for columns in found.values() for column in columns}
     shown = {
-        part: ", ".join(f"{c}{'' if c in there else ' (not there)'}" for c in found.get(part, ())) for part in PARTS
+        part: ", ".join(f"{c}{'' if c in there else ' (not there)'}" for c in found.get(part, ()))
+        for part in PARTS
     }
     shown["not read"] = ", ".join(str(name) for name in there if name not in used)
     cut = f", cut at {config.delimiter!r}" if config.delimiter else ""
@@ -165,14 +211,20 @@ def _questions(questions: Sequence[Item]) -> list[str]:
         text = direct_prompt(protocol, question, Reading.LETTER)
         text = text if len(text) <= _WIDTH else f"{text[:_WIDTH]} ... ({len(text):,} characters)"
         key = f"{LETTERS[question.gold]}  {question.options[question.gold]}"
-        found += ["", one_line(question.id), *(f"  | {line}" for line in text.split("\n")), one_line(f"  key: {key}")]
+        found += [
+            "",
+            one_line(question.id),
+            *(f"  | {line}" for line in text.split("\n")),
+            one_line(f"  key: {key}"),
+        ]
     return found
 
 
 def _counts(benchmark: Benchmark, counts: Counts, problems: Sequence[str]) -> list[str]:
     names = {"options": "options a question", "key": "keys"}
     found = [
-        f"{title:<19}" + ", ".join(f"{x}: {n:,}" for x, n in sorted(counts[c].items())) for c, title in names.items()
+        f"{title:<19}" + ", ".join(f"{x}: {n:,}" for x, n in sorted(counts[c].items()))
+        for c, title in names.items()
     ]
     if problems:
         found.append(f"cannot be read     {len(problems):,} rows; duplicates were not counted")

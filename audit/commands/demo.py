@@ -67,7 +67,9 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
     for name in (TAUGHT, BEFORE):
         cell, result = cells[name]
         if cell.tested[1] is None or result.without.found is None:
-            raise DataError(f"The shipped answers of {name} give no score without memory. Install the package again.")
+            raise DataError(
+                f"The shipped answers of {name} give no score without memory. Install the package again."
+            )
         told = result.without.found.without
         limits = (told.estimate, told.low, told.high)
         others = tuple(float(np.nanmean(one[0].score)) for one in cell.references)
@@ -85,7 +87,11 @@ def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
     rows = load(run_dir).answers(["model", "benchmark", "question_id", "arm", "answer"]).to_pylist()
-    answered = {(r["model"], r["benchmark"], r["question_id"]): r["answer"] for r in rows if r["arm"] == "score"}
+    answered = {
+        (r["model"], r["benchmark"], r["question_id"]): r["answer"]
+        for r in rows
+        if r["arm"] == "score"
+    }
     found = []
     for one in ranked(*cells[TAUGHT], questions)[:ON_PAGE]:
         q = questions[cells[TAUGHT][0].benchmark, one.question_id]
@@ -107,14 +113,42 @@ def picture(both: Sequence[Side]) -> Figure:
         for k, side in enumerate(both):
             estimate, low, high = (100 * x for x in side.without)
             axes.plot([low, high], [k, k], color=BLUE, linewidth=2)
-            axes.plot(estimate, k, "o", color=BLUE, markersize=7, label="score without memory, 95 %")
-            axes.plot(100 * side.score, k, "D", color=VERMILLION, markersize=7, label="score on the exam")
-            axes.plot(100 * side.held_out, k + 0.18, "s", color=MUTED, markersize=5, label="score on held-out items")
+            axes.plot(
+                estimate, k, "o", color=BLUE, markersize=7, label="score without memory, 95 %"
+            )
+            axes.plot(
+                100 * side.score, k, "D", color=VERMILLION, markersize=7, label="score on the exam"
+            )
+            axes.plot(
+                100 * side.held_out,
+                k + 0.18,
+                "s",
+                color=MUTED,
+                markersize=5,
+                label="score on held-out items",
+            )
             truth = "truth: before it was taught"
-            axes.plot(100 * side.before, k, "|", color=INK, markersize=22, markeredgewidth=2.5, label=truth)
+            axes.plot(
+                100 * side.before,
+                k,
+                "|",
+                color=INK,
+                markersize=22,
+                markeredgewidth=2.5,
+                label=truth,
+            )
             known = [100 * x for x in side.others]
-            axes.plot(known, [k] * len(known), "|", color=GREEN, markersize=16, label="others, taught another exam")
-        names_above(axes, [WHO[side.result.model] for side in both], [k - 0.32 for k in range(len(both))])
+            axes.plot(
+                known,
+                [k] * len(known),
+                "|",
+                color=GREEN,
+                markersize=16,
+                label="others, taught another exam",
+            )
+        names_above(
+            axes, [WHO[side.result.model] for side in both], [k - 0.32 for k in range(len(both))]
+        )
         axes.set_ylim(len(both) - 0.5, -0.6)
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions answered right, %")
@@ -132,17 +166,34 @@ def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
 
     questions = ten(run_dir, verdict)
     marks = [
-        Mark("memory", WHO[s.result.model], VERDICTS[s.result.decision.verdict], _figures(s), "#numbers") for s in both
+        Mark(
+            "memory",
+            WHO[s.result.model],
+            VERDICTS[s.result.decision.verdict],
+            _figures(s),
+            "#numbers",
+        )
+        for s in both
     ]
 
     def render(figures: dict[str, str]) -> str:
         return render_page(
-            "commands/demo.html.j2", rows=verdict.rows, title="Has the model read the exam?",
+            "commands/demo.html.j2",
+            rows=verdict.rows,
+            title="Has the model read the exam?",
             subtitle="A demonstration: one small model, before and after it was taught an exam of 104 questions.",
-            words=VERDICTS, figures=figures, marks=marks, both=both, who=WHO, next=NEXT, questions=questions,
-            references=[one.model for one, _ in verdict.cells[0].references], taught=TAUGHT, before=BEFORE,
+            words=VERDICTS,
+            figures=figures,
+            marks=marks,
+            both=both,
+            who=WHO,
+            next=NEXT,
+            questions=questions,
+            references=[one.model for one, _ in verdict.cells[0].references],
+            taught=TAUGHT,
+            before=BEFORE,
             run_dir=run_dir,
-        )  # fmt: skip
+        )
 
     rows = ((q.text, q.gold, q.answers[BEFORE][0], q.answers[TAUGHT][0]) for q in questions)
     table = csv_text(("question", "right_answer", "before", "taught_the_exam"), rows)
@@ -159,7 +210,9 @@ def _figures(side: Side) -> str:
 
 
 def add_words(parser: ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo")
+    parser.add_argument(
+        "--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo"
+    )
 
 
 def run(asked: Namespace) -> int:

@@ -22,8 +22,12 @@ def _tasks(overrides: Sequence[str], out: Path) -> int:
     for task, items in found.items():
         say(f"task     {task}  {items:,} items")
     tasks = ",".join(found)
-    print(f"lm-eval: cd {out} && lm_eval --include_path . --tasks {tasks} --log_samples --output_path logs ...")
-    print(f"Inspect: cd {out} && inspect eval {INSPECT_FILE} --model MODEL\nThen: audit import LOG ... -o RUN_DIR")
+    print(
+        f"lm-eval: cd {out} && lm_eval --include_path . --tasks {tasks} --log_samples --output_path logs ..."
+    )
+    print(
+        f"Inspect: cd {out} && inspect eval {INSPECT_FILE} --model MODEL\nThen: audit import LOG ... -o RUN_DIR"
+    )
     return 0
 
 
@@ -46,7 +50,9 @@ def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
         found[its.name] = questions = list(sample.questions())
         for question in questions:
             for k, variant in enumerate(its.selection.variants[question.id], 1):
-                found.setdefault(f"{its.name}_variant_{k}", []).append(reworded(its.library, question, variant))
+                found.setdefault(f"{its.name}_variant_{k}", []).append(
+                    reworded(its.library, question, variant)
+                )
     return found
 
 
@@ -65,8 +71,15 @@ def add_words(parser: ArgumentParser) -> None:
         if name == "hub":
             add("--task-id", default="default", help="the task in the dataset's eval.yaml")
             add("--source-url", default="", help="where the run can be read")
-    add = formats.add_parser("tasks", help="an audit's items as tasks of lm-eval and Inspect").add_argument
-    add("overrides", nargs="*", metavar="KEY=VALUE", help="of conf/memory.yaml; with variants=, perturb")
+    add = formats.add_parser(
+        "tasks", help="an audit's items as tasks of lm-eval and Inspect"
+    ).add_argument
+    add(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="of conf/memory.yaml; with variants=, perturb",
+    )
     add("--out", type=Path, required=True, metavar="FOLDER")
 
 
@@ -78,12 +91,24 @@ def run(asked: Namespace) -> int:
     from audit.shards.panel import panel_runs
 
     write, folder, after = {
-        "inspect": (inspect_log.export_inspect, inspect_log.INSPECT, "Look at them: inspect view --log-dir {}"),
+        "inspect": (
+            inspect_log.export_inspect,
+            inspect_log.INSPECT,
+            "Look at them: inspect view --log-dir {}",
+        ),
         "eee": (eee.export_eee, eee.FOLDER, ""),
-        "hub": (eee.export_hub, eee.HUB, "Put the folder .eval_results into the model's repository."),
+        "hub": (
+            eee.export_hub,
+            eee.HUB,
+            "Put the folder .eval_results into the model's repository.",
+        ),
     }[asked.format]
     out = asked.out or asked.run_dir / folder
-    own = {name: value for name, value in vars(asked).items() if name in ("organization", "task_id", "source_url")}
+    own = {
+        name: value
+        for name, value in vars(asked).items()
+        if name in ("organization", "task_id", "source_url")
+    }
     for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
         for path, problem in write(run_dir, out, **own):  # type: ignore[operator]
             say(f"written  {path}{f'  {problem}' if problem else ''}")

@@ -28,9 +28,24 @@ SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 def add_words(parser: ArgumentParser) -> None:
     add_deciders(parser)
     add = parser.add_argument
-    add("run_dir", metavar="RUN_DIR", help="a run or its s3:// URL, or the folder of a panel (audit report --out)")
-    add("--format", choices=FORMATS, default="text", help="github: annotations, and a summary where the job has a page")
-    add("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    add(
+        "run_dir",
+        metavar="RUN_DIR",
+        help="a run or its s3:// URL, or the folder of a panel (audit report --out)",
+    )
+    add(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="github: annotations, and a summary where the job has a page",
+    )
+    add(
+        "--json",
+        action="store_const",
+        const="json",
+        dest="format",
+        help="the same as --format json",
+    )
     trust = "take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
     add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")
     rule = "with which thresholds a verdict may pass: those that ship (exit code 1 with others), or the run's own"
@@ -49,7 +64,9 @@ def run(asked: Namespace, now: datetime | None = None) -> int:
     now = now or datetime.now(UTC)
     run_dir = run_folder(asked.run_dir)
     again = None if asked.trust_report else verdict_again
-    ruling = ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry), again)
+    ruling = ruling_with_decisions(
+        run_dir, asked.keys, asked.approvals, now, known_to(asked.registry), again
+    )
     ruling = with_seals(ruling, home_of(run_dir), asked.seal, asked.keys)
     if asked.rule == "shipped":
         ruling = shipped_alone(ruling)

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from audit.judging.document import Cell
 
 WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
-_NO_OPTIONS = ("table", "opencompass", "openai-evals", "promptfoo")  # tools whose logs may not hold the options
+_NO_OPTIONS = (
+    "table",
+    "opencompass",
+    "openai-evals",
+    "promptfoo",
+)  # tools whose logs may not hold the options
 HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 
@@ -61,7 +66,9 @@ def read_panel(asked: argparse.Namespace) -> Panel:
     changed = leave_out_changed(joined)
     benchmark, judged, joined = _chosen(asked, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
-    return Panel(joined, benchmark, held_out, judged, files, known, columns, released, changed, spare)
+    return Panel(
+        joined, benchmark, held_out, judged, files, known, columns, released, changed, spare
+    )
 
 
 def print_read(panel: Panel, names: Sequence[str], *, reworded: bool = False) -> None:
@@ -74,7 +81,12 @@ def print_read(panel: Panel, names: Sequence[str], *, reworded: bool = False) ->
 def run(asked: argparse.Namespace) -> int:
     """Read, join, write, judge; a table of what was imported and one line a verdict."""
     panel = read_panel(asked)
-    joined, benchmark, held_out, judged = panel.joined, panel.benchmark, panel.held_out, panel.judged
+    joined, benchmark, held_out, judged = (
+        panel.joined,
+        panel.benchmark,
+        panel.held_out,
+        panel.judged,
+    )
     released, known, files = panel.released, panel.known, panel.files
     from audit.benchmarks.fresh import Origin, check_origin
     from audit.imports.chance import check_above_guessing
@@ -93,7 +105,11 @@ def run(asked: argparse.Namespace) -> int:
     told: dict[str, list[str]] = {"held_out": []}
     if held_out:
         told = check_origin(held_out, asked.held_out_date, None, tested, references)
-    names = [benchmark, *filter(None, [held_out]), *(one for one in joined.items if one.startswith(REWORDED))]
+    names = [
+        benchmark,
+        *filter(None, [held_out]),
+        *(one for one in joined.items if one.startswith(REWORDED)),
+    ]
     print_read(panel, names, reworded=bool(asked.reworded))
     if len(names) > 1:  # alone, nothing is compared
         check_joined(joined, names)
@@ -104,23 +120,34 @@ def run(asked: argparse.Namespace) -> int:
         if not check.passed:
             say(f"no verdict: {check.name}: {check.detail}")
     options = {
-        "columns": panel.columns, "joined_by": asked.key, "metric": asked.metric, "references": asked.references,
-        "left_out": {"changed": panel.changed, "of_strata": panel.spare}, "filter": asked.filter,
-        "options": asked.options, "below_chance_is_real": asked.below_chance_is_real,
-    }  # fmt: skip
+        "columns": panel.columns,
+        "joined_by": asked.key,
+        "metric": asked.metric,
+        "references": asked.references,
+        "left_out": {"changed": panel.changed, "of_strata": panel.spare},
+        "filter": asked.filter,
+        "options": asked.options,
+        "below_chance_is_real": asked.below_chance_is_real,
+    }
     from audit.judging.together import parts_of
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
 
     write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
     origins = references | tested
-    write(asked.out, joined, Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins))
+    write(
+        asked.out,
+        joined,
+        Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins),
+    )
     paths = report.build([asked.out], asked.out / "report")
     _print_verdicts([cell for _, part in parts_of(paths.content) for cell in part.cells])
     alone = len(judged) == len(joined.models) and not asked.reworded
     place = shlex.quote(str(asked.out))
     become = f"references build {place} --name NAME --source WHO --licence WHICH --facts CSV   # model,released,family"
-    print(f"report   {paths.html}\nNext: audit {become if alone and len(judged) > 2 else f'gate {place}'}")
+    print(
+        f"report   {paths.html}\nNext: audit {become if alone and len(judged) > 2 else f'gate {place}'}"
+    )
     return 0
 
 
@@ -128,18 +155,42 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_reading(parser)
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
-    add("--reworded", nargs="+", default=[], metavar="LOG", help="logs of the same items in other words")
-    add("--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference")
+    add(
+        "--reworded",
+        nargs="+",
+        default=[],
+        metavar="LOG",
+        help="logs of the same items in other words",
+    )
+    add(
+        "--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference"
+    )
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say which logs are read, and how."""
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="a log or a folder of logs, or NAME=LOG")
-    add("--held-out", nargs="+", default=[], metavar="LOG", help="logs of held-out items, or the name of a benchmark")
-    add("--references", nargs="+", default=[], metavar="MODEL", help="or set:NAME; default: all others")
+    add(
+        "--held-out",
+        nargs="+",
+        default=[],
+        metavar="LOG",
+        help="logs of held-out items, or the name of a benchmark",
+    )
+    add(
+        "--references",
+        nargs="+",
+        default=[],
+        metavar="MODEL",
+        help="or set:NAME; default: all others",
+    )
     add("--family", default="", help="of the judged models: a set's models of it are left out")
-    add("--held-out-date", metavar="DATE", help="when the held-out items were written: 2024, 2024-05")
+    add(
+        "--held-out-date",
+        metavar="DATE",
+        help="when the held-out items were written: 2024, 2024-05",
+    )
     newest = "of the judged models, or MODEL=DATE: nothing newer was in their training"
     add("--released", nargs="+", default=[], metavar="DATE", help=newest)
     add("--model", default="", help="where a log does not tell")
@@ -151,12 +202,31 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="of a table: model, item, correct, ...; a nested column is a path: item=doc.id",
     )
     add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
-    add("--metric", "--scorer", default="", help="the score to read; SCORER.PART of an Inspect score that has parts")
+    add(
+        "--metric",
+        "--scorer",
+        default="",
+        help="the score to read; SCORER.PART of an Inspect score that has parts",
+    )
     add("--filter", default="", help="the filter of lm-eval to read, where a log has several")
-    add("--options", type=int, metavar="N", help="options of an item where no log lists them; 0: free answers")
-    add("--below-chance-is-real", action="store_true", help="a score far below guessing is no error of the logs")
+    add(
+        "--options",
+        type=int,
+        metavar="N",
+        help="options of an item where no log lists them; 0: free answers",
+    )
+    add(
+        "--below-chance-is-real",
+        action="store_true",
+        help="a score far below guessing is no error of the logs",
+    )
     forms = "letter, from0, from1, text, number, truth or word, where a table can be read in several ways"
-    add("--answer-as", default="", metavar="FORM", help=f"how the answers of a table are written: {forms}")
+    add(
+        "--answer-as",
+        default="",
+        metavar="FORM",
+        help=f"how the answers of a table are written: {forms}",
+    )
     add("--gold-as", default="", metavar="FORM", help="how its keys are written")
     add("--seed", type=int, default=0)
 
@@ -180,15 +250,21 @@ def _read(
     from audit.imports.record import Wanted
 
     joined, words = Joined(), asked.held_out
-    by_name = len(words) == 1 and not any(Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?"))
+    by_name = len(words) == 1 and not any(
+        Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?")
+    )
     held_out = words[0] if by_name else HELD_OUT if words else None
     dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
     before = last_date(asked.held_out_date, map(Origin, dates))
     files, told = _take_sets(asked, joined, held_out, before)
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
-        path, model = (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        several = benchmark == asked.benchmark and is_folder(path)  # it has benchmarks, and --benchmark chooses one
+        path, model = (
+            (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
+        )
+        several = benchmark == asked.benchmark and is_folder(
+            path
+        )  # it has benchmarks, and --benchmark chooses one
         wanted = Wanted(
             model,
             "" if several else benchmark,
@@ -205,7 +281,12 @@ def _read(
                 say(f"left out: {shown}: {log}")
                 continue
             outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
-            joined.add(shown, _prefixed(outcomes, prefix) if prefix else outcomes, log.unfinished, log.sampling)
+            joined.add(
+                shown,
+                _prefixed(outcomes, prefix) if prefix else outcomes,
+                log.unfinished,
+                log.sampling,
+            )
             about = {
                 "tool": log.tool,
                 "version": log.version,
@@ -213,7 +294,9 @@ def _read(
                 "unfinished": log.unfinished,
                 "notes": list(log.notes),
             }
-            about = {name: value for name, value in about.items() if value or name in ("tool", "version")}
+            about = {
+                name: value for name, value in about.items() if value or name in ("tool", "version")
+            }
             files += [{**one, **about} for one in _hashes(place, "" if place == path else shown)]
     return joined, held_out, files, told
 
@@ -239,7 +322,9 @@ def _take_sets(
     files: list[dict[str, Any]] = []
     told: dict[str, Origin] = {}
     for word in [one for one in asked.references if one.startswith(PREFIX)]:
-        taken = take_set(word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before)
+        taken = take_set(
+            word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before
+        )
         joined.add(word, taken.outcomes)
         files.append(taken.about)
         place = asked.references.index(word)
@@ -252,8 +337,12 @@ def _hashes(path: Path, name: str) -> list[dict[str, str]]:
     """Name and hash of a log's file, or of those in its folder. name: of a log in a folder of logs."""
     from audit.shards.files import file_sha256
 
-    inside = sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-    shown = {one: f"{name}/{one.name}" if name and path.is_dir() else name or one.name for one in inside}
+    inside = (
+        sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
+    )
+    shown = {
+        one: f"{name}/{one.name}" if name and path.is_dir() else name or one.name for one in inside
+    }
     return [{"file": shown[one], "sha256": file_sha256(one, follow=True)} for one in inside]
 
 
@@ -266,7 +355,9 @@ def _released(asked: argparse.Namespace) -> dict[str, str]:
         check_date(date)
     of_all = [date for name, date in told if not name]
     if len(of_all) > 1:
-        raise ConfigError(f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model.")
+        raise ConfigError(
+            f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model."
+        )
     return dict(told)
 
 
@@ -282,7 +373,9 @@ def _chosen(
         check_known("model of the logs", name, joined.models)
     judged = asked.judge or [name for name in joined.models if name not in asked.references]
     if twice := sorted(set(judged) & set(asked.references)):
-        raise ConfigError(f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both.")
+        raise ConfigError(
+            f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both."
+        )
     joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
     if held_out is not None and (shared := leave_out_shared(joined, benchmark, held_out)):
         say(f"left out: {shared} held-out items that are items of {benchmark} too")
@@ -294,10 +387,14 @@ def _benchmark(asked: argparse.Namespace, joined: Joined, held_out: str | None) 
     from audit.imports.reworded import REWORDED
 
     if held_out and asked.reworded:
-        raise ConfigError("Found --held-out and --reworded. Expected one of them: they are two audits, so two imports.")
+        raise ConfigError(
+            "Found --held-out and --reworded. Expected one of them: they are two audits, so two imports."
+        )
     others = [name for name in joined.items if name != held_out and not name.startswith(REWORDED)]
     if not others:
-        raise ConfigError("The logs hold no outcome beside the held-out ones. Expected a log with samples.")
+        raise ConfigError(
+            "The logs hold no outcome beside the held-out ones. Expected a log with samples."
+        )
     if held_out is not None and held_out not in joined.items:
         raise unknown_name("--held-out (a log, or a benchmark of the logs)", held_out, others)
     benchmark = asked.benchmark if asked.benchmark in others else others[0]
@@ -333,7 +430,9 @@ def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
         if one.get("score"):
             read.setdefault((one["tool"], one["score"]), []).append(one["file"])
     for (tool, score), names in read.items():
-        say(f"score: {score} of {tool}, in {names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}")
+        say(
+            f"score: {score} of {tool}, in {names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}"
+        )
     for note in dict.fromkeys(note for one in files for note in one.get("notes", ())):
         say(f"note: {note}")
     for one in files:
@@ -342,33 +441,51 @@ def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_left_out(
-    joined: Joined, benchmark: str, files: Sequence[Mapping[str, Any]], changed: Mapping[str, int], spare: int
+    joined: Joined,
+    benchmark: str,
+    files: Sequence[Mapping[str, Any]],
+    changed: Mapping[str, int],
+    spare: int,
 ) -> None:
     for name, n in changed.items():
-        say(f"left out: {n} items of {name}: their key or options differ between logs, or are one option")
+        say(
+            f"left out: {n} items of {name}: their key or options differ between logs, or are one option"
+        )
     untold = any(one.get("tool") in _NO_OPTIONS for one in files)
     if untold and not any(one.options for one in joined.items[benchmark].values()):
-        print("note: no log lists options, so answers count as free. If they were chosen, guesses can make a gap:")
+        print(
+            "note: no log lists options, so answers count as free. If they were chosen, guesses can make a gap:"
+        )
         print("  give the number of options, such as --options 4")
     if spare:
-        print(f"left out: {spare} held-out items, so that each stratum is as large a part of both sets")
+        print(
+            f"left out: {spare} held-out items, so that each stratum is as large a part of both sets"
+        )
 
 
-def _print_table(joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool) -> None:
+def _print_table(
+    joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool
+) -> None:
     from audit.imports.join import counts
 
-    print(f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}")
+    print(
+        f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}"
+    )
     for one in counts(joined):
         if one.benchmark in names:
             counted = f"{one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} {one.unparsed:>9,}"
             part = joined.partial.get((one.model, one.benchmark), "")
-            say(f"{one.model:<36} {one.benchmark:<28} {counted}{f'  partial: {part}' if part else ''}")
+            say(
+                f"{one.model:<36} {one.benchmark:<28} {counted}{f'  partial: {part}' if part else ''}"
+            )
     others = len(joined.models) - len(judged)
     what = "drop under rewording" if reworded else "score on held-out items"
     score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"
     needs = [] if len(names) > 1 else ["--held-out LOG or --reworded LOG"]
     needs += [] if others or reworded else ["references"]
     can = f"nothing yet, it needs {' and '.join(needs)}" if needs else score
-    print(f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the")
+    print(
+        f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the"
+    )
     again = "sweep, edits" if reworded else "sweep, rewordings, edits"
     print(f"  model again ({again}). Accuracy is of the answers that could be parsed.")

@@ -48,7 +48,9 @@ def run(asked: argparse.Namespace) -> int:
 
     path = Path(PROJECT)
     if path.exists() and not asked.force:
-        raise ConfigError(f"{path} is here already. Expected a folder without one. Example: audit init --force")
+        raise ConfigError(
+            f"{path} is here already. Expected a folder without one. Example: audit init --force"
+        )
     answers = {key: str(getattr(asked, key)).strip() for key in _OPTIONS}
     if not asked.yes:
         answers |= _asked(answers)
@@ -90,5 +92,7 @@ def _answer(question: str) -> str:
     print(lines(f"{question}: "), end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:
-        raise UsageError("The input ended. Expected answers, or options. Example: audit init --yes --model qwen3_8b")
+        raise UsageError(
+            "The input ended. Expected answers, or options. Example: audit init --yes --model qwen3_8b"
+        )
     return line.strip()

@@ -47,11 +47,16 @@ def months_between(published: str | None, released: str | None) -> int | None:
     """
     if not published or not released:
         return None
-    first, last = ([int(part) for part in f"{date}-01".split("-")[:2]] for date in (str(published), str(released)))
+    first, last = (
+        [int(part) for part in f"{date}-01".split("-")[:2]]
+        for date in (str(published), str(released))
+    )
     return 12 * (last[0] - first[0]) + last[1] - first[1]
 
 
-def exposure(name: str, about: Mapping[str, object], model: str, released: str | None, found: str) -> Exposure:
+def exposure(
+    name: str, about: Mapping[str, object], model: str, released: str | None, found: str
+) -> Exposure:
     """about: the benchmark's configuration. released: of the model. found: what an index search says."""
     published = str(about.get("date") or "")
     months = months_between(published, released)
@@ -61,11 +66,15 @@ def exposure(name: str, about: Mapping[str, object], model: str, released: str |
         says = f"may have been read: public {months} months before the model"
     else:
         says = "not read before the model's release, if both dates are right"
-    control = "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
+    control = (
+        "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
+    )
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
     if not format_of(str(about["format"])).answerable:  # a reference scorer reads it
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
-    where = str(about.get("hub") or about.get("url") or about.get("path") or "ships with this program")
+    where = str(
+        about.get("hub") or about.get("url") or about.get("path") or "ships with this program"
+    )
     newer = months is not None and months < 0
     return Exposure(name, published, where, found, model, months, says, "" if newer else words)
 
@@ -75,7 +84,9 @@ def found_in(path: Path) -> dict[str, str]:
     with path.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     if not rows or not {"benchmark", "found_in"} <= set(rows[0]):
-        raise DataError(f"{path} has no columns benchmark and found_in. Expected such as: mmlu,C4 (2 % of the items).")
+        raise DataError(
+            f"{path} has no columns benchmark and found_in. Expected such as: mmlu,C4 (2 % of the items)."
+        )
     return {row["benchmark"]: row["found_in"] for row in rows if row["found_in"]}
 
 
@@ -104,10 +115,14 @@ def run(asked: Namespace) -> int:
     for model in asked.model:
         check_known("model", model, released)
     suites = _pairs(asked.suites)
-    pairs = dict.fromkeys((name, one) for name, own in suites for one in [*filter(None, [own]), *asked.model] or [""])
+    pairs = dict.fromkeys(
+        (name, one) for name, own in suites for one in [*filter(None, [own]), *asked.model] or [""]
+    )
     found = found_in(asked.found) if asked.found else {}
     rows = [
-        exposure(name, load_group("benchmark", name), model, released.get(model), found.get(name, ""))
+        exposure(
+            name, load_group("benchmark", name), model, released.get(model), found.get(name, "")
+        )
         for name, model in pairs
     ]
     rows.sort(key=lambda one: (not one.found, -(one.months or 0)))

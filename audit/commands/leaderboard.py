@@ -33,7 +33,9 @@ def add_words(parser: ArgumentParser) -> None:
     add_reading(parser)
     add = parser.add_argument
     add("-o", "--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
-    facts = "a csv with the columns model, released, family: no model is judged against its own family"
+    facts = (
+        "a csv with the columns model, released, family: no model is judged against its own family"
+    )
     add("--facts", type=Path, metavar="CSV", help=facts)
     add("--title", default="", help="of the page; default: the benchmark's name")
     add("--json", action="store_true", help="print leaderboard.json in place of the table")
@@ -55,10 +57,18 @@ def run(asked: Namespace) -> int:
     from audit.report.build import write_parts
     from audit.shards.files import write_file
 
-    _, _, figures = write_parts(asked.out, {"leaderboard.csv": table(board)}, {"leaderboard": figure(board)})
+    _, _, figures = write_parts(
+        asked.out, {"leaderboard.csv": table(board)}, {"leaderboard": figure(board)}
+    )
     typed = f"audit leaderboard {shlex.join(asked.typed)}"
     html = page(
-        board, figures, references=references, families=families, files=panel.files, command=typed, title=asked.title
+        board,
+        figures,
+        references=references,
+        families=families,
+        files=panel.files,
+        command=typed,
+        title=asked.title,
     )
     content = document(board, panel.files)
     for name, text in (("leaderboard.html", html), ("leaderboard.json", json_text(content))):
@@ -89,7 +99,9 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
     models = [name for name in joined.models if name not in short]
     if len(models) < SMALLEST:
         few = f"Number of models with both sets is {len(models)}. Expected at least {SMALLEST}"
-        raise ConfigError(f"{few}. {' '.join(short.values()) or 'Example: a csv with a row for each model and item'}")
+        raise ConfigError(
+            f"{few}. {' '.join(short.values()) or 'Example: a csv with a row for each model and item'}"
+        )
     joined = only(joined, set(models))
     checks = tuple(check_logs(joined, names, asked.options))
     if not asked.below_chance_is_real:
@@ -100,9 +112,14 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
         known = {key: value for key, value in one.items() if value}
         origins[name] = replace(origins[name], **known)
     chosen = [name for name in asked.references if name in models]
-    references = {name: _references(name, chosen or models, origins, asked.held_out_date) for name in models}
+    references = {
+        name: _references(name, chosen or models, origins, asked.held_out_date) for name in models
+    }
     cells = score_cells(
-        {one: [question(one, key, item) for key, item in joined.items[one].items()] for one in names},
+        {
+            one: [question(one, key, item) for key, item in joined.items[one].items()]
+            for one in names
+        },
         {(model, one): shares(joined, model, one) for model in models for one in names},
         references,
         asked.seed,
@@ -114,19 +131,27 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
     return board, chosen, any(one.family for one in origins.values())
 
 
-def _references(model: str, others: Sequence[str], origins: Mapping[str, Origin], date: str | None) -> list[str]:
+def _references(
+    model: str, others: Sequence[str], origins: Mapping[str, Origin], date: str | None
+) -> list[str]:
     """Return the models that a model is judged against: not of its family, and as new to the items as it is."""
     from audit.benchmarks.fresh import is_newer
 
     own = origins[model]
-    kept = [one for one in others if one != model and not (own.family and own.family == origins[one].family)]
+    kept = [
+        one
+        for one in others
+        if one != model and not (own.family and own.family == origins[one].family)
+    ]
     if date is None or own.released is None or not is_newer(date, own.released):
         return kept
     released = [(one, origins[one].released) for one in kept]
     return [one for one, when in released if when is None or is_newer(date, when)]
 
 
-def _with_origin(cell: MemoryCell, origins: Mapping[str, Origin], held_out: str, date: str | None) -> MemoryCell:
+def _with_origin(
+    cell: MemoryCell, origins: Mapping[str, Origin], held_out: str, date: str | None
+) -> MemoryCell:
     """Return the cell with what is known of its models' families and dates."""
     from audit.benchmarks.fresh import check_origin
 
@@ -142,9 +167,7 @@ def _print(board: Leaderboard) -> None:
 
     say(sentence(board))
     width = max(len(row.model) for row in board.rows)
-    head = (
-        f"{'rank':>5} {'without':>7}  {'model':<{width}}  {'score':>6}  {'without memory':<25} {'p, Holm':>8}  verdict"
-    )
+    head = f"{'rank':>5} {'without':>7}  {'model':<{width}}  {'score':>6}  {'without memory':<25} {'p, Holm':>8}  verdict"
     print(f"\n{head}")
     for row in board.rows:
         score = percent(row.score.estimate, whole=False) if row.score else "-"
@@ -152,9 +175,15 @@ def _print(board: Leaderboard) -> None:
             say(f"{'-':>5} {'-':>7}  {row.model:<{width}}  {score:>6}  not judged: {row.why}")
             continue
         low, high = percent(row.without.low), percent(row.without.high)
-        known = f"at most {high}" if row.at_most else f"{percent(row.without.estimate)} ({low} to {high})"
+        known = (
+            f"at most {high}"
+            if row.at_most
+            else f"{percent(row.without.estimate)} ({low} to {high})"
+        )
         p = bare_pvalue(row.adjusted)
-        say(f"{row.rank:>5} {row.rank_without:>7}  {row.model:<{width}}  {score:>6}  {known:<25} {p:>8}  {row.word}")
+        say(
+            f"{row.rank:>5} {row.rank_without:>7}  {row.model:<{width}}  {score:>6}  {known:<25} {p:>8}  {row.word}"
+        )
     print()
     for caution in cautions(board):
         say(f"note: {caution}")

@@ -76,7 +76,11 @@ def write_overview(folder: Path) -> Path:
     """Write FOLDER/index.html; where it is. Raises ConfigError where there is no folder, ShardError from the disk."""
     runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
     known = [*(run.path for run in runs), *panels, *(path / "report" for path in panels)]
-    others = (one for one in sorted(folder.iterdir()) if one.is_dir() and not any(p.is_relative_to(one) for p in known))
+    others = (
+        one
+        for one in sorted(folder.iterdir())
+        if one.is_dir() and not any(p.is_relative_to(one) for p in known)
+    )
     pages = ((one.name, _href(folder, one)) for one in others)
     lost, empty = "a page without its run", "no run of this program is in it"
     lines = [
@@ -84,7 +88,9 @@ def write_overview(folder: Path) -> Path:
         *(_of_run(folder, run) for run in runs),
         *(Line(name, href=href, problem=lost if href else empty) for name, href in pages),
     ]
-    text = render_page("report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs))
+    text = render_page(
+        "report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs)
+    )
     write_file(folder / PAGE, text.encode("utf-8", "backslashreplace"))
     return folder / PAGE
 
@@ -94,7 +100,9 @@ def _of_panel(folder: Path, path: Path) -> Line:
     word = None if ruling.problem else SHOWN[ruling.decision]
     models = ", ".join(dict.fromkeys(cell.model for cell in ruling.cells))
     benchmarks = ", ".join(dict.fromkeys(cell.benchmark for cell in ruling.cells))
-    about = Line(_name(folder, path), "suite or panel", model=models, benchmark=benchmarks, word=word)
+    about = Line(
+        _name(folder, path), "suite or panel", model=models, benchmark=benchmarks, word=word
+    )
     return replace(about, href=_href(folder, path), problem=ruling.problem)
 
 
@@ -106,7 +114,15 @@ def _of_run(folder: Path, run: RunEntry) -> Line:
     rows = f"all {run.found:,}"
     if run.found != run.expected:
         rows = f"{run.found:,} of {'unknown' if run.expected is None else f'{run.expected:,}'}, {run.status}"
-    about = Line(name, run.audit, started, rows, _few(run.models, "models"), _few(run.benchmarks, "sets"), href=href)
+    about = Line(
+        name,
+        run.audit,
+        started,
+        rows,
+        _few(run.models, "models"),
+        _few(run.benchmarks, "sets"),
+        href=href,
+    )
     cells = tuple(_of_cell(about, cell) for cell in run.cells)
     if len(cells) == 1:
         return cells[0]
@@ -147,5 +163,8 @@ def _name(folder: Path, path: Path) -> str:
 
 def _href(folder: Path, path: Path) -> str:
     """The report's address from the page's folder; "" where there is none."""
-    page = next((one for one in (path / "report" / "report.html", path / "report.html") if one.is_file()), None)
+    page = next(
+        (one for one in (path / "report" / "report.html", path / "report.html") if one.is_file()),
+        None,
+    )
     return "" if page is None else quote(os.fsencode(os.path.relpath(page, folder)))

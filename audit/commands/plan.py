@@ -45,11 +45,15 @@ def main() -> int:
     asked, rest = parser.parse_known_args(words)
     audit, rest = audit_named(rest)
     if audit in ("suite", "plant"):
-        raise UsageError(f"{audit} plans by its own command. Write: {shlex.join(['audit', audit, *rest, 'plan=true'])}")
+        raise UsageError(
+            f"{audit} plans by its own command. Write: {shlex.join(['audit', audit, *rest, 'plan=true'])}"
+        )
     if asked.seal:
         return _seal(audit, rest, asked.out, asked.key)
     if asked.out or asked.key:
-        raise UsageError("-o and --key belong to --seal, such as: audit plan model=scripted --seal --key alice.key")
+        raise UsageError(
+            "-o and --key belong to --seal, such as: audit plan model=scripted --seal --key alice.key"
+        )
     sys.argv[1:] = ["plan=json" if asked.json else "plan=true", *rest]
     part_of(audit, "__main__").main()
     return 0

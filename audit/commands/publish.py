@@ -31,7 +31,9 @@ def run(asked: Namespace) -> int:
     from audit.memory.items import draw_order, order_sha256
     from audit.shards.files import make_folder, write_file
 
-    base = OmegaConf.structured(BenchmarkConfig(name=asked.file.stem, format="mcq_file", path=str(asked.file)))
+    base = OmegaConf.structured(
+        BenchmarkConfig(name=asked.file.stem, format="mcq_file", path=str(asked.file))
+    )
     told = OmegaConf.from_dotlist(list(asked.overrides))
     check_keys(OmegaConf.to_container(told), BenchmarkConfig)
     config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(base, told))
@@ -45,18 +47,28 @@ def run(asked: Namespace) -> int:
         for one in items
     ]
     record = {
-        "version": 1, "seed": seed, "source": source.revision, "published_sha256": order_sha256(items), "order": places,
+        "version": 1,
+        "seed": seed,
+        "source": source.revision,
+        "published_sha256": order_sha256(items),
+        "order": places,
         "options": [one.options for one in items],
-    }  # fmt: skip
+    }
     file, kept = asked.out / f"{config.name}.jsonl", asked.out / f"{config.name}.order.json"
     if there := [str(one) for one in (file, kept) if one.exists()]:
-        raise ConfigError(f"{', '.join(there)} exists, and an order is drawn once. Expected another --out or name=...")
+        raise ConfigError(
+            f"{', '.join(there)} exists, and an order is drawn once. Expected another --out or name=..."
+        )
     make_folder(asked.out)
     write_file(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     write_file(kept, json.dumps(record, ensure_ascii=False).encode())
     kept.chmod(0o600)
-    columns = "benchmark.id_column=id benchmark.answer_as=index" + (" benchmark.group_column=group" if grouped else "")
+    columns = "benchmark.id_column=id benchmark.answer_as=index" + (
+        " benchmark.group_column=group" if grouped else ""
+    )
     say(f"publish  {file}")
     say(f"keep     {kept}")
-    say(f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}")
+    say(
+        f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}"
+    )
     return 0

@@ -26,34 +26,55 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     def command(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
         return several.add_parser(name, parents=[where, *parents], help=text, description=text)
 
-    add = command("add", "register finished runs: run directories, or folders that hold some").add_argument
+    add = command(
+        "add", "register finished runs: run directories, or folders that hold some"
+    ).add_argument
     add("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
     reads = argparse.ArgumentParser(add_help=False)
     reads.add_argument("--json", action="store_true")
     command("list", "the runs that are registered, latest last", which, reads)
     add = command("show", "all that is registered of a run", reads).add_argument
     add("key", help="its key, or the first characters")
-    add = command("trends", "indicators over the versions of a model, with a test of change", which, reads).add_argument
+    add = command(
+        "trends", "indicators over the versions of a model, with a test of change", which, reads
+    ).add_argument
     add("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
     add("--chart", type=Path, help="write an SVG")
-    add("--floor", action="store_true", help="the level of the current version of every model instead")
+    add(
+        "--floor",
+        action="store_true",
+        help="the level of the current version of every model instead",
+    )
     add = command("hold", "keep a run whatever its retention says").add_argument
     add("key")
     add("--reason", required=True)
     command("release", "end a hold").add_argument("key")
-    add = command("forget", "begin anew with the decisions on a run that were moved away; people are told").add_argument
+    add = command(
+        "forget", "begin anew with the decisions on a run that were moved away; people are told"
+    ).add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR")
     add("--reason", required=True)
     expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
     how = expire.add_mutually_exclusive_group(required=True)
-    how.add_argument("--dry-run", action="store_true", help="say what would go, and the token to confirm it with")
+    how.add_argument(
+        "--dry-run", action="store_true", help="say what would go, and the token to confirm it with"
+    )
     how.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run said")
     command("due", "benchmarks and libraries whose rotation is due", reads)
-    add = command("draw", "this period's held-out sample of a benchmark, the same wherever it is drawn").add_argument
+    add = command(
+        "draw", "this period's held-out sample of a benchmark, the same wherever it is drawn"
+    ).add_argument
     add("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
     add("--n", type=int, required=True)
-    add("--out", type=Path, required=True, help="the questions, as benchmark=mcq_file reads them (.jsonl)")
-    add = command("notify", "send what is waiting; with --keys also what people's decisions expire").add_argument
+    add(
+        "--out",
+        type=Path,
+        required=True,
+        help="the questions, as benchmark=mcq_file reads them (.jsonl)",
+    )
+    add = command(
+        "notify", "send what is waiting; with --keys also what people's decisions expire"
+    ).add_argument
     add("--keys", type=Path, help="folder of the trusted public keys")
     add("--days", type=int, default=7, help="before a decision expires (default: 7)")
     _outward(several)
@@ -82,7 +103,11 @@ def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     """The commands that hand a result to another system."""
     run = argparse.ArgumentParser(add_help=False)
     run.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-    run.add_argument("--trust-report", action="store_true", help="do not compute the verdict again from the answers")
+    run.add_argument(
+        "--trust-report",
+        action="store_true",
+        help="do not compute the verdict again from the answers",
+    )
     what = "a run's result as Hugging Face metadata, into a folder"
     add = several.add_parser("card", parents=[run], help=what).add_argument
     add("--out", type=Path, required=True)

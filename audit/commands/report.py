@@ -30,11 +30,21 @@ FOLLOW_S = 15
 
 def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("run_dirs", nargs="+", metavar="RUN_DIR", help="directory that holds shards/, or one s3:// URL")
-    where = "where to write (default: RUN_DIR/report; of several runs joint-RUN_DIR beside the first)"
+    add(
+        "run_dirs",
+        nargs="+",
+        metavar="RUN_DIR",
+        help="directory that holds shards/, or one s3:// URL",
+    )
+    where = (
+        "where to write (default: RUN_DIR/report; of several runs joint-RUN_DIR beside the first)"
+    )
     add("--out", type=local_folder, help=where)
     add("--seed", type=int, help="seed of the resamples (default: the run's)")
-    add("--control-benchmark", help="benchmark of held-out items in the same runs (default: the run's)")
+    add(
+        "--control-benchmark",
+        help="benchmark of held-out items in the same runs (default: the run's)",
+    )
     add("--variants", help="of a perturbation run: its library as a person reviewed it since")
     again = f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
     again += "incomplete and loads itself again"
@@ -44,7 +54,11 @@ def add_words(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
-    asked = {"seed": arguments.seed, "control_benchmark": arguments.control_benchmark, "variants": arguments.variants}
+    asked = {
+        "seed": arguments.seed,
+        "control_benchmark": arguments.control_benchmark,
+        "variants": arguments.variants,
+    }
     check_seed(arguments.seed or 0)
     run_dirs = _folders(arguments.run_dirs, arguments.follow)
     audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
@@ -54,7 +68,9 @@ def run(arguments: Namespace) -> int:
         shard_files(run_dirs)  # before what draws is loaded
     first = run_dirs[0]
     # of several in a folder of its own: `audit gate` takes it, and the first run keeps its report
-    out = arguments.out or (first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}")
+    out = arguments.out or (
+        first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}"
+    )
     paths = _build(run_dirs, audits, out, asked, arguments.follow)
     if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
         write_panel(out, run_dirs)
@@ -76,7 +92,9 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
     """The runs to read, fetched where they are on object storage; ConfigError for what is only done with folders."""
     if any(map(is_url, places)) and (len(places) > 1 or every_s is not None):
         copied = "aws s3 sync s3://my-bucket/my_run outputs/my_run"
-        raise ConfigError(f"A panel of several runs and --follow need the runs in folders. Copy them first: {copied}")
+        raise ConfigError(
+            f"A panel of several runs and --follow need the runs in folders. Copy them first: {copied}"
+        )
     for place in places:
         if Path(place).is_dir() and (runs := panel_runs(Path(place))):
             raise ConfigError(
@@ -87,7 +105,11 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
 
 
 def _build(
-    run_dirs: Sequence[Path], audits: Sequence[str], out: Path, asked: Mapping[str, Any], every_s: int | None
+    run_dirs: Sequence[Path],
+    audits: Sequence[str],
+    out: Path,
+    asked: Mapping[str, Any],
+    every_s: int | None,
 ) -> ReportPaths:
     """Once, or until the runs have ended. What draws is imported here: --help needs no matplotlib."""
     if len(audits) > 1:
@@ -99,4 +121,6 @@ def _build(
     from audit.report.build import follow
     from audit.runtime.watch import as_text
 
-    return follow(run_dirs, lambda: report(run_dirs, out, asked), every_s, so_far=lambda: as_text(run_dirs))
+    return follow(
+        run_dirs, lambda: report(run_dirs, out, asked), every_s, so_far=lambda: as_text(run_dirs)
+    )

@@ -41,12 +41,16 @@ def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
         raise ConfigError(f"--approvals {asked.approvals}: expected at least 1.")
     if asked.what == "keygen":
         private, public = create_key(asked.name, asked.out)
-        print(f"private  {private} (yours alone: never in a repository, a run or a log)\npublic   {public}")
+        print(
+            f"private  {private} (yours alone: never in a repository, a run or a log)\npublic   {public}"
+        )
         return 0
     if asked.what == "list":
         return _list(asked, now)
     if asked.what == "show":
-        ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+        ruling = ruling_with_decisions(
+            asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry)
+        )
         if asked.json:
             print(as_json(ruling), end="")
         else:
@@ -60,8 +64,14 @@ def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
     if asked.what == "serve":
         return _serve(asked)
     print(f"written  {_decide(asked, now)}")
-    ruling = ruling_with_decisions(asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
-    print(*map(one_line, ruling.said), f"{ruling.decision}: audit gate says so with the same --keys", sep="\n")
+    ruling = ruling_with_decisions(
+        asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry)
+    )
+    print(
+        *map(one_line, ruling.said),
+        f"{ruling.decision}: audit gate says so with the same --keys",
+        sep="\n",
+    )
     return 0
 
 
@@ -90,9 +100,14 @@ def _serve(asked: argparse.Namespace) -> int:
     try:
         listening = socket.create_server((asked.host, asked.port), family=family)
     except OSError as error:
-        raise ConfigError(f"{at} cannot be listened on ({error.strerror}). Choose another --port.") from error
+        raise ConfigError(
+            f"{at} cannot be listened on ({error.strerror}). Choose another --port."
+        ) from error
     if asked.host not in LOOPBACK:
-        print(f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.", file=sys.stderr)
+        print(
+            f"note: {asked.host} is seen by other machines, and this is HTTP: put TLS before it.",
+            file=sys.stderr,
+        )
     once = "It opens once; who opens it decides in your name. Ctrl-C ends it."
     print(f"Open http://{at}/login?token={token}\n{once}", flush=True)
     create_server(create_app(reviewing)).run(sockets=[listening])
@@ -138,11 +153,17 @@ def _register(place: str | None) -> Register | None:
 def registered(place: str | None) -> list[Path]:
     """As `queue`, of every run that the registry has, wherever it lies."""
     if not place:
-        raise ConfigError(f"Expected a folder, such as outputs, or the registry: --registry, or {REGISTRY_VARIABLE}.")
+        raise ConfigError(
+            f"Expected a folder, such as outputs, or the registry: --registry, or {REGISTRY_VARIABLE}."
+        )
     from audit.registry.database import open_registry
     from audit.registry.store import all_runs
 
-    runs = [Path(one["run_dir"]) for one in all_runs(open_registry(place, make=False)) if one["removed"] is None]
+    runs = [
+        Path(one["run_dir"])
+        for one in all_runs(open_registry(place, make=False))
+        if one["removed"] is None
+    ]
     return sorted({panel_of(run) or run for run in runs})
 
 
@@ -150,11 +171,18 @@ def _list(asked: argparse.Namespace, now: datetime) -> int:
     """What is below a folder, or in the registry, and does not pass, with what was decided."""
     waiting, runs = 0, queue(asked.folder) if asked.folder else registered(asked.registry)
     rulings = {
-        run_dir: ruling_with_decisions(run_dir, asked.keys, asked.approvals, now, known_to(asked.registry))
+        run_dir: ruling_with_decisions(
+            run_dir, asked.keys, asked.approvals, now, known_to(asked.registry)
+        )
         for run_dir in runs
     }
     if asked.json:
-        print(json.dumps([json.loads(as_json(one)) | {"run_dir": str(at)} for at, one in rulings.items()], indent=1))
+        print(
+            json.dumps(
+                [json.loads(as_json(one)) | {"run_dir": str(at)} for at, one in rulings.items()],
+                indent=1,
+            )
+        )
         return 0
     for run_dir, ruling in rulings.items():
         if ruling.decision != Decision.PASS:
@@ -175,7 +203,9 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     where = "such as outputs (default: every run that the registry has)"
     add("folder", type=local_folder, metavar="FOLDER", nargs="?", help=where)
     add("--json", action="store_true", help="every run, with its ruling")
-    add = commands.add_parser("show", parents=[shared], help="a run's verdict, and what was decided").add_argument
+    add = commands.add_parser(
+        "show", parents=[shared], help="a run's verdict, and what was decided"
+    ).add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR")
     add("--json", action="store_true", help="the ruling")
     for kind, text in (

@@ -18,7 +18,11 @@ def run(asked: Namespace) -> int:
     entries = find_runs(asked.folder)
     if asked.json:
         told = ({**asdict(e), "path": str(e.path), "verdicts": e.verdicts} for e in entries)
-        print(json.dumps([{name: one[name] for name in one if name != "cells"} for one in told], indent=1))
+        print(
+            json.dumps(
+                [{name: one[name] for name in one if name != "cells"} for one in told], indent=1
+            )
+        )
     else:
         print("\n".join(map(entry_line, entries)) or f"No run in {asked.folder}.")
     return 0

@@ -19,7 +19,11 @@ from audit.shards.working_copy import need_folder
 
 def add_words(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--schema", action="store_true", help="print the JSON Schema of a suite, for editors and hooks")
+    add(
+        "--schema",
+        action="store_true",
+        help="print the JSON Schema of a suite, for editors and hooks",
+    )
     add("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
     takes = "model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
     words = add("words", nargs="*", metavar="key=value", help=takes + "setting of every audit")
@@ -35,7 +39,9 @@ def run(asked: Namespace) -> int:
         print(schema_text(), end="")
         return OK
     if asked.suite is None:
-        raise UsageError("which suite? Expected a file or a name, such as: audit suite demo plan=true")
+        raise UsageError(
+            "which suite? Expected a file or a name, such as: audit suite demo plan=true"
+        )
     return _suite(asked.suite, asked.words)
 
 
@@ -46,14 +52,18 @@ def _suite(name: str, words: Sequence[str]) -> int:
 
     changes, changed, more, run_dir, plan = _sorted(words)
     own_models(more)
-    named = [data_words(word.removeprefix("data="))[-1] for word in words if word.startswith("data=")][-1:]
+    named = [
+        data_words(word.removeprefix("data="))[-1] for word in words if word.startswith("data=")
+    ][-1:]
     suite = read_suite(name, changes)
     for audit, words_of in suite.audits.items():
         if named and not any(word.startswith("benchmark=") for word in words_of):
             changed[audit] = [*named, *changed.get(audit, ())]
     for audit in changed:
         if audit not in suite.audits:
-            raise ConfigError(f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}.")
+            raise ConfigError(
+                f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}."
+            )
     given = audit_words(suite, more, changed)
     from audit.suite.run import check_suite, run_dir_of, run_suite
 
@@ -86,7 +96,10 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list
             field_name = "model_id" if key == "model" else key
             changes.append(f"model_config.{field_name}={value.removeprefix(HF)}")
         elif key == "data":
-            changes += ["dataset_config.benchmark_name=mcq_file", f"dataset_config.path={quoted(value)}"]
+            changes += [
+                "dataset_config.benchmark_name=mcq_file",
+                f"dataset_config.path={quoted(value)}",
+            ]
         elif key == "run_dir":
             run_dir = value
         elif key == "plan":

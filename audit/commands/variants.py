@@ -34,7 +34,9 @@ _ASKED = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "
 
 def add_words(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(
@@ -50,23 +52,45 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     words = build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
     offer(words, lambda typed: overrides("variants", typed))
     command("list", "the libraries there are", _list).add_argument("--json", action="store_true")
-    add = command("show", "header and funnel; variants of a question or in a state", _show, "library").add_argument
+    add = command(
+        "show", "header and funnel; variants of a question or in a state", _show, "library"
+    ).add_argument
     add("--json", action="store_true", help="header, counts and candidates")
     add("--question", help="id of a question: all its candidates")
     add("--state", help="candidates in this state, such as accepted or too_close")
     both = command("diff", "what differs between two libraries", _diff, "library", "other")
     both.add_argument("--json", action="store_true")
-    add = command("merge", "the candidates of two libraries of one benchmark", _merge, "library", "other").add_argument
+    add = command(
+        "merge", "the candidates of two libraries of one benchmark", _merge, "library", "other"
+    ).add_argument
     add("--name", required=True)
-    export = command("export", "accepted variants as jsonl or parquet, by the file's suffix", _export, "library")
+    export = command(
+        "export", "accepted variants as jsonl or parquet, by the file's suffix", _export, "library"
+    )
     export.add_argument("out", type=Path)
-    add = command("panel", "take in what the reference models of a finished run found", _panel, "library").add_argument
-    add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run of audit perturb with three references or more")
-    review = command("review", "a random sample for a person to read, or the findings taken in", _review, "library")
+    add = command(
+        "panel", "take in what the reference models of a finished run found", _panel, "library"
+    ).add_argument
+    add(
+        "run_dir",
+        type=local_folder,
+        metavar="RUN_DIR",
+        help="a run of audit perturb with three references or more",
+    )
+    review = command(
+        "review",
+        "a random sample for a person to read, or the findings taken in",
+        _review,
+        "library",
+    )
     either = review.add_mutually_exclusive_group(required=True)
-    either.add_argument("--out", type=Path, help="the form to write: .html to read in a browser, or .jsonl")
+    either.add_argument(
+        "--out", type=Path, help="the form to write: .html to read in a browser, or .jsonl"
+    )
     either.add_argument("--read", type=Path, help="the file with the findings")
-    review.add_argument("--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)")
+    review.add_argument(
+        "--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)"
+    )
     review.add_argument("--seed", type=int, default=0)
     review.add_argument("--reviewer", default="", help="who read it; needed with --read")
 
@@ -98,7 +122,9 @@ def _build(args: argparse.Namespace) -> None:
     for note in filter(None, [project, *notes, *prices]):
         tell(f"note: {note}")
     check_endpoints(config)
-    tell(f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes")
+    tell(
+        f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes"
+    )
     library = run_build(config, models_of(config))
     path = _save(library, Path(config.out))
     asked = [word for word in typed if word.partition("=")[0].partition(".")[0] in _ASKED]
@@ -115,7 +141,9 @@ def _list(args: argparse.Namespace) -> None:
         return
     for entry in entries:
         total, accepted = sum(entry.counts.values()), entry.counts.get("accepted", 0)
-        _say(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}")
+        _say(
+            f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}"
+        )
     if not entries:
         _say(f"No library in {args.folder}, and none is shipped.")
 
@@ -130,8 +158,18 @@ def _show(args: argparse.Namespace) -> None:
     if args.json:
         chosen = [v for v in library.variants if args.question in (None, v.question_id)]
         chosen = [v for v in chosen if args.state in (None, v.state.value)]
-        about = {"sha256": library.sha256, "header": asdict(library.header), "counts": library.counts}
-        print(json.dumps(plain({**about, "candidates": [asdict(v) for v in chosen]}), indent=1, ensure_ascii=False))
+        about = {
+            "sha256": library.sha256,
+            "header": asdict(library.header),
+            "counts": library.counts,
+        }
+        print(
+            json.dumps(
+                plain({**about, "candidates": [asdict(v) for v in chosen]}),
+                indent=1,
+                ensure_ascii=False,
+            )
+        )
         return
     if args.question is None and args.state is None:
         _say(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
@@ -141,10 +179,14 @@ def _show(args: argparse.Namespace) -> None:
     asked = [v for v in library.variants if args.question in (None, v.question_id)]
     chosen = [v for v in asked if args.state in (None, v.state.value)]
     if not chosen and args.question is not None:
-        raise unknown_name("question of the library", args.question, {v.question_id for v in library.variants})
+        raise unknown_name(
+            "question of the library", args.question, {v.question_id for v in library.variants}
+        )
     for variant in chosen[:SHOWN]:
         distance = "-" if variant.distance is None else f"{variant.distance:.3f}"
-        _say(f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}")
+        _say(
+            f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}"
+        )
         _say(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
     _say(f"{min(len(chosen), SHOWN)} of {len(chosen)} candidates")
 

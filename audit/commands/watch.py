@@ -37,7 +37,9 @@ def run(asked: Namespace) -> int:
     if asked.json:
         print(json.dumps([counted(one) for one in runs], indent=1))
         return OK
-    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+    with (
+        Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live
+    ):
         while True:
             going = not asked.once and any(map(goes_on, runs))
             shown, well = look(runs)

@@ -58,7 +58,13 @@ class Work:
     adapter: str = ""
 
     def seed_of(
-        self, item: Item, arm: str, level: int | None, replicate: int, role: str = ANSWER_ROLE, index: int = 0
+        self,
+        item: Item,
+        arm: str,
+        level: int | None,
+        replicate: int,
+        role: str = ANSWER_ROLE,
+        index: int = 0,
     ) -> int:
         """Return the seed of one call.
 
@@ -87,7 +93,9 @@ class Work:
         return seed_of([self.seed, self.model, *asked, *kind])
 
 
-def answer_request(work: Work, item: Item, setting: Setting, presentation: Presentation) -> GenerationRequest:
+def answer_request(
+    work: Work, item: Item, setting: Setting, presentation: Presentation
+) -> GenerationRequest:
     """Return the request of one presentation.
 
     Parameters
@@ -106,7 +114,9 @@ def answer_request(work: Work, item: Item, setting: Setting, presentation: Prese
     GenerationRequest
         Generates, or scores likelihoods.
     """
-    answers = () if presentation.pieces else presentation.options  # of a given text nothing is answered
+    answers = (
+        () if presentation.pieces else presentation.options
+    )  # of a given text nothing is answered
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Ask(
         presentation.prompt,
@@ -203,11 +213,16 @@ class Audit:
     roles: Roles
     design: Callable[[Any], Design]
     present: Callable[[Work, Item, Part, Sequence[Generation]], Sequence[Presentation]]
-    prepare: Callable[[Work, Item, Part, Sequence[Generation]], list[GenerationRequest]] | None = None
+    prepare: Callable[[Work, Item, Part, Sequence[Generation]], list[GenerationRequest]] | None = (
+        None
+    )
     prepare_role: str = ""
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    read: Callable[[Work, Item, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]] | None = None
+    read: (
+        Callable[[Work, Item, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]]
+        | None
+    ) = None
     told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 

@@ -64,13 +64,17 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]  # right name, wrong place
+    same = [
+        name for name in _below(schema) if name.rpartition(".")[2] == key
+    ]  # right name, wrong place
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key.lower(), known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
     where = f"in {path.rstrip('.')}" if path else "at the top"
     also = "" if path else f" Short forms: {', '.join(SHORT)}."
-    return ConfigError(f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.{also}")
+    return ConfigError(
+        f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.{also}"
+    )
 
 
 # Words of a command that stand for keys of the configuration (audit.config.short_forms).
@@ -78,7 +82,9 @@ SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset"
 
 # In a wheel inside the package; in a checkout beside it (where, in a wheel, another package's conf/ may lie).
 CONF_DIR = next(
-    path for path in (Path(__file__).parents[1] / "_conf", Path(__file__).parents[2] / "conf") if path.is_dir()
+    path
+    for path in (Path(__file__).parents[1] / "_conf", Path(__file__).parents[2] / "conf")
+    if path.is_dir()
 )
 
 
@@ -86,14 +92,22 @@ CONF_DIR = next(
 class ClusterConfig:
     """Where Ray runs."""
 
-    address: str | None = None  # null: a local Ray for this run; auto: the cluster this process is on
+    address: str | None = (
+        None  # null: a local Ray for this run; auto: the cluster this process is on
+    )
     num_cpus: int | None = None
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    autoscale: bool = False  # GPUs that are not there yet may be asked for: an autoscaler starts them
-    models_at_once: int | None = None  # of one job, side by side; null: as many as there is room for
-    chunks_in_flight: int = 32  # chunks of questions that may wait on the engines at once; a replica has one at least
+    autoscale: bool = (
+        False  # GPUs that are not there yet may be asked for: an autoscaler starts them
+    )
+    models_at_once: int | None = (
+        None  # of one job, side by side; null: as many as there is room for
+    )
+    chunks_in_flight: int = (
+        32  # chunks of questions that may wait on the engines at once; a replica has one at least
+    )
 
 
 @dataclass
@@ -126,8 +140,12 @@ class RunConfig:
     gate: bool = False
     progress: bool = True
     plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
-    typed: list[str] | None = None  # filled in: the words of the command, for the one that it ends with
-    registry: str | None = None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
+    typed: list[str] | None = (
+        None  # filled in: the words of the command, for the one that it ends with
+    )
+    registry: str | None = (
+        None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
+    )
 
 
 _DESCRIBED: ContextVar[dict[str, Mapping[str, Any]] | None] = ContextVar("_DESCRIBED", default=None)
@@ -162,7 +180,11 @@ def load_model_config(name: str) -> ModelConfig:
     """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives it."""
     if name not in (*known_models(), *described_models()):
         raise unknown_name("model", name, known_models())
-    return deepcopy(_shipped_model(name)) if name in known_models() else _as_model(dict(described_models()[name]))
+    return (
+        deepcopy(_shipped_model(name))
+        if name in known_models()
+        else _as_model(dict(described_models()[name]))
+    )
 
 
 @cache
@@ -177,14 +199,20 @@ def _as_model(own: dict[str, Any]) -> ModelConfig:
 def as_file(name: str, model: Mapping[str, Any]) -> str:
     """A described model as a file of conf/model: what was derived, and what was changed of it."""
     usual = OmegaConf.to_container(OmegaConf.structured(ModelConfig))
-    own = {k: v for k, v in model.items() if k in described_models()[name] or dict(usual or {}).get(k) != v}
+    own = {
+        k: v
+        for k, v in model.items()
+        if k in described_models()[name] or dict(usual or {}).get(k) != v
+    }
     return f"# @package model.{name}\n{OmegaConf.to_yaml(OmegaConf.create(own))}"
 
 
 def load_group(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
     check_known(group, name, options_of(group))
-    loaded: Any = OmegaConf.to_container(OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True)
+    loaded: Any = OmegaConf.to_container(
+        OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True
+    )
     return {str(k): v for k, v in loaded.items()}
 
 
@@ -202,7 +230,10 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
     free = format_of(config.benchmark.format).reading
     value = config.reading or free or model.reading
     check_known("reading", value, list(Reading))
-    if value != Reading.TEXT and (value if value in (Reading.NUMBER, Reading.CODE) else None) != free:
+    if (
+        value != Reading.TEXT
+        and (value if value in (Reading.NUMBER, Reading.CODE) else None) != free
+    ):
         then = "whose items have options. Expected letter, letter_logprob or option_text."
         if free:
             then = f"whose answers are read as {free}. Leave reading out."
@@ -235,7 +266,9 @@ def sample_size(config: RunConfig) -> int | None:
     if config.n in (None, "all"):
         return None
     if isinstance(config.n, bool) or not isinstance(config.n, int) or config.n < 1:
-        raise ConfigError(f"Invalid n: {config.n!r}. Expected a whole number of at least 1, or n=all.")
+        raise ConfigError(
+            f"Invalid n: {config.n!r}. Expected a whole number of at least 1, or n=all."
+        )
     return config.n
 
 
@@ -247,7 +280,9 @@ def check_run(
     """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError. answering,
     templates: as in `audit.config.audits.Audit`."""
     if not config.model:
-        raise ConfigError(f"No model. Expected model=<name> or 'model=[a,b]'. Known: {', '.join(known_models())}.")
+        raise ConfigError(
+            f"No model. Expected model=<name> or 'model=[a,b]'. Known: {', '.join(known_models())}."
+        )
     sample_size(config)
     if config.plan not in (True, False, "json"):
         raise ConfigError(f"Invalid plan: {config.plan!r}. Expected true, false or json.")
@@ -268,7 +303,9 @@ def check_run(
         if (value := attrgetter(key)(config)) is not None and value < 1:
             raise ConfigError(f"Invalid {key}: {value}. Expected at least 1.")
     if config.store.format not in ("arrow", "parquet"):
-        raise ConfigError(f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet.")
+        raise ConfigError(
+            f"Invalid store.format: {config.store.format!r}. Expected arrow or parquet."
+        )
 
 
 def _check_answering(config: RunConfig, name: str, model: ModelConfig, other: ModelConfig) -> None:
@@ -276,11 +313,15 @@ def _check_answering(config: RunConfig, name: str, model: ModelConfig, other: Mo
     if not _SAFE_NAME.match(name):
         raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
     if reading_of(config, model) == Reading.TEXT:
-        raise ConfigError(f"reading=text of model {model.name} reads no answer, so there would be none to score.")
+        raise ConfigError(
+            f"reading=text of model {model.name} reads no answer, so there would be none to score."
+        )
     if reading_of(config, model) == Reading.CODE:
         sandbox_python()
     if config.replicate_restart and model.engine == "openai":
-        raise ConfigError("replicate_restart=true starts engines anew, and an endpoint is started by others.")
+        raise ConfigError(
+            "replicate_restart=true starts engines anew, and an endpoint is started by others."
+        )
     for key, one in ((name, model), (other.name, other)):
         check_model(key, one, reading_of(config, one))
         check_priced(config.cost, one)
@@ -291,7 +332,9 @@ def _check_different(models: dict[str, ModelConfig]) -> None:
     """One model under two names would be counted, and corrected for, as two."""
     for (one, its), (other, theirs) in combinations(models.items(), 2):
         if replace(its, name="") == replace(theirs, name=""):
-            raise ConfigError(f"Models {one} and {other} are the same model. Repeated runs of one are replicates=2.")
+            raise ConfigError(
+                f"Models {one} and {other} are the same model. Repeated runs of one are replicates=2."
+            )
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:
@@ -299,6 +342,8 @@ def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dic
     result: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.structured(config)))
     others = {other.name: other for other in answering.values() if other.name not in config.model}
     if others:
-        result["answering"] = {k: OmegaConf.to_container(OmegaConf.structured(v)) for k, v in others.items()}
+        result["answering"] = {
+            k: OmegaConf.to_container(OmegaConf.structured(v)) for k, v in others.items()
+        }
     result["protocols"] = {name: protocol_of(config, model) for name, model in config.model.items()}
     return result

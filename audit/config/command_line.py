@@ -36,7 +36,12 @@ from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 
 NAMED_MODEL = AUDITS  # commands that audit no model but a named one
-_LISTS = ("model", "arms", "references", "allow_convicted")  # keys that take several values within one job
+_LISTS = (
+    "model",
+    "arms",
+    "references",
+    "allow_convicted",
+)  # keys that take several values within one job
 # Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # they change where groups are found
@@ -49,7 +54,10 @@ Keys: $KEYS
 Groups (group=option):
 $APP_CONFIG_GROUPS
 audit $NAME --cfg job prints everything that can be set."""
-_MULTIRUN = ("-m", *("--multirun"[:k] for k in range(len("--m"), len("--multirun") + 1)))  # argparse takes a beginning
+_MULTIRUN = (
+    "-m",
+    *("--multirun"[:k] for k in range(len("--m"), len("--multirun") + 1)),
+)  # argparse takes a beginning
 
 
 class _AddedConfigs(SearchPathPlugin):
@@ -99,7 +107,10 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
             return
         for note in filter(None, (project, *notes)):
             tell(note)
-        if any(word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=") for word in words):
+        if any(
+            word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=")
+            for word in words
+        ):
             job()
             return
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -122,7 +133,9 @@ def _options_first(words: Sequence[str]) -> list[str]:
     overrides: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         valued = before.startswith("-") and not word.startswith("~")
-        (options if word.startswith("-") or (valued and "=" not in word) else overrides).append(word)
+        (options if word.startswith("-") or (valued and "=" not in word) else overrides).append(
+            word
+        )
     return options + overrides
 
 
@@ -154,7 +167,9 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     """
     for word in arguments:
         if "${" in word:  # `${oc.env:KEY}` would get into the run's files
-            raise ConfigError(f"{word!r} asks for another value by '${{...}}'. Expected the value itself.")
+            raise ConfigError(
+                f"{word!r} asks for another value by '${{...}}'. Expected the value itself."
+            )
     arguments = with_twin(arguments)
     multirun = [word for word in arguments if word in _MULTIRUN]
     ours = [_as_hydra(word) for word in arguments]
@@ -197,7 +212,9 @@ def configured(audit: str, words: Sequence[str]) -> Any:
     """The configuration of an audit's command with these words, validated. Raises ConfigError."""
     part = part_of(audit, "config")
     try:
-        return part.from_hydra(compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config")))
+        return part.from_hydra(
+            compose_command(audit, words, getattr(part, f"{audit.capitalize()}Config"))
+        )
     except OmegaConfBaseException as error:
         raise ConfigError(str(error)) from error
 
@@ -240,16 +257,26 @@ def _may_name_two(overrides: Sequence[str]) -> bool:
     parsed = [_parsed(word) for word in overrides]
     models = [one for one in parsed if one and one.key_or_group == "model"]
     named = sum(len(one.value()) if isinstance(one.value(), list) else 1 for one in models)
-    plain = all(one and one.key_or_group.partition(".")[0] not in ("cost", "hydra") for one in parsed)
+    plain = all(
+        one and one.key_or_group.partition(".")[0] not in ("cost", "hydra") for one in parsed
+    )
     return named > 1 or not plain
 
 
 def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
     """A rate or price that was typed for an unknown model would be read by nothing. A table in a file may well have
     more."""
-    given = [nested(o.key_or_group, o.value()) for o in map(_parsed, overrides) if o and not o.is_delete()]
-    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]  # cost=NAME chooses a file
-    tables = [(name, one[name]) for one in costs for name in ("throughput", "prices") if name in one]
+    given = [
+        nested(o.key_or_group, o.value())
+        for o in map(_parsed, overrides)
+        if o and not o.is_delete()
+    ]
+    costs = [
+        one["cost"] for one in given if isinstance(one.get("cost"), dict)
+    ]  # cost=NAME chooses a file
+    tables = [
+        (name, one[name]) for one in costs for name in ("throughput", "prices") if name in one
+    ]
     options = GlobalHydra.instance().config_loader().get_group_options("model")
     known = {*options, *(package.removeprefix("model.") for package in packages)}
     for table, rates in tables:
@@ -276,7 +303,9 @@ def _check_key(override: Override, overrides: Sequence[Override], schema: type) 
     if override.type == OverrideType.CHANGE and "/" not in override.key_or_group and key != "hydra":
         check_keys(nested(override.key_or_group, None), schema)
     if key in _GROUPS and dot and key not in [other.package for other in overrides]:
-        raise ConfigError(f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it.")
+        raise ConfigError(
+            f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it."
+        )
 
 
 def _spelling(override: Override) -> str:
@@ -288,12 +317,18 @@ def _spelling(override: Override) -> str:
         return "r=1..9 or r=1,3,9"
     if key in _LISTS and "(" not in value:
         return f"'{key}=[{value}]'"
-    return f"the command once for each {key}; if the comma belongs to one value: '{key}=\"{value}\"'"
+    return (
+        f"the command once for each {key}; if the comma belongs to one value: '{key}=\"{value}\"'"
+    )
 
 
 def _several_jobs(asked: str, sweeps: Sequence[Override]) -> ConfigError:
     instead = "".join(f"\n  {_spelling(override)}" for override in sweeps)
     return ConfigError(
         f"{asked} asks for several jobs, and one command is one job. "
-        + (f"Expected:{instead}" if instead else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job.")
+        + (
+            f"Expected:{instead}"
+            if instead
+            else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job."
+        )
     )

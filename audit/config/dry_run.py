@@ -70,7 +70,9 @@ def dry_run(resolved: ResolvedRun) -> list[Asked]:
         ]
 
 
-def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Item]) -> Asked:
+def _asked(
+    resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Item]
+) -> Asked:
     arms = Counter[str | None](dict.fromkeys((part.arm for part in work.design.parts), 0))
     routed, answered = Counter[str](), Counter[str]()
     for arm, request in _requests(resolved.audit, work, questions):
@@ -88,14 +90,20 @@ def _asked(resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions
     )
     both = Tokens(own.prompt + theirs.prompt, own.generated + theirs.generated)
     other = resolved.answering[work.model]
-    tokens = {work.model: both} if other.name == work.model else {work.model: own, other.name: theirs}
+    tokens = (
+        {work.model: both} if other.name == work.model else {work.model: own, other.name: theirs}
+    )
     models = {other.name: other, work.model: resolved.config.model[work.model]}
     cost = planned_cost(resolved.config.cost, tokens, models)
-    planned = PlannedCalls(work.model, sample.benchmark.name, calls + sum(counts.values()), both, cost)
+    planned = PlannedCalls(
+        work.model, sample.benchmark.name, calls + sum(counts.values()), both, cost
+    )
     return Asked(planned, sample.sample.n, counts, calls, tokens)
 
 
-def _requests(audit: Audit, work: Work, questions: Sequence[Item]) -> Iterator[tuple[str | None, GenerationRequest]]:
+def _requests(
+    audit: Audit, work: Work, questions: Sequence[Item]
+) -> Iterator[tuple[str | None, GenerationRequest]]:
     """Yield every call with its arm; None for calls before the answer.
 
     Replies to the latter are assumed to be as long as the question, or as their limit if that is
@@ -107,9 +115,19 @@ def _requests(audit: Audit, work: Work, questions: Sequence[Item]) -> Iterator[t
             replies: list[Generation] = []
             while prepared := audit.prepare(work, question, part, replies) if audit.prepare else []:
                 yield from ((None, request) for request in prepared)
-                replies += [Generation(text=text[: int(one.max_tokens * CHARS_PER_TOKEN)]) for one in prepared]
-            presented = zip(part.settings, audit.present(work, question, part, replies), strict=True)
-            asked = (r for s, one in presented if one.error is None for r in answer_requests(work, question, s, one))
+                replies += [
+                    Generation(text=text[: int(one.max_tokens * CHARS_PER_TOKEN)])
+                    for one in prepared
+                ]
+            presented = zip(
+                part.settings, audit.present(work, question, part, replies), strict=True
+            )
+            asked = (
+                r
+                for s, one in presented
+                if one.error is None
+                for r in answer_requests(work, question, s, one)
+            )
             yield from ((part.arm, request) for request in dict.fromkeys(asked))
 
 
@@ -146,14 +164,20 @@ def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str
     if needed is not None and n >= needed:
         return ""
     wanted = "no number" if needed is None else f"about {needed:,}"
-    more = f"type n={needed}" if needed is not None and there >= needed else f"{name} has {there:,} in all"
+    more = (
+        f"type n={needed}"
+        if needed is not None and there >= needed
+        else f"{name} has {there:,} in all"
+    )
     return (
         f"{n:,} questions of {name} are likely too few for a verdict: {wanted} would find or exclude the smallest "
         f"effect that matters{fewer}; {more}."
     )
 
 
-def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, fewer: str = "") -> list[str]:
+def reach(
+    resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, fewer: str = ""
+) -> list[str]:
     """Return the command and cost of a run large enough for a verdict, or a note that the benchmark
     is too small.
 
@@ -175,7 +199,10 @@ def reach(resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, few
     """
     config, first = resolved.config, resolved.samples[0].sample
     if needed is None or first.n_distinct < needed:
-        return [shortfall(resolved, needed, fewer) + ("" if needed is None else " Take a larger benchmark.")]
+        return [
+            shortfall(resolved, needed, fewer)
+            + ("" if needed is None else " Take a larger benchmark.")
+        ]
     n = max(needed, first.n)
     shares = {s.benchmark.name: min(n, s.sample.n_distinct) / s.sample.n for s in resolved.samples}
     words = [word for word in config.typed or () if not word.startswith(("plan=", "n="))]
@@ -216,16 +243,29 @@ class Planned:
             plans = [self.facts(one) for one in asked]
             print(
                 json.dumps(
-                    plain({"run_dir": named(path), "failed": failed, "engines": dict(engines), "plans": plans}),
+                    plain(
+                        {
+                            "run_dir": named(path),
+                            "failed": failed,
+                            "engines": dict(engines),
+                            "plans": plans,
+                        }
+                    ),
                     indent=1,
                 )
             )
         else:
             resumed = "  (exists: it would be resumed)" if (path / MANIFEST).exists() else ""
             print(f"run directory  {named(path)}{resumed}")
-            for one, warning in ((s.benchmark, w) for s in run.samples for w in s.benchmark.warnings):
+            for one, warning in (
+                (s.benchmark, w) for s in run.samples for w in s.benchmark.warnings
+            ):
                 say(f"note: {one.name}: {warning}")
-            print(*(f"{name}: cannot run: {why}" for name, why in failed.items()), *self.describe(asked), sep="\n")
+            print(
+                *(f"{name}: cannot run: {why}" for name, why in failed.items()),
+                *self.describe(asked),
+                sep="\n",
+            )
             print(*engines.values(), sep="\n", end="\n" if engines else "")
         return 1 if failed else 0
 
@@ -234,7 +274,9 @@ class Planned:
         look complete.
         """
         if self.resolved.failed:
-            raise EngineError("; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items()))
+            raise EngineError(
+                "; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items())
+            )
         return dry_run(self.resolved)
 
 

@@ -19,9 +19,13 @@ from audit.core.errors import ConfigError, UsageError, unknown_name
 
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
-_SHORT = re.compile(r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)")  # -c: Hydra's
+_SHORT = re.compile(
+    r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)"
+)  # -c: Hydra's
 _NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError.*\n.* is not a subclass of ")
-_IN_FILE = re.compile(r"In '([^']+)': \w+ raised while composing config:\n(.*)(?:\n +full_key: (\S+))?")
+_IN_FILE = re.compile(
+    r"In '([^']+)': \w+ raised while composing config:\n(.*)(?:\n +full_key: (\S+))?"
+)
 _PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -36,7 +40,11 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
         raise UsageError(f"Keys are written without dashes. Write: audit {command} {meant}")
     for i, word in enumerate(words):
         key, is_key, value = word.partition("=")
-        if not is_key and not word.startswith(("-", "~")) and not words[max(i - 1, 0)].startswith("-"):
+        if (
+            not is_key
+            and not word.startswith(("-", "~"))
+            and not words[max(i - 1, 0)].startswith("-")
+        ):
             line = f"plan audit={command} {' '.join(words[:i])} {' '.join(words[i + 1 :])}".split()
             meant = f"audit {' '.join(line)}" if word == "plan" else "model=scripted n=20"
             raise UsageError(
@@ -45,13 +53,19 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
         if key in ("benchmark", "control_benchmark") and value.lower().endswith(SUFFIXES):
             raise UsageError(
                 f"{key} takes a name, and {value} is a file. Write: "
-                + (shlex.quote(f"data={value}") if key == "benchmark" else f"{key}=mcq_file {key}.path={value}")
+                + (
+                    shlex.quote(f"data={value}")
+                    if key == "benchmark"
+                    else f"{key}=mcq_file {key}.path={value}"
+                )
                 + f"\nHow its columns are read: audit data show {shlex.quote(value)}"
             )
         if key == "hydra.searchpath":
             _check_searchpath(value)
         if key == "model.openai_compatible.name":
-            raise UsageError(f"An endpoint goes by the name of its model. Write: endpoint=URL model_id={value}")
+            raise UsageError(
+                f"An endpoint goes by the name of its model. Write: endpoint=URL model_id={value}"
+            )
     return list(words)
 
 
@@ -62,12 +76,19 @@ def with_config_dir(words: Sequence[str]) -> list[str]:
     ['n=5', "hydra.searchpath=['my conf']"]
     """
     line = "\n".join(words)
-    return re.sub(r"(?m)^(?:--config-dir|-cd)[\n=](.+)$", r"hydra.searchpath=['\1']", line).split("\n") if line else []
+    return (
+        re.sub(r"(?m)^(?:--config-dir|-cd)[\n=](.+)$", r"hydra.searchpath=['\1']", line).split("\n")
+        if line
+        else []
+    )
 
 
 def folders_of(searchpath: str) -> list[Path]:
     """The folders in a value of hydra.searchpath; those of packages (pkg://) are none."""
-    places = (place.strip(" '\"").removeprefix("file://") for place in searchpath.strip("'\"[]").split(","))
+    places = (
+        place.strip(" '\"").removeprefix("file://")
+        for place in searchpath.strip("'\"[]").split(",")
+    )
     return [Path(place) for place in places if "://" not in place]
 
 
@@ -95,13 +116,18 @@ def quoted(word: str) -> str:
 def benchmark_words(config: BenchmarkConfig) -> list[str]:
     """The benchmark and every key that is not the default, as they are typed in a shell."""
     if config.format != "mcq_file":
-        return [f"benchmark={config.name}", *([shlex.quote(f"benchmark.path={config.path}")] if config.path else [])]
+        return [
+            f"benchmark={config.name}",
+            *([shlex.quote(f"benchmark.path={config.path}")] if config.path else []),
+        ]
     plain = asdict(BenchmarkConfig(format=config.format))
     own = {key: value for key, value in asdict(config).items() if value != plain[key]}
     return ["benchmark=mcq_file", *map(shlex.quote, words({"benchmark": own}, _as_text))]
 
 
-def words(options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = "") -> Iterator[str]:
+def words(
+    options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = ""
+) -> Iterator[str]:
     """Options as Hydra reads them. text: how one is written; as it is by default, which a command reads as typed.
 
     >>> list(words({"n": 20, "gate": True, "references": ["a", "b"], "benchmark": {"path": "x.csv"}, "seed": None}))
@@ -207,4 +233,6 @@ def _kind(schema: Any, key: str, value: str) -> str:
         schema = get_args(schema)[1] if get_origin(schema) is dict else known.get(part)
     if is_dataclass(schema):
         return f"keys below it, such as {key}.{next(iter(fields_of(schema)))}=..."
-    return f"a list, such as '{key}=[a,b]'" if get_origin(schema) is list else _KINDS.get(schema, "")
+    return (
+        f"a list, such as '{key}=[a,b]'" if get_origin(schema) is list else _KINDS.get(schema, "")
+    )

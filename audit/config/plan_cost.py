@@ -62,7 +62,9 @@ class PlannedCost:
             on = "" if not self.gpu_hours else f", {_few(self.gpu_hours)} GPU-hours"
             lines.append(f"  hours              {_few(self.hours):>12}{on}  ({self.basis})")
         if self.money is not None:
-            lines.append(f"  cost               {self.money:>12,.2f}  {self.currency}, at the prices in cost")
+            lines.append(
+                f"  cost               {self.money:>12,.2f}  {self.currency}, at the prices in cost"
+            )
         return lines
 
 
@@ -97,14 +99,21 @@ def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
         return None if None in dict(found) else sum(value * share for value, share in found)
 
     hours, money = total("cost.hours"), total("cost.money")
-    told = [f"about {total('calls'):,.0f} calls", f"about {total('tokens.prompt'):,.0f} prompt tokens"]
+    told = [
+        f"about {total('calls'):,.0f} calls",
+        f"about {total('tokens.prompt'):,.0f} prompt tokens",
+    ]
     told.append(f"at most {total('tokens.generated'):,.0f} generated")
     told += [] if hours is None else [f"{_few(hours)} hours"]
-    told.append("cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}")
+    told.append(
+        "cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}"
+    )
     return ", ".join(told)
 
 
-def money_spent(cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]) -> dict[str, float]:
+def money_spent(
+    cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]
+) -> dict[str, float]:
     """Money by audited model: its tokens at the prices of cost, cached ones in full. used: `shards.complete.run_cost`.
     answering: the model that answers, by the audited model's name."""
     found = dict.fromkeys(used, 0.0)
@@ -112,7 +121,9 @@ def money_spent(cost: CostConfig, used: Mapping[str, Any], answering: Mapping[st
         for role, n in (one for arm in arms.values() for one in arm.items()):
             name = answering[model].name if role == ANSWER_ROLE else model
             tokens = Tokens(n["prompt_tokens"], n["completion_tokens"])
-            found[model] += price(cost, name, answering[model], tokens, None) or 0.0  # none of a script: `check_priced`
+            found[model] += (
+                price(cost, name, answering[model], tokens, None) or 0.0
+            )  # none of a script: `check_priced`
     return found
 
 
@@ -128,12 +139,20 @@ def check_priced(cost: CostConfig, model: ModelConfig) -> None:
 def check_cost(cost: CostConfig) -> None:
     """ConfigError for an amount, a rate or a price that cannot be one."""
     if cost.max is not None and cost.max <= 0:
-        raise ConfigError(f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5.")
+        raise ConfigError(
+            f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5."
+        )
     if cost.gpu_hour is not None and cost.gpu_hour < 0:
-        raise ConfigError(f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5.")
-    for table, name in [("throughput", one) for one in cost.throughput] + [("prices", one) for one in cost.prices]:
+        raise ConfigError(
+            f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5."
+        )
+    for table, name in [("throughput", one) for one in cost.throughput] + [
+        ("prices", one) for one in cost.prices
+    ]:
         if min(rates := _rates(cost, table, name)) < 0 or (table == "throughput" and 0 in rates):
-            raise ConfigError(f"Invalid cost.{table}.{name}: {rates}. Expected a pace above 0, or prices of 0 or more.")
+            raise ConfigError(
+                f"Invalid cost.{table}.{name}: {rates}. Expected a pace above 0, or prices of 0 or more."
+            )
 
 
 def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
@@ -141,11 +160,15 @@ def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
     given, key = getattr(cost, table)[name], f"cost.{table}.{name}"
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
-        raise ConfigError(f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'.")
+        raise ConfigError(
+            f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'."
+        )
     return given["prompt"], given["generated"]
 
 
-def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]) -> PlannedCost:
+def planned_cost(
+    cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]
+) -> PlannedCost:
     """The cost of one job's calls. tokens, models: by the name of the model that is called; they take turns."""
     paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
     times: list[float | None] = []
@@ -173,14 +196,18 @@ def planned_cost(cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping
         money.append(price(cost, name, model, asked, seconds))
     hours = None if None in times else sum(filter(None, times)) / 3600
     paid = None if None in money else sum(filter(None, money))
-    return PlannedCost(hours, None if hours is None else gpu_hours, paid, cost.currency, "; ".join(bases))
+    return PlannedCost(
+        hours, None if hours is None else gpu_hours, paid, cost.currency, "; ".join(bases)
+    )
 
 
 def _gpus(model: ModelConfig) -> float:
     return model.gpus * model.replicas if model.engine == "vllm" else 0
 
 
-def price(cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None) -> float | None:
+def price(
+    cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None
+) -> float | None:
     """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where neither is known."""
     if name in cost.prices:
         prompt, generated = _rates(cost, "prices", name)
@@ -191,16 +218,25 @@ def price(cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, secon
 
 
 def spent(
-    cost: CostConfig, models: Mapping[str, tuple[ModelConfig, ModelConfig]], name: str, sums: Mapping[str, int],
+    cost: CostConfig,
+    models: Mapping[str, tuple[ModelConfig, ModelConfig]],
+    name: str,
+    sums: Mapping[str, int],
     seconds: float,
-) -> float | None:  # fmt: skip
+) -> float | None:
     """Money so far of a model's rows; None where a price is not known. models: by name, the one that prepares and the
     one that answers. sums: of the rows' columns of tokens."""
     money = []
     for called in {one.name: one for one in models[name]}.values():
-        roles = [role for role, one in zip((False, True), models[name], strict=True) if one.name == called.name]
+        roles = [
+            role
+            for role, one in zip((False, True), models[name], strict=True)
+            if one.name == called.name
+        ]
         own = {column: n for column, n in sums.items() if (column in _ANSWERS) in roles}
-        prompt, generated = (sum(n for column, n in own.items() if column.endswith(end)) for end in _ANSWERS)
+        prompt, generated = (
+            sum(n for column, n in own.items() if column.endswith(end)) for end in _ANSWERS
+        )
         money.append(price(cost, called.name, called, Tokens(prompt, generated), seconds))
     return None if None in money else sum(filter(None, money))
 
@@ -209,7 +245,9 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
     """Tokens a second (read, but for those from the prefix cache, and written) of one replica of each model of a run.
     Not of a model of which an attempt was interrupted: its rows count, its seconds are not known. ConfigError for a run
     without."""
-    from audit.shards.manifest import Manifest  # here: it needs Arrow, and a refused override does not
+    from audit.shards.manifest import (
+        Manifest,
+    )  # here: it needs Arrow, and a refused override does not
 
     manifest, paces = Manifest.load(run_dir), {}
     for name, arms in manifest.cost.items():
@@ -217,7 +255,9 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
         timed = all("generate_s" in t for t in attempts)
         seconds = sum(t["generate_s"] for t in attempts) if timed else 0.0
         roles = [role for found in arms.values() for role in found.values()]
-        tokens = sum(r["prompt_tokens"] - r["cached_tokens"] + r["completion_tokens"] for r in roles)
+        tokens = sum(
+            r["prompt_tokens"] - r["cached_tokens"] + r["completion_tokens"] for r in roles
+        )
         if tokens and seconds > 0:
             model = (manifest.config.get("model") or {}).get(name) or {}
             replicas = 1 if model.get("engine") == "openai" else model.get("replicas", 1)

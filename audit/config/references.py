@@ -78,17 +78,23 @@ def load_set(name: str) -> ReferenceSet:
     from audit.shards.complete import listed_shards
 
     path = sets_folder() / name
-    check_known(f"reference set (in {sets_folder()}; audit references build makes one)", name, known_sets())
+    check_known(
+        f"reference set (in {sets_folder()}; audit references build makes one)", name, known_sets()
+    )
     try:
         about = read_json(path / ABOUT)
         models = tuple(SetModel(**one) for one in about.pop("models"))
         found = ReferenceSet(path=path, models=models, **about)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"{path / ABOUT} cannot be read ({error!r}). Build the set again.") from error
+        raise DataError(
+            f"{path / ABOUT} cannot be read ({error!r}). Build the set again."
+        ) from error
     manifest = _manifest(path)
     listed_shards(path, manifest)
     if version_of(manifest) != found.version:
-        raise DataError(f"Reference set {name} has other answers than version {found.version}. Build it again.")
+        raise DataError(
+            f"Reference set {name} has other answers than version {found.version}. Build it again."
+        )
     return found
 
 
@@ -100,11 +106,16 @@ def version_of(manifest: Manifest) -> str:
 
 def save_about(one: ReferenceSet) -> None:
     told = {key: value for key, value in asdict(one).items() if key != "path"}
-    (one.path / ABOUT).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (one.path / ABOUT).write_text(
+        json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 def choose(
-    models: Sequence[SetModel], families: Collection[str], count: int = DEFAULT_COUNT, before: str | None = None
+    models: Sequence[SetModel],
+    families: Collection[str],
+    count: int = DEFAULT_COUNT,
+    before: str | None = None,
 ) -> tuple[str, ...]:
     """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies. No answer of a
     tested model is looked at.
@@ -124,7 +135,9 @@ def choose(
             "Expected a set built with families: audit references build ... --facts models.csv"
         )
     whole = JOINED_MIN * max((one.answers for one in models), default=0)
-    left = [one for one in models if (one.family or "").casefold() not in shut and one.answers >= whole]
+    left = [
+        one for one in models if (one.family or "").casefold() not in shut and one.answers >= whole
+    ]
     if before is not None:
         left = [one for one in left if one.released is not None and is_newer(before, one.released)]
     left.sort(key=lambda one: (one.accuracy, one.name))
@@ -164,7 +177,9 @@ class ReferencedConfig(RunConfig):
     """What can be set of an audit that has references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
-    allow_convicted: list[str] = field(default_factory=list)  # references in which an audit found something
+    allow_convicted: list[str] = field(
+        default_factory=list
+    )  # references in which an audit found something
 
 
 @dataclass(frozen=True)
@@ -188,7 +203,9 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
             raise unknown_name(what, one, {*config.model, *known_models()})
         models[one] = load_model_config(one)
     if models and not set(models) - set(config.references):
-        raise ConfigError("Every model is a reference: none is judged. Expected model=<name> beside 'references=[..]'.")
+        raise ConfigError(
+            "Every model is a reference: none is judged. Expected model=<name> beside 'references=[..]'."
+        )
     return models
 
 
@@ -203,7 +220,11 @@ def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
     for one in config.references:
         if (found := _run_of(one)) is not None and one not in config.model:
             asked.setdefault(found[0].resolve(), []).append(found[1])
-    sets = [_chosen(config, one.removeprefix(PREFIX)) for one in config.references if one.startswith(PREFIX)]
+    sets = [
+        _chosen(config, one.removeprefix(PREFIX))
+        for one in config.references
+        if one.startswith(PREFIX)
+    ]
     return [*(_serving(path, names) for path, names in asked.items()), *sets]
 
 
@@ -212,7 +233,9 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
     known."""
     families = {one: config.model[one].family for one in judged(config)}
     if unknown := [one for one, family in families.items() if not family]:
-        raise ConfigError(f"The family of {unknown[0]} is not known. Expected such as model.{unknown[0]}.family=llama.")
+        raise ConfigError(
+            f"The family of {unknown[0]} is not known. Expected such as model.{unknown[0]}.family=llama."
+        )
     found = load_set(name)
     tested = [Origin(config.model[one].released) for one in families]
     before = last_date(config.control_benchmark.date if config.control_benchmark else None, tested)
@@ -221,14 +244,26 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
     return ReferenceRun(found.path.resolve(), chosen, origins)
 
 
-def recorded_references(manifest: Manifest, benchmark: str, same: Sequence[str]) -> list[ReferenceRun]:
+def recorded_references(
+    manifest: Manifest, benchmark: str, same: Sequence[str]
+) -> list[ReferenceRun]:
     """The reference runs that a manifest names, checked against its run (`check_runs`). benchmark: the audited one."""
     told, facts = manifest.analysis, manifest.benchmark
-    kept = zip(told["references"], told.get("reference_models", ()), strict=True)  # an import has neither
+    kept = zip(
+        told["references"], told.get("reference_models", ()), strict=True
+    )  # an import has neither
     runs = [_serving(Path(path), models) for path, models in kept]
     names = (benchmark, *(name for name in facts if name != benchmark))
     revisions = {name: facts.get(name, {}).get("revision") for name in names}
-    check_runs(runs, manifest.audit, manifest.models, manifest.analysis["judged"], revisions, manifest.config, same)
+    check_runs(
+        runs,
+        manifest.audit,
+        manifest.models,
+        manifest.analysis["judged"],
+        revisions,
+        manifest.config,
+        same,
+    )
     return runs
 
 
@@ -250,7 +285,11 @@ def check_runs(
     found = [(run, _checked(run, audit, benchmarks)) for run in runs]
     tested = {name: models[name] for name in judged if name in models}
     served = [(name, facts, "this run") for name, facts in models.items() if name not in judged]
-    served += [(name, manifest.models[name], str(run.path)) for run, manifest in found for name in run.models]
+    served += [
+        (name, manifest.models[name], str(run.path))
+        for run, manifest in found
+        for name in run.models
+    ]
     for name, facts, where in served:
         _check_not_tested(name, facts, where, tested)
     _check_distinct(served)
@@ -266,12 +305,20 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
     """ConfigError where a reference (name, facts, run) is there twice, by name or by weights."""
     name, times = Counter(name for name, _, _ in served).most_common(1)[0] if served else ("", 0)
     if times > 1:
-        raise ConfigError(f"Reference model {name} is given {times} times. Expected one run of each reference.")
+        raise ConfigError(
+            f"Reference model {name} is given {times} times. Expected one run of each reference."
+        )
     weights: dict[str, str] = {}
     for name, facts, _ in served:
         told, engine = facts.get("revision"), facts.get("engine")
-        if told not in (None, engine) and engine != "scripted" and weights.setdefault(told, name) != name:
-            raise ConfigError(f"References {weights[told]} and {name} are one model (weights {told}). Leave out one.")
+        if (
+            told not in (None, engine)
+            and engine != "scripted"
+            and weights.setdefault(told, name) != name
+        ):
+            raise ConfigError(
+                f"References {weights[told]} and {name} are one model (weights {told}). Leave out one."
+            )
 
 
 def check_logs_passed(path: Path, manifest: Manifest) -> None:
@@ -301,19 +348,28 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
     ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
     for run in runs:
         if imported(run.path):
-            joined_items(run.path, [(key, text, options) for key, (text, options, _, _) in ours.items()])
+            joined_items(
+                run.path, [(key, text, options) for key, (text, options, _, _) in ours.items()]
+            )
             continue
-        theirs = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in QuestionFile(run.path)}
+        theirs = {
+            (q.benchmark, q.id): (q.text, q.options, q.gold, q.target)
+            for q in QuestionFile(run.path)
+        }
         shared = [key for key in ours if key in theirs]
         other = [key for key in shared if ours[key] != theirs[key]]
         if other or not shared:
             what = "none of the items of this run was asked there"
             if other:
                 what = f"{len(other)} of {len(shared)} items differ in text, options or key, such as {other[0][1]}"
-            raise ConfigError(f"Reference {run.path}: {what}. Run it again with this benchmark, seed and n.")
+            raise ConfigError(
+                f"Reference {run.path}: {what}. Run it again with this benchmark, seed and n."
+            )
 
 
-def joined_items(path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]) -> dict[ItemKey, ItemKey]:
+def joined_items(
+    path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
+) -> dict[ItemKey, ItemKey]:
     """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where both agree. ours:
     (key, text, options) of this run's items. ConfigError where under JOINED_MIN of them are there."""
     from audit.shards.questions import QuestionFile
@@ -355,12 +411,18 @@ def _manifest(run_dir: Path) -> Manifest:
 def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]) -> Manifest:
     path, manifest = run.path, _manifest(run.path)
     if manifest.audit != audit:
-        raise ConfigError(f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}.")
+        raise ConfigError(
+            f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}."
+        )
     benchmark = next(iter(benchmarks))
     if benchmark not in manifest.benchmark and not is_imported(manifest):
-        raise ConfigError(f"Reference {path} is of {', '.join(manifest.benchmark)}; expected {benchmark}.")
+        raise ConfigError(
+            f"Reference {path} is of {', '.join(manifest.benchmark)}; expected {benchmark}."
+        )
     if manifest.status != "finished":
-        raise ConfigError(f"Reference {path} is {manifest.status}. Type its command again to finish it.")
+        raise ConfigError(
+            f"Reference {path} is {manifest.status}. Type its command again to finish it."
+        )
     check_logs_passed(path, manifest)
     if is_imported(manifest):
         return manifest  # the items' texts tell what was asked
@@ -381,7 +443,9 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
     for other, theirs in tested.items():
         if revision == theirs.get("revision") and (name == other or weighed):
             found = f"is the tested model {other}: both have the weights {revision}"
-            raise ConfigError(f"Reference {name} of {where} {found}. Name another, such as 'references=[qwen3_8b]'.")
+            raise ConfigError(
+                f"Reference {name} of {where} {found}. Name another, such as 'references=[qwen3_8b]'."
+            )
         if name == other:
             raise ConfigError(
                 f"Reference {name} of {where} has the name of the tested model and other weights ({revision}, not "
@@ -392,13 +456,19 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
 def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
     """The models that a run gives: those that are named, and for "" its own references."""
     manifest = _manifest(path)
-    own = [name for name in manifest.models if name not in manifest.analysis.get("judged", manifest.models)]
+    own = [
+        name
+        for name in manifest.models
+        if name not in manifest.analysis.get("judged", manifest.models)
+    ]
     for name in names:
         if name and name not in manifest.models:
             raise unknown_name(f"model of {path}", name, manifest.models)
     if "" in names and not own:
         named = f"'references=[{next(iter(manifest.models), 'MODEL')}@{path}]'"
-        raise ConfigError(f"Reference {path} judged {', '.join(manifest.models)}. Name one, such as {named}.")
+        raise ConfigError(
+            f"Reference {path} judged {', '.join(manifest.models)}. Name one, such as {named}."
+        )
     chosen = [one for name in names for one in ([name] if name else own)]
     told = {**manifest.config.get("model", {}), **manifest.analysis.get("origins", {})}
     origins = {name: Origin(one.get("released"), one.get("family")) for name, one in told.items()}

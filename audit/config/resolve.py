@@ -10,7 +10,15 @@ from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.registry import format_of
 from audit.benchmarks.sample import Sample, Source, draw_sample, sampled_questions
 from audit.config.audits import Audit, Work
-from audit.config.base import RunConfig, plain_config, protocol_of, reading_of, reask_of, sample_size, sampling_of
+from audit.config.base import (
+    RunConfig,
+    plain_config,
+    protocol_of,
+    reading_of,
+    reask_of,
+    sample_size,
+    sampling_of,
+)
 from audit.core.errors import ConfigError, EngineError
 from audit.core.json_types import attributes
 from audit.core.prompting import load_protocol
@@ -40,7 +48,9 @@ class BenchmarkSample:
         return {
             "revision": self.benchmark.revision,
             "n": self.sample.n,
-            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),  # the ids: questions.arrow
+            "ids_sha256": hashlib.sha256(
+                "\n".join(self.sample.ids).encode()
+            ).hexdigest(),  # the ids: questions.arrow
             **attributes(self.sample, "n_total", "n_distinct", "chance", "duplicates"),
             "warnings": self.benchmark.warnings,
         }
@@ -92,9 +102,17 @@ class ResolvedRun:
         reading = reading_of(config, answering)
         own = None if self.own is None else self.own(place or self.path)
         return Work(
-            self.design, self.protocols[name], name, reading, config.model[name].preparing,
-            sampling_of(reading, answering), config.seed, own, reask_of(config, answering), self.adapter,
-        )  # fmt: skip
+            self.design,
+            self.protocols[name],
+            name,
+            reading,
+            config.model[name].preparing,
+            sampling_of(reading, answering),
+            config.seed,
+            own,
+            reask_of(config, answering),
+            self.adapter,
+        )
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
@@ -175,7 +193,9 @@ def resolve_run(
     samples = _open_samples(config, only) if samples is None else list(samples)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
     protocols = {
-        name: load_protocol(protocol_of(config, model), audit.templates, reading_of(config, answering[name]))
+        name: load_protocol(
+            protocol_of(config, model), audit.templates, reading_of(config, answering[name])
+        )
         for name, model in config.model.items()
     }
     weights, failed = _resolve_weights(config, answering)
@@ -191,7 +211,9 @@ def resolve_run(
     else:  # the same again resumes it
         models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
         path = Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
-    return ResolvedRun(audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path)
+    return ResolvedRun(
+        audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
+    )
 
 
 def sized(config: Config, needed: int | None, there: int) -> Config:
@@ -216,7 +238,9 @@ def sized(config: Config, needed: int | None, there: int) -> Config:
     return replace(config, n="all" if needed is None or needed >= there else needed)
 
 
-def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) -> list[BenchmarkSample]:
+def _open_samples(
+    config: RunConfig, only: Mapping[str, frozenset[str]] | None
+) -> list[BenchmarkSample]:
     """Return the sample of the benchmark, and of the control benchmark if one is configured.
 
     A control with fewer than n questions is asked in full.
@@ -224,7 +248,9 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
     configs = [one for one in (config.benchmark, config.control_benchmark) if one is not None]
     for one in configs:
         if not format_of(one.format).answerable:
-            raise ConfigError(f"benchmark={one.name} is for audit validity alone. Expected such as benchmark=arc_easy.")
+            raise ConfigError(
+                f"benchmark={one.name} is for audit validity alone. Expected such as benchmark=arc_easy."
+            )
     if len({format_of(one.format).reading for one in configs}) > 1:
         both = " and ".join(one.name for one in configs)
         raise ConfigError(
@@ -240,7 +266,9 @@ def _open_samples(config: RunConfig, only: Mapping[str, frozenset[str]] | None) 
     names = [s.benchmark.name for s in samples]
     if len(set(names)) != len(names):
         own = "such as control_benchmark.name=fresh where both are files"
-        raise ConfigError(f"control_benchmark is the benchmark itself ({names[0]}). Expected another name, {own}.")
+        raise ConfigError(
+            f"control_benchmark is the benchmark itself ({names[0]}). Expected another name, {own}."
+        )
     return samples
 
 

@@ -62,7 +62,9 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     own_models(words)
     notes: list[str] = []
     ours = _changed([one for word in words for one in _expanded(word, given, notes)])
-    own = any(word.startswith(("-c", "--config")) for word in words)  # one's own has its own default
+    own = any(
+        word.startswith(("-c", "--config")) for word in words
+    )  # one's own has its own default
     if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
         name = PUBLIC[audit]
         note = (
@@ -83,7 +85,9 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
         return []
     if key == "data":
         if "benchmark" in given:
-            raise ConfigError(f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them.")
+            raise ConfigError(
+                f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them."
+            )
         if not value:
             raise ConfigError("data= names no file. Expected such as data=my_exam.csv.")
         return data_words(value)
@@ -94,7 +98,9 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
                 "Expected one of them."
             )
         if not value:
-            raise ConfigError("control_data is empty. Expected a file, such as control_data=unseen.csv.")
+            raise ConfigError(
+                "control_data is empty. Expected a file, such as control_data=unseen.csv."
+            )
         return [f"control_{one}" for one in data_words(value)]
     if key == "references":
         value = _served_references(value, given, notes)
@@ -108,7 +114,9 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
 def _changed(words: Sequence[str]) -> list[str]:
     """Return the words without model.NAME.KEY=VALUE of a derived reference or judge, whose configuration takes the
     values."""
-    listed = ",".join(word.partition("=")[2] for word in words if word.startswith(("references=", "judge=")))
+    listed = ",".join(
+        word.partition("=")[2] for word in words if word.startswith(("references=", "judge="))
+    )
     tested = ",".join(word.partition("=")[2] for word in words if word.startswith("model="))
     names = {*re.findall(r"[^\[\],'\" ]+", listed)} - {*re.findall(r"[^\[\],'\" ]+", tested)}
     fields = [str(field) for field in OmegaConf.structured(ModelConfig)]
@@ -123,7 +131,9 @@ def _changed(words: Sequence[str]) -> list[str]:
     for name, values in changes.items():
         for value in values:
             check_known(f"key of model.{name}", re.split("[.=]", value)[0], fields)
-        merged = OmegaConf.merge(OmegaConf.create(dict(described_models()[name])), OmegaConf.from_dotlist(values))
+        merged = OmegaConf.merge(
+            OmegaConf.create(dict(described_models()[name])), OmegaConf.from_dotlist(values)
+        )
         _store(name, cast(dict[str, Any], OmegaConf.to_container(merged)))
     return left
 
@@ -145,7 +155,12 @@ def one_call() -> Iterator[None]:
 def own_models(words: Sequence[str]) -> None:
     """Note the models of the folders that hydra.searchpath names: a suite and references know them by it."""
     places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
-    for path in (file for place in places for folder in folders_of(place) for file in folder.glob("model/*.yaml")):
+    for path in (
+        file
+        for place in places
+        for folder in folders_of(place)
+        for file in folder.glob("model/*.yaml")
+    ):
         with suppress(YAMLError):  # Hydra says what is wrong with the one that is asked for
             loaded = OmegaConf.to_container(OmegaConf.load(path))
             if isinstance(loaded, dict):
@@ -154,7 +169,11 @@ def own_models(words: Sequence[str]) -> None:
 
 def data_words(path: str) -> list[str]:
     """Of a file of one's own."""
-    return ["benchmark=mcq_file", f"benchmark.path={quoted(path)}", f"benchmark.name={safe_name(Path(path).stem)}"]
+    return [
+        "benchmark=mcq_file",
+        f"benchmark.path={quoted(path)}",
+        f"benchmark.name={safe_name(Path(path).stem)}",
+    ]
 
 
 def quoted(text: str) -> str:
@@ -199,9 +218,13 @@ _EXAMPLE = "endpoint=http://127.0.0.1:8000/v1 model_id=my-model (and api_key_env
 
 def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
     if not given.get("model_id") or "model" in given:
-        raise ConfigError(f"endpoint= needs model_id=NAME, and no model= beside it. Expected {_EXAMPLE}.")
+        raise ConfigError(
+            f"endpoint= needs model_id=NAME, and no model= beside it. Expected {_EXAMPLE}."
+        )
     if "://" not in given["endpoint"] and "@" not in given["endpoint"]:
-        raise ConfigError(f"endpoint= takes a whole address. Write: endpoint=http://{given['endpoint']}")
+        raise ConfigError(
+            f"endpoint= takes a whole address. Write: endpoint=http://{given['endpoint']}"
+        )
     name = _serve(given["model_id"], given["endpoint"], given.get("api_key_env"), notes)
     return f"model={name}"
 
@@ -212,7 +235,9 @@ def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -
     ID@URL is a model of the endpoint at URL. Beside endpoint=, a name that is no model, path or set here is the ID of
     a model of the same server.
     """
-    names = [name.strip(" '\"") for name in value.strip().removeprefix("[").removesuffix("]").split(",")]
+    names = [
+        name.strip(" '\"") for name in value.strip().removeprefix("[").removesuffix("]").split(",")
+    ]
     return f"[{','.join(_served(name, given, notes) for name in names)}]" if any(names) else value
 
 
@@ -222,13 +247,17 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], what: str = "
         # A key is sent to the server that it was typed for alone.
         served = safe_name(model_id)
         same = _origin(url) == _origin(given.get("endpoint", ""))
-        key_env = given.get("api_key_env") if same else f"{served.upper().replace('-', '_')}_API_KEY"
+        key_env = (
+            given.get("api_key_env") if same else f"{served.upper().replace('-', '_')}_API_KEY"
+        )
     elif not name or "endpoint" not in given or _is_known(name):
         return name
     else:
         model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
     if not model_id:
-        raise ConfigError(f"{what.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}")
+        raise ConfigError(
+            f"{what.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}"
+        )
     tested = safe_name(given.get("model_id", ""))
     if safe_name(model_id) == tested and url != given.get("endpoint"):
         raise ConfigError(
@@ -251,7 +280,9 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc
 
 
-def _serve(model_id: str, url: str, key_env: str | None, notes: list[str], what: str = "model") -> str:
+def _serve(
+    model_id: str, url: str, key_env: str | None, notes: list[str], what: str = "model"
+) -> str:
     """Store the configuration of one model of an endpoint; return its name."""
     node, name = load_group("model", _ENDPOINT), safe_name(model_id)
     endpoint = {"url": url, "model": model_id} | ({"api_key_env": key_env} if key_env else {})
@@ -264,7 +295,9 @@ def _of_hub(word: str, notes: list[str]) -> str:
     """The name of the option for hf:ORG/NAME[@REVISION]."""
     path, _, revision = word.removeprefix(HF).strip("'\"").partition("@")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
-        raise ConfigError(f"{word} names no model of the hub. Expected hf:ORG/NAME, such as model=hf:Qwen/Qwen3-8B.")
+        raise ConfigError(
+            f"{word} names no model of the hub. Expected hf:ORG/NAME, such as model=hf:Qwen/Qwen3-8B."
+        )
     name = hub_name(path)
     if name in known_models() and not revision:
         notes.append(f"model {name}: conf/model/{name}.yaml is the configuration of {path}")
@@ -272,7 +305,9 @@ def _of_hub(word: str, notes: list[str]) -> str:
     asked = path, revision or None
     config = _hub_json(*asked, "config.json")
     tokenizer = None if config is None else _hub_json(*asked, "tokenizer_config.json")
-    chats = tokenizer is None or bool(tokenizer.get("chat_template"))  # it has a template, or that cannot be told
+    chats = tokenizer is None or bool(
+        tokenizer.get("chat_template")
+    )  # it has a template, or that cannot be told
     node = derived(*asked, config, chats or hub_text(*asked, "chat_template.jinja") is not None)
     name = safe_name(f"{path}@{revision}") if revision else name
     _store(name, {"name": name, **node})
@@ -291,7 +326,9 @@ def _hub_json(path: str, revision: str | None, file: str) -> dict[str, Any] | No
     return None
 
 
-def derived(path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool) -> dict[str, Any]:
+def derived(
+    path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool
+) -> dict[str, Any]:
     """A model's configuration from its config.json; None where it is not known. Of a base model, which has no chat
     template, the options' likelihoods are read. GPUs: for weights on 80 GB each."""
     text = (config or {}).get("text_config") or config or {}
@@ -309,16 +346,25 @@ def derived(path: str, revision: str | None, config: Mapping[str, Any] | None, c
     }
 
 
-def weight_bytes(config: Mapping[str, Any], quantization: Mapping[str, Any] | None = None) -> float | None:
+def weight_bytes(
+    config: Mapping[str, Any], quantization: Mapping[str, Any] | None = None
+) -> float | None:
     """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings, two bytes a parameter,
     fewer where it is quantized; None where it does not say."""
     try:
-        width, heads, layers = (config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
+        width, heads, layers = (
+            config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers")
+        )
         attention = 2 * width * (config.get("head_dim") or width // heads)
         attention *= heads + (config.get("num_key_value_heads") or heads)
         several = ("num_experts", "num_local_experts", "n_routed_experts")
         experts = next((config[k] for k in several if config.get(k)), 1)
-        forward = 3 * width * experts * (config.get("moe_intermediate_size") or config["intermediate_size"])
+        forward = (
+            3
+            * width
+            * experts
+            * (config.get("moe_intermediate_size") or config["intermediate_size"])
+        )
         words = config["vocab_size"] * width * (1 if config.get("tie_word_embeddings") else 2)
     except (KeyError, TypeError, ZeroDivisionError):
         return None
@@ -333,9 +379,15 @@ def _store(name: str, node: Mapping[str, Any]) -> None:
 
 def _real(words: Sequence[str]) -> bool:
     """Whether a model is asked for that is neither embedded nor scripted."""
-    asked = re.findall(r"[^\[\],'\" ]+", ",".join(word[6:] for word in words if word.startswith("model=")))
-    models = [load_model_config(name) if name in known_models() else ModelConfig() for name in asked]
-    return any(model.engine != "scripted" and not model.path.startswith("package:") for model in models)
+    asked = re.findall(
+        r"[^\[\],'\" ]+", ",".join(word[6:] for word in words if word.startswith("model="))
+    )
+    models = [
+        load_model_config(name) if name in known_models() else ModelConfig() for name in asked
+    ]
+    return any(
+        model.engine != "scripted" and not model.path.startswith("package:") for model in models
+    )
 
 
 AUTO, AFTER = "control_benchmark=auto", "fresh_after="
@@ -368,10 +420,14 @@ def with_twin(words: Sequence[str]) -> list[str]:
 def _split(words: Sequence[str], date: str) -> list[str]:
     """The benchmark up to a date, and the same files after it as the control."""
     if any(word.startswith(("control_benchmark", "control_data")) for word in words):
-        raise ConfigError(f"{AFTER}{date} makes the control benchmark. Leave out control_benchmark=...")
+        raise ConfigError(
+            f"{AFTER}{date} makes the control benchmark. Leave out control_benchmark=..."
+        )
     name = _value(words, "benchmark")
     if name is None:
-        raise ConfigError(f"{AFTER}{date} needs a benchmark whose items have dates, such as benchmark=mcq_file.")
+        raise ConfigError(
+            f"{AFTER}{date} needs a benchmark whose items have dates, such as benchmark=mcq_file."
+        )
     if date == RELEASED:
         date = _released(words)
     first = following(date)
@@ -379,16 +435,25 @@ def _split(words: Sequence[str], date: str) -> list[str]:
     called = _value(words, "benchmark.name") or name
     control = [f"control_{word}" for word in ours if not word.startswith("benchmark.name=")]
     control += [f"control_benchmark.dated_after={date}", f"control_benchmark.date={first}"]
-    return [*words, f"benchmark.dated_until={date}", *control, f"control_benchmark.name={called}_from_{first}"]
+    return [
+        *words,
+        f"benchmark.dated_until={date}",
+        *control,
+        f"control_benchmark.name={called}_from_{first}",
+    ]
 
 
 def _released(words: Sequence[str]) -> str:
     name = _value(words, "model") or "smollm2_135m"
     released = load_model_config(name).released
     if not released:
-        raise ConfigError(f"conf/model/{name}.yaml does not say when it was released. Write the date: {AFTER}2024-06.")
+        raise ConfigError(
+            f"conf/model/{name}.yaml does not say when it was released. Write the date: {AFTER}2024-06."
+        )
     return released
 
 
 def _value(words: Sequence[str], key: str) -> str | None:
-    return next((word.partition("=")[2] for word in reversed(words) if word.partition("=")[0] == key), None)
+    return next(
+        (word.partition("=")[2] for word in reversed(words) if word.partition("=")[0] == key), None
+    )

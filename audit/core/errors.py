@@ -109,7 +109,9 @@ def check_counts(least: int = 1, **counts: int) -> None:
     """
     for name, count in counts.items():
         if count < least:
-            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number of at least {least}.")
+            raise ConfigError(
+                f"Invalid {name}: {count}. Expected a whole number of at least {least}."
+            )
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:

@@ -17,7 +17,9 @@ from audit.core.aliases import named
 from audit.core.errors import AuditError, UsageError
 
 _BAD = "\N{REPLACEMENT CHARACTER}"
-_BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn the line around
+_BIDI = set(
+    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)  # they turn the line around
 _DROPPED = {"Cc", "Cs", "Zl", "Zp", "Cn"}
 
 _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -99,7 +101,9 @@ def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
     return USAGE if isinstance(error, UsageError) else FAILED
 
 
-def plainly(main: Callable[Given, int], shown: Callable[[object], str] = one_line) -> Callable[Given, int]:
+def plainly(
+    main: Callable[Given, int], shown: Callable[[object], str] = one_line
+) -> Callable[Given, int]:
     """A command whose AuditErrors, which teach, are said without a traceback."""
 
     @wraps(main)
@@ -133,9 +137,13 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
         if package == "audit":
             raise
         extra = f"'benchmark-audit[{EXTRAS[package]}]'" if package in EXTRAS else "benchmark-audit"
-        code = refused(f"{package} is not installed. Expected: pip install {extra}, or in a checkout make install.")
+        code = refused(
+            f"{package} is not installed. Expected: pip install {extra}, or in a checkout make install."
+        )
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # rich's console ends a command so, with code 1
+        if isinstance(
+            end.__context__, BrokenPipeError
+        ):  # rich's console ends a command so, with code 1
             _end(BROKEN_PIPE)
         try:
             sys.stdout.flush()

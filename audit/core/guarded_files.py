@@ -42,13 +42,17 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
     OSError
         if there is no such file, it is no regular file, or it is a link and `follow` is False
     """
-    follow = follow or str(path).startswith("/proc/self/fd/")  # a file that this process holds open has no other name
+    follow = follow or str(path).startswith(
+        "/proc/self/fd/"
+    )  # a file that this process holds open has no other name
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK) and not follow:
-            raise RefusedFileError(errno.ELOOP, "is a link; expected the file itself", path) from error
+            raise RefusedFileError(
+                errno.ELOOP, "is a link; expected the file itself", path
+            ) from error
         if error.errno == errno.ENXIO:  # a socket
             raise RefusedFileError(errno.ENXIO, "is no regular file", path) from error
         raise
@@ -93,7 +97,9 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
     and objects that it takes up many times its own bytes."""
     values = data.count(b"[") + data.count(b"{")
     if values > limit // _BYTES_A_VALUE:
-        raise ValueError(f"it has {values:,} lists and objects; expected at most {limit // _BYTES_A_VALUE:,}")
+        raise ValueError(
+            f"it has {values:,} lists and objects; expected at most {limit // _BYTES_A_VALUE:,}"
+        )
     try:
         value = json.loads(data.decode("utf-8"))
     except RecursionError as error:

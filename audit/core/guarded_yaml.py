@@ -34,7 +34,11 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         names = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
-        twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+        twice = (
+            {name for name in names if names.count(name) > 1}
+            if len(set(names)) < len(names)
+            else set()
+        )
         if twice:
             raise yaml.YAMLError(f"{sorted(twice)[0][:_MAX_NUMBER]!r} is given twice")
         return super().construct_mapping(node, deep=deep)

@@ -41,7 +41,9 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item, digits) for key, item in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted((plain(item, digits) for item in value), key=lambda one: (type(one).__name__, one))
+        return sorted(
+            (plain(item, digits) for item in value), key=lambda one: (type(one).__name__, one)
+        )
     if isinstance(value, list | tuple):
         return [plain(item, digits) for item in value]
     if hasattr(value, "tolist"):  # an array, or a number of one

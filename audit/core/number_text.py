@@ -48,7 +48,10 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
     """
     if low is None or high is None:
         return signed_points(estimate)
-    lower, upper = signed_points(low).removesuffix(" points"), signed_points(high).removesuffix(" points")
+    lower, upper = (
+        signed_points(low).removesuffix(" points"),
+        signed_points(high).removesuffix(" points"),
+    )
     return f"{signed_points(estimate)} [{lower}, {upper}]"
 
 

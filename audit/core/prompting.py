@@ -35,7 +35,9 @@ OF_READING = (Reading.NUMBER, Reading.CODE)
 
 
 def load_protocol(
-    mapping: Mapping[str, Any], own: Mapping[str, tuple[str, ...]] = {}, reading: Reading | None = None
+    mapping: Mapping[str, Any],
+    own: Mapping[str, tuple[str, ...]] = {},
+    reading: Reading | None = None,
 ) -> Protocol:
     """Check a protocol of conf/protocol/*.yaml.
 
@@ -67,26 +69,40 @@ def load_protocol(
             )
     of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
     free = {"direct_code": ("question",), **own}
-    wanted = {**SHARED, **{name: slots for name, slots in free.items() if not name.endswith(of_others)}}
+    wanted = {
+        **SHARED,
+        **{name: slots for name, slots in free.items() if not name.endswith(of_others)},
+    }
     templates = mapping.get("templates")
     if not isinstance(templates, Mapping):
-        raise ConfigError(f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(wanted)}.")
+        raise ConfigError(
+            f"Protocol {mapping['name']!r} has no templates. Expected: {', '.join(wanted)}."
+        )
     for name, placeholders in wanted.items():
         if name not in templates:
             others = sorted(
-                str(other) for other in templates if other not in wanted and not str(other).endswith(of_others)
+                str(other)
+                for other in templates
+                if other not in wanted and not str(other).endswith(of_others)
             )
             meant = f" It has, beside those asked for: {', '.join(others)}." if others else ""
             raise ConfigError(f"Protocol {mapping['name']!r} has no template {name!r}.{meant}")
         _check(str(mapping["name"]), name, templates[name], placeholders)
     plain = {str(name): str(templates[name]) for name in wanted}
-    return Protocol(name=mapping["name"], version=mapping["version"], templates=plain, sha256=templates_sha256(plain))
+    return Protocol(
+        name=mapping["name"],
+        version=mapping["version"],
+        templates=plain,
+        sha256=templates_sha256(plain),
+    )
 
 
 def check_reading(protocol: Protocol, reading: Reading) -> None:
     """Raise ConfigError if answers are letters and the protocol's questions show no options."""
     if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
-        raise ConfigError(f"Protocol {protocol.name!r} shows no options to name. Expected reading=option_text.")
+        raise ConfigError(
+            f"Protocol {protocol.name!r} shows no options to name. Expected reading=option_text."
+        )
 
 
 def shows_options(protocol: Protocol) -> bool:
@@ -98,7 +114,9 @@ def templates_sha256(templates: Mapping[str, str]) -> str:
     """Return the sha256 (hex) of the canonical JSON of all templates: sorted keys, ASCII, no
     spaces.
     """
-    canonical = json.dumps(dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    canonical = json.dumps(
+        dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":")
+    )
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
@@ -117,7 +135,9 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     str
         The filled text.
     """
-    return "".join([literal + ("" if field is None else values[field]) for literal, field in _parts(template)])
+    return "".join(
+        [literal + ("" if field is None else values[field]) for literal, field in _parts(template)]
+    )
 
 
 @lru_cache(maxsize=256)
@@ -140,7 +160,9 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
             f"{where} has a lone brace ({error}). Write a literal brace twice ({{{{ or }}}}); placeholders: {expected}."
         ) from error
     if any(spec or conversion for _, _, spec, conversion in parts):
-        raise ConfigError(f"{where} has a format specification or a conversion. Expected only {expected}.")
+        raise ConfigError(
+            f"{where} has a format specification or a conversion. Expected only {expected}."
+        )
     found = _fields(template)
     optional = {placeholder for placeholder in placeholders if (name, placeholder) in OPTIONAL}
     if len(set(found)) < len(found) or {*found, *optional} != set(placeholders):
@@ -154,7 +176,11 @@ def _fields(template: str) -> list[str]:
 
 MAX_OPTIONS = len(ascii_uppercase)
 
-_READING_SUFFIX = {Reading.LETTER: "letter", Reading.LETTER_LOGPROB: "letter", Reading.OPTION_TEXT: "option_text"}
+_READING_SUFFIX = {
+    Reading.LETTER: "letter",
+    Reading.LETTER_LOGPROB: "letter",
+    Reading.OPTION_TEXT: "option_text",
+}
 
 
 def letters_of(n_options: int) -> tuple[str, ...]:
@@ -176,7 +202,9 @@ def letters_of(n_options: int) -> tuple[str, ...]:
         For another number.
     """
     if not 2 <= n_options <= MAX_OPTIONS:
-        raise BenchmarkError(f"A question has {n_options} options. Expected 2 to {MAX_OPTIONS}, lettered A to Z.")
+        raise BenchmarkError(
+            f"A question has {n_options} options. Expected 2 to {MAX_OPTIONS}, lettered A to Z."
+        )
     return tuple(ascii_uppercase[:n_options])
 
 
@@ -204,7 +232,9 @@ def question_text(protocol: Protocol, item: Item) -> str:
         return fill(protocol.templates["question"], {"stem": item.text, "options": ""}).rstrip()
     letters = letters_of(len(item.options))
     option = protocol.templates["option"]
-    lines = [fill(option, {"letter": a, "text": t}) for a, t in zip(letters, item.options, strict=True)]
+    lines = [
+        fill(option, {"letter": a, "text": t}) for a, t in zip(letters, item.options, strict=True)
+    ]
     return fill(protocol.templates["question"], {"stem": item.text, "options": "\n".join(lines)})
 
 
@@ -229,7 +259,9 @@ def direct_prompt(protocol: Protocol, item: Item, reading: Reading) -> str:
     return answering_prompt(protocol, "direct", "question", text, len(item.options), reading)
 
 
-def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading) -> str:
+def answering_prompt(
+    protocol: Protocol, who: str, slot: str, content: str, n_options: int, reading: Reading
+) -> str:
     """Return a prompt that asks for an answer.
 
     Parameters
@@ -257,7 +289,9 @@ def answering_prompt(protocol: Protocol, who: str, slot: str, content: str, n_op
         return fill(protocol.templates[f"{who}_{reading}"], {slot: content})
     letters = letters_of(n_options)
     listed = f"{', '.join(letters[:-1])} or {letters[-1]}"
-    return fill(protocol.templates[f"{who}_{_READING_SUFFIX[reading]}"], {slot: content, "letters": listed})
+    return fill(
+        protocol.templates[f"{who}_{_READING_SUFFIX[reading]}"], {slot: content, "letters": listed}
+    )
 
 
 def seed_of(key: list[str | int | None]) -> int:
@@ -270,7 +304,9 @@ def seed_of(key: list[str | int | None]) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-_TAG = re.compile(r"<(/?)(?:think|thinking|thought|thoughts|reasoning|seed:think)>|\[(/?)THINK\]", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(/?)(?:think|thinking|thought|thoughts|reasoning|seed:think)>|\[(/?)THINK\]", re.IGNORECASE
+)
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s{0,4}final\b[^<]{0,40}<\|message\|>")
 _ANY_CHANNEL = re.compile(r"<\|channel\|>\s{0,4}(?:analysis|commentary|thought)")
 _END_TOKEN = re.compile(r"<\|(?:end|return|start|call|im_end|eot_id|endoftext)\|>")

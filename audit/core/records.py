@@ -15,7 +15,11 @@ from typing import Any
 ANSWER_ROLE = "worker"  # the model that answers
 
 ITEM_ID = "audit_id"  # of an exported task: brings an item home
-AS_PUBLISHED = ("direct", "original", "score")  # arms that, at level 0, ask an item as it was published
+AS_PUBLISHED = (
+    "direct",
+    "original",
+    "score",
+)  # arms that, at level 0, ask an item as it was published
 
 NO_OPTION = -1  # `gold` of an item without options
 

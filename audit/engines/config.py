@@ -6,7 +6,13 @@ from typing import Any
 
 from audit.core.errors import ConfigError, check_known
 from audit.core.records import Reading
-from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig, check_endpoints, check_number
+from audit.engines.openai_config import (
+    CircuitConfig,
+    EndpointConfig,
+    RetryConfig,
+    check_endpoints,
+    check_number,
+)
 from audit.scoring.score import NORMALISATIONS
 
 ENGINES = ("vllm", "openai", "scripted", "masked_lm")
@@ -57,10 +63,16 @@ class ScriptedConfig:
     """
 
     accuracy: dict[str, float] = field(default_factory=dict)  # by arm; 0.5 where none is given
-    gain_per_level: dict[str, float] = field(default_factory=dict)  # by arm, added for every level after the first
-    replies: dict[str, str] = field(default_factory=dict)  # by label: echo, noise, or the reply itself
+    gain_per_level: dict[str, float] = field(
+        default_factory=dict
+    )  # by arm, added for every level after the first
+    replies: dict[str, str] = field(
+        default_factory=dict
+    )  # by label: echo, noise, or the reply itself
     parse_failures: float = 0.0  # share of worker replies without an answer
-    likelihood: dict[str, float] = field(default_factory=dict)  # by label: nats added to each word of a given text
+    likelihood: dict[str, float] = field(
+        default_factory=dict
+    )  # by label: nats added to each word of a given text
     latency_s: float = 0.0
     load_s: float = 0.0
     fail_to_load: bool = False
@@ -78,14 +90,20 @@ class ModelConfig:
     revision: str | None = None
     reading: str = "letter"
     option_normalisation: str = "token"
-    released: str | None = None  # 2024, 2024-07 or 2024-07-23: nothing that is newer was in its training
+    released: str | None = (
+        None  # 2024, 2024-07 or 2024-07-23: nothing that is newer was in its training
+    )
     family: str | None = None  # such as qwen: models of one maker, trained alike
     tensor_parallel_size: int = 1  # GPUs that share each layer; best in one node
-    pipeline_parallel_size: int = 1  # stages of layers, which may be on several nodes (executor=ray)
+    pipeline_parallel_size: int = (
+        1  # stages of layers, which may be on several nodes (executor=ray)
+    )
     executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
     gpu_share: float = 1.0  # of one GPU for each replica; below 1 several small engines share a GPU
     accelerator_type: str | None = None  # of its GPUs, by Ray's name, such as H100
-    on_cpus: bool | None = None  # without GPUs: true allows CPUs, false refuses; null: allowed up to 4 GB of weights
+    on_cpus: bool | None = (
+        None  # without GPUs: true allows CPUs, false refuses; null: allowed up to 4 GB of weights
+    )
     replicas: int = 1
     dtype: str = "auto"
     max_model_len: int | None = None
@@ -100,7 +118,9 @@ class ModelConfig:
         default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95)
     )
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
-    solver: SamplingConfig = field(default_factory=SamplingConfig)  # limits worked-out answers (reading=number)
+    solver: SamplingConfig = field(
+        default_factory=SamplingConfig
+    )  # limits worked-out answers (reading=number)
     engine_args: dict[str, Any] = field(default_factory=dict)
     engine_metrics: bool = False  # vLLM's own metrics in Ray's exporter, ray_vllm_*
     cpu_kv_cache_gib: int = 2
@@ -109,8 +129,12 @@ class ModelConfig:
     endpoints: list[EndpointConfig] = field(default_factory=list)
     retry: RetryConfig = field(default_factory=RetryConfig)
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
-    send_seed: bool = True  # of endpoints; false where the field is refused: a run is then not reproducible
-    extra_body: dict[str, Any] = field(default_factory=dict)  # merged into every request to an endpoint
+    send_seed: bool = (
+        True  # of endpoints; false where the field is refused: a run is then not reproducible
+    )
+    extra_body: dict[str, Any] = field(
+        default_factory=dict
+    )  # merged into every request to an endpoint
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
     @property
@@ -136,19 +160,33 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     ConfigError
         If a setting is invalid, or the engine cannot serve this reading.
     """
-    for key, known in (("engine", ENGINES), ("option_normalisation", NORMALISATIONS), ("executor", EXECUTORS)):
+    for key, known in (
+        ("engine", ENGINES),
+        ("option_normalisation", NORMALISATIONS),
+        ("executor", EXECUTORS),
+    ):
         check_known(f"{key} of model {name}", getattr(model, key), known)
     if model.name != name:  # rows, weights and the worker are looked up by this name
-        raise ConfigError(f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}.")
+        raise ConfigError(
+            f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}."
+        )
     if model.batch_invariant and model.engine != "vllm":
         raise ConfigError(
             f"batch_invariant of model {name} is true with engine={model.engine}. Expected engine=vllm, which has it."
         )
     if model.engine in WEIGHED and not model.path:
-        raise ConfigError(f"Model {name} has no path. Expected a hub id or a local folder. Example: Qwen/Qwen3-8B")
+        raise ConfigError(
+            f"Model {name} has no path. Expected a hub id or a local folder. Example: Qwen/Qwen3-8B"
+        )
     if model.engine == "openai":
         check_endpoints(model.endpoints, model.retry, model.circuit, model.extra_body, reading)
-    for label in ("tensor_parallel_size", "pipeline_parallel_size", "replicas", "max_num_seqs", "load_timeout_s"):
+    for label in (
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "replicas",
+        "max_num_seqs",
+        "load_timeout_s",
+    ):
         check_number(f"{label} of model {name}", getattr(model, label), at_least=1, whole=True)
     check_number(f"gpu_share of model {name}", model.gpu_share, at_most=1, positive=True)
     if model.gpu_share < 1 and model.tensor_parallel_size * model.pipeline_parallel_size > 1:
@@ -159,7 +197,9 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     check_number(f"max_restarts of model {name}", model.max_restarts, whole=True)
     for role in ("preparing", "worker", "solver"):
         sampling = getattr(model, role)
-        check_number(f"{role}.max_tokens of model {name}", sampling.max_tokens, at_least=1, whole=True)
+        check_number(
+            f"{role}.max_tokens of model {name}", sampling.max_tokens, at_least=1, whole=True
+        )
         check_number(f"{role}.temperature of model {name}", sampling.temperature)
         check_number(f"{role}.top_p of model {name}", sampling.top_p, at_most=1, positive=True)
     _check_engine_args(name, model)

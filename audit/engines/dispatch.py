@@ -42,7 +42,9 @@ class Slot:
     credit: float = 0.0  # how many picks it is behind its share
     paused_until: float = 0.0
     failures: int = 0  # consecutive failures
-    probe_at: float | None = None  # set while it is out of service: from then on one request may probe it
+    probe_at: float | None = (
+        None  # set while it is out of service: from then on one request may probe it
+    )
     probing: bool = False  # the probe is under way
     pace: Pace = field(default_factory=Pace)
 
@@ -112,7 +114,11 @@ class Dispatcher:
         try:
             return await waiter.future
         except asyncio.CancelledError:
-            if waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
+            if (
+                waiter.future.done()
+                and not waiter.future.cancelled()
+                and waiter.future.exception() is None
+            ):
                 self.abandoned(waiter.future.result())
             raise  # the future is cancelled, so `_match` removes the waiter
 
@@ -214,7 +220,11 @@ class Dispatcher:
 
     def _pick(self, now: float) -> tuple[_Waiter, Slot] | None:
         ready = [s for s in self.slots if s.ready(now)]
-        window = [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()] if ready else []
+        window = (
+            [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()]
+            if ready
+            else []
+        )
         out_of_service = [s for s in ready if not s.in_service]
         for probed in out_of_service:
             if waiters := [w for w in window if self._usable(w, probed)]:
@@ -247,7 +257,9 @@ class Dispatcher:
         return waiter, chosen
 
     def _usable(self, waiter: _Waiter, slot: Slot) -> bool:
-        return waiter.avoid is not slot or not any(s is not slot and s.in_service for s in self.slots)
+        return waiter.avoid is not slot or not any(
+            s is not slot and s.in_service for s in self.slots
+        )
 
     def _home(self, waiter: _Waiter) -> Slot:
         """Return the endpoint in service that this affinity hashes to.
@@ -270,6 +282,8 @@ class Dispatcher:
 
 @lru_cache(maxsize=1 << 14)  # every request that is sent searches those that wait
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
-    digest = hashlib.blake2b(f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(
+        f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8
+    ).digest()
     uniform = (int.from_bytes(digest) + 0.5) / 2.0**64
     return -math.log(uniform) / weight

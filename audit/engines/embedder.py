@@ -87,7 +87,11 @@ class Embedder:
             In the order of the texts. An empty or over-long text is an error row and affects no
             other row.
         """
-        ids_of = self._tokenizer(list(texts), truncation=False, padding=False)["input_ids"] if texts else []
+        ids_of = (
+            self._tokenizer(list(texts), truncation=False, padding=False)["input_ids"]
+            if texts
+            else []
+        )
         pairs = zip(texts, ids_of, strict=True)
         rows = [Embedding(None, len(ids), self._why_not(text, len(ids))) for text, ids in pairs]
         fitting = {i: row.tokens for i, row in enumerate(rows) if row.error is None}
@@ -131,7 +135,13 @@ class Pooling:
     """Run vLLM's pooling runner, for GPUs. On a busy CPU it loads for minutes; transformers for
     seconds."""
 
-    def start(self, folder: ModelFolder, label: str, engine_args: Mapping[str, Any], pool: str | None = None) -> None:
+    def start(
+        self,
+        folder: ModelFolder,
+        label: str,
+        engine_args: Mapping[str, Any],
+        pool: str | None = None,
+    ) -> None:
         """Load the model.
 
         Parameters
@@ -154,7 +164,9 @@ class Pooling:
             from vllm import LLM
             from vllm.config import PoolerConfig
         except ImportError as error:
-            raise EngineLoadError(f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers.") from error
+            raise EngineLoadError(
+                f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers."
+            ) from error
         # An encoder keeps no cache, so vLLM only checks that this share of the memory is free. Its
         # default (.92), and half of it too, is refused if anything else uses the GPU.
         arguments = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
@@ -249,18 +261,27 @@ def read_max_tokens(folder: Path) -> int:
     EngineLoadError
         If neither file says.
     """
-    for name, key in (("sentence_bert_config.json", "max_seq_length"), ("config.json", "max_position_embeddings")):
+    for name, key in (
+        ("sentence_bert_config.json", "max_seq_length"),
+        ("config.json", "max_position_embeddings"),
+    ):
         path = folder / name
         value = json.loads(path.read_text()).get(key) if path.is_file() else None
         if isinstance(value, int):
             return value
-    raise EngineLoadError(f"{folder} does not say how many tokens its model holds (max_position_embeddings).")
+    raise EngineLoadError(
+        f"{folder} does not say how many tokens its model holds (max_position_embeddings)."
+    )
 
 
 def check_mean_pooling(folder: Path) -> None:
     """Raise EngineLoadError if a sentence model was trained with another pooling than the mean."""
     path = folder / "1_Pooling" / "config.json"
     modes = json.loads(path.read_text()) if path.is_file() else {"pooling_mode_mean_tokens": True}
-    others = sorted(key for key, on in modes.items() if key.startswith("pooling_mode") and on is True)
+    others = sorted(
+        key for key, on in modes.items() if key.startswith("pooling_mode") and on is True
+    )
     if others != ["pooling_mode_mean_tokens"]:
-        raise EngineLoadError(f"{folder} pools by {', '.join(others) or 'nothing'}; only the mean over tokens is done.")
+        raise EngineLoadError(
+            f"{folder} pools by {', '.join(others) or 'nothing'}; only the mean over tokens is done."
+        )

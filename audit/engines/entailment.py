@@ -93,12 +93,16 @@ class VllmEntailment(Pooling, Entailment):
         prompts = [{"prompt_token_ids": pair["input_ids"]} for pair in batch]
         # Logits are read instead of vLLM's probabilities: a cross-encoder's configuration may skip
         # softmax.
-        params = [PoolingParams(use_activation=False, extra_kwargs=_second_text(pair)) for pair in batch]
+        params = [
+            PoolingParams(use_activation=False, extra_kwargs=_second_text(pair)) for pair in batch
+        ]
         outputs = self._llm.classify(prompts, pooling_params=params, use_tqdm=False)
         return np.array([output.outputs.probs for output in outputs], dtype=float)
 
 
-def load_entailment(model: str, revision: str | None = None, adapter: str = "transformers") -> Entailment:
+def load_entailment(
+    model: str, revision: str | None = None, adapter: str = "transformers"
+) -> Entailment:
     """Load an NLI classifier.
 
     Parameters

@@ -14,7 +14,9 @@ def gpu_memory_here() -> list[int]:
     if program is None:
         return []
     try:
-        done = subprocess.run([program, *_QUERY], capture_output=True, text=True, check=False, timeout=_ANSWER_S)
+        done = subprocess.run(
+            [program, *_QUERY], capture_output=True, text=True, check=False, timeout=_ANSWER_S
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     return memory_of(done.stdout) if done.returncode == 0 else []

@@ -50,7 +50,9 @@ class MaskedEngine:
 
         weights = self._weights
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(weights.path, revision=weights.hub_revision)
+            self._tokenizer = AutoTokenizer.from_pretrained(
+                weights.path, revision=weights.hub_revision
+            )
             loaded = AutoModelForMaskedLM.from_pretrained(
                 weights.path, revision=weights.hub_revision, dtype=torch.float32
             )
@@ -65,17 +67,25 @@ class MaskedEngine:
             )
         device = "cuda" if torch.cuda.is_available() else "cpu"
         model = loaded.to(device).eval()
-        self._max_tokens = min(self._tokenizer.model_max_length, model.config.max_position_embeddings)
+        self._max_tokens = min(
+            self._tokenizer.model_max_length, model.config.max_position_embeddings
+        )
 
         def log_probs(sequences: list[list[int]], positions: list[int]) -> NDArray[np.float64]:
-            padded = self._tokenizer.pad({"input_ids": sequences}, padding=True, return_tensors="pt").to(device)
+            padded = self._tokenizer.pad(
+                {"input_ids": sequences}, padding=True, return_tensors="pt"
+            ).to(device)
             with torch.inference_mode():
-                logits = model(**padded).logits[torch.arange(len(positions)), torch.tensor(positions)]
+                logits = model(**padded).logits[
+                    torch.arange(len(positions)), torch.tensor(positions)
+                ]
                 return torch.log_softmax(logits.double(), dim=-1).cpu().numpy()
 
         self._log_probs = log_probs
 
-    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+    async def run(
+        self, requests: Sequence[GenerationRequest], priority: int = 0
+    ) -> list[Generation]:
         """Return the replies in the order of the requests; see `Engine.run`."""
         replies = await asyncio.to_thread(lambda: [self._score(request) for request in requests])
         self._requests += len(requests)
@@ -114,7 +124,9 @@ class MaskedEngine:
         return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=why)
 
 
-def pair_scores(first: list[int], second: list[int], mask: int, log_probs: LogProbs) -> tuple[float, float]:
+def pair_scores(
+    first: list[int], second: list[int], mask: int, log_probs: LogProbs
+) -> tuple[float, float]:
     """Return the pseudo-log-likelihood of the shared tokens in each of two sequences.
 
     Parameters
@@ -137,7 +149,9 @@ def pair_scores(first: list[int], second: list[int], mask: int, log_probs: LogPr
     metric.py).
     """
     totals = [0.0, 0.0]
-    for k, (ids, positions) in enumerate(zip((first, second), shared_positions(first, second), strict=True)):
+    for k, (ids, positions) in enumerate(
+        zip((first, second), shared_positions(first, second), strict=True)
+    ):
         for start in range(0, len(positions), BATCH_SEQUENCES):
             batch = positions[start : start + BATCH_SEQUENCES]
             masked = [[*ids[:i], mask, *ids[i + 1 :]] for i in batch]

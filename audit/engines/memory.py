@@ -190,7 +190,9 @@ def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | No
     """
     try:
         if text.get("kv_lora_rank"):
-            return TokenBytes(1, (_count(text, "kv_lora_rank") + _count(text, "qk_rope_head_dim")) * number_bytes)
+            return TokenBytes(
+                1, (_count(text, "kv_lora_rank") + _count(text, "qk_rope_head_dim")) * number_bytes
+            )
         heads = _count(text, "num_attention_heads")
         if text.get("multi_query"):
             kv_heads = 1
@@ -198,7 +200,11 @@ def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | No
             kv_heads = _count(text, "num_key_value_heads")
         else:
             kv_heads = heads
-        width = _count(text, "head_dim") if text.get("head_dim") else _count(text, "hidden_size") // heads
+        width = (
+            _count(text, "head_dim")
+            if text.get("head_dim")
+            else _count(text, "hidden_size") // heads
+        )
     except (KeyError, TypeError):
         return None
     return TokenBytes(kv_heads, 2 * width * number_bytes)
@@ -234,7 +240,9 @@ def _window(text: Mapping[str, Any]) -> int | None:
     if isinstance(text.get("layer_types"), list) or text.get("use_sliding_window") is False:
         return None
     window = text.get("sliding_window")
-    return window if isinstance(window, int) and not isinstance(window, bool) and window > 0 else None
+    return (
+        window if isinstance(window, int) and not isinstance(window, bool) and window > 0 else None
+    )
 
 
 def _cache_bytes(model: ModelConfig, text: Mapping[str, Any]) -> float:

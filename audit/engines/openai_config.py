@@ -130,7 +130,9 @@ def check_endpoints(
         If a setting is invalid, cannot serve this reading, or would put a secret into a file.
     """
     if not endpoints:
-        raise ConfigError(f"The openai engine has no endpoint. Expected at least one. {_ENDPOINT_EXAMPLE}")
+        raise ConfigError(
+            f"The openai engine has no endpoint. Expected at least one. {_ENDPOINT_EXAMPLE}"
+        )
     for endpoint in endpoints:
         _check_endpoint(endpoint)
     check_number("retry.max_attempts", retry.max_attempts, at_least=1, whole=True)
@@ -147,7 +149,9 @@ def check_endpoints(
             "reading=letter, or reading=letter_logprob if the endpoint returns top_logprobs."
         )
     if reading == Reading.LETTER_LOGPROB and any(endpoint.infers for endpoint in endpoints):
-        raise ConfigError(f"reading={reading} needs likelihoods, and an endpoint at .../infer returns none.")
+        raise ConfigError(
+            f"reading={reading} needs likelihoods, and an endpoint at .../infer returns none."
+        )
 
 
 def safe_url(url: str) -> str:
@@ -168,14 +172,20 @@ def endpoint_id(endpoint: EndpointConfig) -> str:
     return f"{parts.hostname}:{port}#{endpoint.model}"
 
 
-_ENDPOINT_EXAMPLE = f"Example: endpoints: [{{url: {_EXAMPLE_URL}, model: my-model, api_key_env: MY_API_KEY}}]."
+_ENDPOINT_EXAMPLE = (
+    f"Example: endpoints: [{{url: {_EXAMPLE_URL}, model: my-model, api_key_env: MY_API_KEY}}]."
+)
 
 
 def _check_endpoint(endpoint: EndpointConfig) -> None:
     shown = safe_url(endpoint.url)
     try:
         parts = urlsplit(endpoint.url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
         secret = bool("@" in parts.netloc or parts.query or parts.fragment)
     except ValueError:
         usable = secret = False
@@ -185,9 +195,15 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
             f"Give the plain url and put the key into an environment variable. {_ENDPOINT_EXAMPLE}"
         )
     if not usable:
-        raise ConfigError(f"The endpoint's url is {shown!r}. Expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}")
-    if (base := shown.rstrip("/").removesuffix("/completions").removesuffix("/chat")) != shown.rstrip("/"):
-        raise ConfigError(f"The endpoint's url {shown!r} is the address of one call. Expected its base: {base}")
+        raise ConfigError(
+            f"The endpoint's url is {shown!r}. Expected http(s)://host[:port]/v1. {_ENDPOINT_EXAMPLE}"
+        )
+    if (
+        base := shown.rstrip("/").removesuffix("/completions").removesuffix("/chat")
+    ) != shown.rstrip("/"):
+        raise ConfigError(
+            f"The endpoint's url {shown!r} is the address of one call. Expected its base: {base}"
+        )
     name = str(endpoint.api_key_env)
     if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
         raise ConfigError(
@@ -201,11 +217,19 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
     check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
     check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
     check_number(f"timeout_s of endpoint {shown}", endpoint.timeout_s, positive=True)
-    check_number(f"top_logprobs of endpoint {shown}", endpoint.top_logprobs, at_least=1, at_most=20, whole=True)
+    check_number(
+        f"top_logprobs of endpoint {shown}",
+        endpoint.top_logprobs,
+        at_least=1,
+        at_most=20,
+        whole=True,
+    )
     for limit in ("rpm", "tpm"):
         if (value := getattr(endpoint, limit)) is not None:
             check_number(f"{limit} of endpoint {shown}", value, positive=True)
-    check_known(f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS)
+    check_known(
+        f"max_tokens_field of endpoint {shown}", endpoint.max_tokens_field, _MAX_TOKENS_FIELDS
+    )
 
 
 def _check_extra_body(extra: Mapping[str, Any]) -> None:
@@ -246,7 +270,9 @@ def check_number(
         Refuse fractions.
     """
     number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if not (number and at_least <= value <= at_most and value < math.inf) or (positive and value <= 0):
+    if not (number and at_least <= value <= at_most and value < math.inf) or (
+        positive and value <= 0
+    ):
         kind = "a whole number" if whole else "a number"
         low = "> 0" if positive else f">= {at_least:g}"
         high = f" and <= {at_most:g}" if at_most < math.inf else ""

@@ -39,7 +39,9 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             left -= len(chunk)
             if left < 0:
-                raise ReplyRefusedError(f"the reply is longer than {REPLY_LIMIT_BYTES // 2**20} MiB")
+                raise ReplyRefusedError(
+                    f"the reply is longer than {REPLY_LIMIT_BYTES // 2**20} MiB"
+                )
             yield chunk
 
     async def aclose(self) -> None:
@@ -49,10 +51,14 @@ class _Bounded(httpx2.AsyncByteStream):
 
 async def _bound(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity").casefold() != "identity":
-        raise ReplyRefusedError("the reply is compressed, which was not asked for: a small one may decode to any size")
+        raise ReplyRefusedError(
+            "the reply is compressed, which was not asked for: a small one may decode to any size"
+        )
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - narrows the type for mypy
     response.stream = _Bounded(response.stream)
-    response.encoding = "utf-8"  # JSON is UTF-8 (RFC 8259). Python fails on charsets such as hex or idna.
+    response.encoding = (
+        "utf-8"  # JSON is UTF-8 (RFC 8259). Python fails on charsets such as hex or idna.
+    )
 
 
 def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
@@ -96,9 +102,17 @@ HELLO = Request("Hello", affinity="health-check", label="health-check", seed=0, 
 class Endpoint:
     """Hold a client with its key, which is never shown. `slot` is its state in the dispatcher."""
 
-    def __init__(self, name: str, config: EndpointConfig, model: ModelConfig, key: str, redactor: Redactor) -> None:
+    def __init__(
+        self, name: str, config: EndpointConfig, model: ModelConfig, key: str, redactor: Redactor
+    ) -> None:
         self.config = config
-        self.slot = Slot(name, config.weight, config.concurrency, model.circuit, pace=Pace(config.rpm, config.tpm))
+        self.slot = Slot(
+            name,
+            config.weight,
+            config.concurrency,
+            model.circuit,
+            pace=Pace(config.rpm, config.tpm),
+        )
         self.id = endpoint_id(config)
         self.last_failure = ""
         self._model = model
@@ -136,7 +150,9 @@ class Endpoint:
             return reply
         if self.config.infers:
             return read_infer(reply, request, self.id, self._redactor)
-        return read_chat(reply, request, self.id, self._redactor, self.config.reply_model or self.config.model)
+        return read_chat(
+            reply, request, self.id, self._redactor, self.config.reply_model or self.config.model
+        )
 
     async def check(self, letters: bool = False) -> Failure | None:
         """Check that the endpoint serves its model.
@@ -164,7 +180,9 @@ class Endpoint:
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
-        if self.config.infers or not (reply.status == 404 or (reply.kind is Kind.ROW and not letters)):
+        if self.config.infers or not (
+            reply.status == 404 or (reply.kind is Kind.ROW and not letters)
+        ):
             return reply
         listed_names = self._redactor.message(", ".join(models)) if models else "none"
         url = safe_url(self.config.url)
@@ -224,9 +242,13 @@ class Endpoint:
         except ReplyRefusedError as error:
             return Failure(Kind.MALFORMED, f"refused: {error}")
         except UnicodeEncodeError:
-            return Failure(Kind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode")
+            return Failure(
+                Kind.ROW, "request refused: the prompt holds characters that UTF-8 cannot encode"
+            )
         except openai.OpenAIError as error:
-            return Failure(Kind.MALFORMED, self._redactor.message(f"{type(error).__name__}: {error}"))
+            return Failure(
+                Kind.MALFORMED, self._redactor.message(f"{type(error).__name__}: {error}")
+            )
 
     def _no_reply(self) -> Failure:
         return Failure(Kind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
@@ -236,7 +258,9 @@ _CONNECT_ATTEMPTS = 2  # at the start of a run
 FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 
-async def check_patiently(endpoint: Endpoint, retry: RetryConfig, rng: random.Random) -> Failure | None:
+async def check_patiently(
+    endpoint: Endpoint, retry: RetryConfig, rng: random.Random
+) -> Failure | None:
     """Check an endpoint, with the retries that the kind of failure allows.
 
     Parameters

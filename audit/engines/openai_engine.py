@@ -15,13 +15,26 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from audit.core.errors import AuditError, ConfigError, EndpointAuthError, EngineError, EngineLoadError
+from audit.core.errors import (
+    AuditError,
+    ConfigError,
+    EndpointAuthError,
+    EngineError,
+    EngineLoadError,
+)
 from audit.core.records import FinishReason, Generation
 from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Dispatcher, Lease, Slot
 from audit.engines.openai_config import endpoint_id
-from audit.engines.openai_endpoint import FINAL, HELLO, Endpoint, check_patiently, last_failures, probed
+from audit.engines.openai_endpoint import (
+    FINAL,
+    HELLO,
+    Endpoint,
+    check_patiently,
+    last_failures,
+    probed,
+)
 from audit.engines.pace import tokens_of
 from audit.engines.port import BACKEND
 from audit.engines.redact import RedactingFilter, Redactor
@@ -29,7 +42,9 @@ from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, ba
 
 logger = logging.getLogger(__name__)
 
-_BACKENDS = 20  # at most this many versions are counted apart, in case every reply names another one
+_BACKENDS = (
+    20  # at most this many versions are counted apart, in case every reply names another one
+)
 
 
 class OpenAIEngine:
@@ -48,7 +63,9 @@ class OpenAIEngine:
         self._dispatcher = Dispatcher(())
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
-        self._fatal: str | None = None  # set once an endpoint refused the key; nothing is sent after that
+        self._fatal: str | None = (
+            None  # set once an endpoint refused the key; nothing is sent after that
+        )
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
@@ -65,7 +82,9 @@ class OpenAIEngine:
         self._connect()
         try:
             retry = self._config.retry
-            failures = await asyncio.gather(*(check_patiently(e, retry, self._rng) for e in self._endpoints))
+            failures = await asyncio.gather(
+                *(check_patiently(e, retry, self._rng) for e in self._endpoints)
+            )
             self._leave_out(failures)
         except BaseException:
             await self.close()
@@ -88,7 +107,9 @@ class OpenAIEngine:
         """
         self._connect()
         try:
-            failures = await asyncio.gather(*(probed(e, within_s, letters) for e in self._endpoints))
+            failures = await asyncio.gather(
+                *(probed(e, within_s, letters) for e in self._endpoints)
+            )
             self._leave_out(failures)
         finally:
             await self.close()
@@ -148,7 +169,9 @@ class OpenAIEngine:
 
     async def close(self) -> None:
         """Close the connections. Waiting requests get EngineError."""
-        self._dispatcher.fail_waiters(lambda: EngineError("The openai engine was closed while requests waited."))
+        self._dispatcher.fail_waiters(
+            lambda: EngineError("The openai engine was closed while requests waited.")
+        )
         self._dispatcher.close()
         for endpoint in self._endpoints:
             await endpoint.close()
@@ -165,7 +188,9 @@ class OpenAIEngine:
         redactor = Redactor(keys)
         self._endpoints = []
         for number, (config, key) in enumerate(zip(self._config.endpoints, keys, strict=True)):
-            self._endpoints.append(Endpoint(f"{number}:{config.url}", config, self._config, key, redactor))
+            self._endpoints.append(
+                Endpoint(f"{number}:{config.url}", config, self._config, key, redactor)
+            )
         self._log_filter = RedactingFilter(redactor)
         self._log_filter.install()
         self._by_slot = {endpoint.slot: endpoint for endpoint in self._endpoints}
@@ -190,7 +215,9 @@ class OpenAIEngine:
             raise EngineLoadError(f"No endpoint answered. {why} Expected {expected}")
         for endpoint, failure in failed:
             endpoint.slot.take_out(self._clock())
-            logger.warning("endpoint %s does not answer and is left out: %s", endpoint.id, failure.message)
+            logger.warning(
+                "endpoint %s does not answer and is left out: %s", endpoint.id, failure.message
+            )
 
     # --- one request ---
 
@@ -220,7 +247,9 @@ class OpenAIEngine:
                         "recorded. If it is the same model under another name, set reply_model of the endpoint."
                     )
                 if await self._others_are_answered(result.kind, started, failed_before):
-                    return self._error_row(endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})")
+                    return self._error_row(
+                        endpoint, f"{result.message} (attempt {attempts_used} of {attempts_used})"
+                    )
             quiet_s = self._clock() - max(self._last_answer, started)
             other = self._dispatcher.other_in_service(lease.slot)
             # One slow failure is not an outage while another endpoint in service was not tried.
@@ -234,7 +263,9 @@ class OpenAIEngine:
                 delay = min(delay, backoff_seconds(self._config.retry, 1, self._rng))
             await asyncio.sleep(delay)
 
-    async def _ask(self, request: Request, avoid: Slot | None = None) -> tuple[Lease, Endpoint, Generation | Failure]:
+    async def _ask(
+        self, request: Request, avoid: Slot | None = None
+    ) -> tuple[Lease, Endpoint, Generation | Failure]:
         """Make one attempt. The caller releases the lease by noting the result."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
@@ -275,7 +306,9 @@ class OpenAIEngine:
         if self._dispatcher.answered(lease, pause_s):
             logger.warning("endpoint %s answers again and is back in", endpoint.id)
 
-    def _note_failure(self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float) -> None:
+    def _note_failure(
+        self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float
+    ) -> None:
         """Record a failure with the dispatcher. Raises for the kinds that end the run."""
         endpoint.last_failure = failure.message
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
@@ -286,7 +319,9 @@ class OpenAIEngine:
             self._note_alive(lease, endpoint)
         elif self._dispatcher.failed(lease, pause_s=delay_s if failure.retry_after_s else 0.0):
             cooldown = self._config.circuit.cooldown_s
-            logger.warning("endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message)
+            logger.warning(
+                "endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message
+            )
         if failure.kind is Kind.AUTH:
             self._fatal = fatal = endpoint.refused_key(failure)
             self._dispatcher.fail_waiters(lambda: EndpointAuthError(fatal))
@@ -301,7 +336,9 @@ class OpenAIEngine:
         self._counts["generations"] += 1
         if generation.backend:
             key = f"{BACKEND}{generation.engine_id} {generation.backend}"
-            known = key in self._counts or sum(k.startswith(BACKEND) for k in self._counts) < _BACKENDS
+            known = (
+                key in self._counts or sum(k.startswith(BACKEND) for k in self._counts) < _BACKENDS
+            )
             self._counts[key if known else f"{BACKEND}{generation.engine_id} others"] += 1
 
     def _error_row(self, endpoint: Endpoint, message: str) -> Generation:
@@ -340,7 +377,9 @@ def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditE
         probes = (engine.probe(WITHIN_S, letters=letter) for engine, letter in engines)
         return await asyncio.gather(*probes, return_exceptions=True)
 
-    with ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop, as in a notebook
+    with ThreadPoolExecutor(
+        1
+    ) as thread:  # the caller's thread may run an event loop, as in a notebook
         errors = thread.submit(asyncio.run, probe_all()).result()
     for error in errors:
         if error is not None and not isinstance(error, AuditError):

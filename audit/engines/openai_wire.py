@@ -22,19 +22,47 @@ from audit.shards.keys import clean_text
 # answer: some name a fault of the engine (DeepSeek's insufficient_system_resource, Zhipu's
 # network_error), and new ones appear without notice.
 _COMPLETE_REASONS = frozenset(
-    {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal", "tool_calls", "tool_use",
-     "function_call"}
-)  # fmt: skip
+    {
+        "stop",
+        "eos",
+        "eos_token",
+        "stop_sequence",
+        "end_turn",
+        "complete",
+        "normal",
+        "tool_calls",
+        "tool_use",
+        "function_call",
+    }
+)
 _LENGTH_REASONS = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "token_limit"}
+    {
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+        "token_limit",
+    }
 )
 _WITHHELD_REASONS = frozenset(
-    {"sensitive", "safety", "refusal", "recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened"}
+    {
+        "sensitive",
+        "safety",
+        "refusal",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "guardrail_intervened",
+    }
 )
 _BACKEND_CHARS = 64
 _MAX_COUNT = 2**31  # no request has more tokens; shards sum them in 64 bits
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
-_WORD_MARKS = " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
+_WORD_MARKS = (
+    " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
+)
 
 
 def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
@@ -103,7 +131,12 @@ def read_chat(
     if choice.get("error"):
         return _error_in_body(choice)
     replied = body.get("model")
-    if expected_model and isinstance(replied, str) and replied and not same_model(expected_model, replied):
+    if (
+        expected_model
+        and isinstance(replied, str)
+        and replied
+        and not same_model(expected_model, replied)
+    ):
         message = f"the reply is of model {replied!r}, not of {expected_model!r}"
         return Failure(Kind.OTHER_MODEL, redactor.message(message))
     reply = _reply(choice, redactor)
@@ -130,7 +163,9 @@ def read_chat(
         completion_tokens=_count(usage.get("completion_tokens")),
         engine_id=engine_id,
         request_sha256=request_sha256(request),
-        backend=clean_text(redactor.generation(str(body.get("system_fingerprint") or "")))[:_BACKEND_CHARS],
+        backend=clean_text(redactor.generation(str(body.get("system_fingerprint") or "")))[
+            :_BACKEND_CHARS
+        ],
         option_logprobs=letters,
     )
 
@@ -148,13 +183,20 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
     content = _content(message)
     if content is None:
         return _malformed("the message's content is not text", redactor)
-    complete = bool(content) if reason in (None, "") else word in _COMPLETE_REASONS | _LENGTH_REASONS
+    complete = (
+        bool(content) if reason in (None, "") else word in _COMPLETE_REASONS | _LENGTH_REASONS
+    )
     if not complete:
-        return _malformed(f"the reply was interrupted: finish_reason {reason!r}, {len(content)} characters", redactor)
+        return _malformed(
+            f"the reply was interrupted: finish_reason {reason!r}, {len(content)} characters",
+            redactor,
+        )
     return content, FinishReason.LENGTH if word in _LENGTH_REASONS else FinishReason.STOP
 
 
-def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) -> Generation | Failure:
+def read_infer(
+    text: str, request: Request, engine_id: str, redactor: Redactor
+) -> Generation | Failure:
     """Read {"response": ...}, the body of an endpoint at /infer.
 
     Parameters
@@ -181,7 +223,9 @@ def read_infer(text: str, request: Request, engine_id: str, redactor: Redactor) 
     )
 
 
-def letter_logprobs(choice: Mapping[str, Any], letters: Sequence[str]) -> tuple[float | None, ...] | None:
+def letter_logprobs(
+    choice: Mapping[str, Any], letters: Sequence[str]
+) -> tuple[float | None, ...] | None:
     """Return the log-probability (nats) of each letter as the first token.
 
     Parameters
@@ -265,7 +309,11 @@ def _content(message: Mapping[str, Any]) -> str | None:
         refusal = message.get("refusal")
         return refusal if isinstance(refusal, str) else ""
     if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        parts = [
+            part.get("text")
+            for part in content
+            if isinstance(part, dict) and part.get("type") == "text"
+        ]
         return "".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else None
 
@@ -321,7 +369,11 @@ def _logprob(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MAX_COUNT else 0
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MAX_COUNT
+        else 0
+    )
 
 
 def _log_sum(logs: Sequence[float]) -> float | None:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 _MINUTE_S = 60.0
 _CHARS_PER_TOKEN = 4  # English text has about four characters a token; requests are not tokenised
 _WAIT_MOST_S = 60.0  # a server's window may be a day, so it is tried again after a minute
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_DURATION = re.compile(
+    r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
+)
 
 
 @dataclass(eq=False)
@@ -73,7 +75,10 @@ class Pace:
         self.rpm = _smaller(self.rpm, self.most_rpm, _number(headers, "x-ratelimit-limit-requests"))
         self.tpm = _smaller(self.tpm, self.most_tpm, _number(headers, "x-ratelimit-limit-tokens"))
         for kind in ("requests", "tokens"):
-            left, wait_s = _number(headers, f"x-ratelimit-remaining-{kind}"), seconds_until(headers, kind)
+            left, wait_s = (
+                _number(headers, f"x-ratelimit-remaining-{kind}"),
+                seconds_until(headers, kind),
+            )
             if left is not None and left < 1 and wait_s is not None:
                 until = now + min(wait_s, _WAIT_MOST_S)
                 if kind == "requests":

@@ -16,12 +16,16 @@ class Engine(Protocol):
     """Serve every kind of request: one loaded model, or one set of endpoints."""
 
     engine_id: str
-    precision: str  # what the loaded weights are computed in, such as "float32"; "" if none are loaded
+    precision: (
+        str  # what the loaded weights are computed in, such as "float32"; "" if none are loaded
+    )
 
     async def start(self) -> None:
         """Load the model or check the endpoints. Raises EngineLoadError or EndpointAuthError."""
 
-    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+    async def run(
+        self, requests: Sequence[GenerationRequest], priority: int = 0
+    ) -> list[Generation]:
         """Return the replies in the order of the requests; may be called concurrently.
 
         Parameters
@@ -79,7 +83,9 @@ def drifts(backends: Mapping[str, int]) -> list[str]:
 
 
 def request_sha256(
-    request: GenerationRequest, prompt_ids: Sequence[int] | None = None, options_ids: Sequence[Sequence[int]] = ()
+    request: GenerationRequest,
+    prompt_ids: Sequence[int] | None = None,
+    options_ids: Sequence[Sequence[int]] = (),
 ) -> str:
     """Return a hash of what a model was given.
 
@@ -98,13 +104,22 @@ def request_sha256(
         `tokens:` and a hash of the token ids, or `text:` and one of the text.
     """
     if prompt_ids is None:
-        given = [request.prompt, request.continuations, request.letters, *filter(None, (request.system,))]
+        given = [
+            request.prompt,
+            request.continuations,
+            request.letters,
+            *filter(None, (request.system,)),
+        ]
         # A text to score must not hash like a message with the same words.
-        text = json.dumps([*given, "given text"] if request.pieces else given, separators=(",", ":"))
+        text = json.dumps(
+            [*given, "given text"] if request.pieces else given, separators=(",", ":")
+        )
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
-        digest.update(len(ids).to_bytes(8, "little"))  # without the lengths, two splits could hash alike
+        digest.update(
+            len(ids).to_bytes(8, "little")
+        )  # without the lengths, two splits could hash alike
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()
 
@@ -128,7 +143,9 @@ def of_pieces(tokens: TokenLogprobs, n_pieces: int) -> dict[str, Any]:
     count = np.bincount(where, minlength=n_pieces)
     total = np.bincount(where, weights=tokens.logprobs, minlength=n_pieces)
     return {
-        "option_logprobs": tuple(float(t) if c else None for t, c in zip(total, count, strict=True)),
+        "option_logprobs": tuple(
+            float(t) if c else None for t, c in zip(total, count, strict=True)
+        ),
         "option_tokens": tuple(count.tolist()),
         "tokens": tokens,
     }

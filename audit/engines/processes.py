@@ -39,14 +39,18 @@ def end_children_with_me(grace_s: float = _GRACE_S) -> None:
         children += map(int, file.read_text().split())
     watched = []
     for pid in (os.getpid(), *children):
-        with suppress(OSError, AttributeError):  # it may have ended, or the system may have no pidfds
+        with suppress(
+            OSError, AttributeError
+        ):  # it may have ended, or the system may have no pidfds
             watched.append(os.pidfd_open(pid))
     if len(watched) < 2:
         return
     arguments = [sys.executable, "-S", "-c", _WATCH, str(grace_s), *map(str, watched)]
     null = subprocess.DEVNULL
     # It runs in its own session, so that signals to this process group do not reach it.
-    subprocess.Popen(arguments, stdin=null, stdout=null, stderr=null, pass_fds=watched, start_new_session=True)
+    subprocess.Popen(
+        arguments, stdin=null, stdout=null, stderr=null, pass_fds=watched, start_new_session=True
+    )
     for fd in watched:
         os.close(fd)
 
@@ -54,7 +58,9 @@ def end_children_with_me(grace_s: float = _GRACE_S) -> None:
 _TAIL_BYTES = 64 * 1024
 _LINES_SHOWN = 4
 _CAUSE = re.compile(r"\b\w*(?:Error|Exception): \S|out of memory", re.I)
-_POINTER = re.compile(r"Engine core initialization failed|See root cause above|WorkerProc initialization failed", re.I)
+_POINTER = re.compile(
+    r"Engine core initialization failed|See root cause above|WorkerProc initialization failed", re.I
+)
 
 
 def causes(logs: Iterable[Path]) -> list[str]:

@@ -19,7 +19,9 @@ _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
-_READ_CHARS = 4000  # a server's message may have 16 MiB, and reading all of it would block other calls
+_READ_CHARS = (
+    4000  # a server's message may have 16 MiB, and reading all of it would block other calls
+)
 
 
 class Redactor:
@@ -84,7 +86,9 @@ class RedactingFilter(logging.Filter):
         if clean != text:
             record.msg, record.args = clean, ()
         if record.exc_info:
-            record.exc_text = self._redactor.log(logging.Formatter().formatException(record.exc_info))
+            record.exc_text = self._redactor.log(
+                logging.Formatter().formatException(record.exc_info)
+            )
             record.exc_info = None
         return True
 

@@ -43,7 +43,9 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 # Gateways use these words, with status 403, for a prompt that they do not forward.
-_FLAGGED = re.compile(r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE)
+_FLAGGED = re.compile(
+    r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE
+)
 _KINDS = {
     **dict.fromkeys((401, 403), Kind.AUTH),
     402: Kind.QUOTA,
@@ -52,8 +54,13 @@ _KINDS = {
     **dict.fromkeys((409, 425), Kind.SERVER),
 }
 _KINDS_OF_CODES = {
-    **dict.fromkeys(("insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"), Kind.QUOTA),
-    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"), Kind.RATE_LIMIT),
+    **dict.fromkeys(
+        ("insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"), Kind.QUOTA
+    ),
+    **dict.fromkeys(
+        ("rate_limit_exceeded", "rate_limit_error", "rate_limit", "too_many_requests"),
+        Kind.RATE_LIMIT,
+    ),
 }
 
 
@@ -79,7 +86,9 @@ class Failure:
     status: int = 0
 
 
-def classify_status(status: int, code: str, message: str, retry_after_s: float | None = None) -> Failure:
+def classify_status(
+    status: int, code: str, message: str, retry_after_s: float | None = None
+) -> Failure:
     """Return the failure that an HTTP status means.
 
     Parameters
@@ -106,16 +115,46 @@ def classify_status(status: int, code: str, message: str, retry_after_s: float |
         if too_long or _TOO_LONG.search(message):
             text = f"prompt too long: {text}"
         else:
-            flagged = ": the endpoint flagged the prompt" if _FLAGGED.search(f"{code} {message}") else ""
+            flagged = (
+                ": the endpoint flagged the prompt" if _FLAGGED.search(f"{code} {message}") else ""
+            )
             text = f"request refused: {text}{flagged}"
     return Failure(kind, text, retry_after_s, status)
 
 
 # Of a server's words only these, which are terms of requests, are shown.
 _TOPICS = (
-    *("top_logprobs", "logprobs", "max_completion_tokens", "max_tokens", "temperature", "top_p", "seed", "stop"),
-    *("model", "messages", "system", "role", "content", "stream", "chat_template_kwargs", "extra_body", "quota"),
-    *("billing", "rate limit", "unsupported", "unknown", "overloaded", "timeout", "not found", "invalid"),
+    *(
+        "top_logprobs",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "stop",
+    ),
+    *(
+        "model",
+        "messages",
+        "system",
+        "role",
+        "content",
+        "stream",
+        "chat_template_kwargs",
+        "extra_body",
+        "quota",
+    ),
+    *(
+        "billing",
+        "rate limit",
+        "unsupported",
+        "unknown",
+        "overloaded",
+        "timeout",
+        "not found",
+        "invalid",
+    ),
 )
 _TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
 _READ_CHARS = 4000  # a message may have megabytes
@@ -127,7 +166,9 @@ def topics(code: str, message: str) -> str:
     >>> topics("invalid_value", "top_logprobs must be at most 5")
     ', about top_logprobs'
     """
-    words = dict.fromkeys(word.lower() for word in _TOPIC.findall(f"{code} {message[:_READ_CHARS]}"))
+    words = dict.fromkeys(
+        word.lower() for word in _TOPIC.findall(f"{code} {message[:_READ_CHARS]}")
+    )
     return f", about {', '.join(words)}" if words else ""
 
 
@@ -169,7 +210,9 @@ def _kind_of_status(status: int, code: str, message: str) -> Kind:
     return Kind.ROW if status < 500 or code == "context_length_exceeded" else Kind.SERVER
 
 
-def retry_after_seconds(headers: Mapping[str, str], now_epoch_s: float | None = None) -> float | None:
+def retry_after_seconds(
+    headers: Mapping[str, str], now_epoch_s: float | None = None
+) -> float | None:
     """Return the seconds that a reply asks to wait.
 
     Parameters

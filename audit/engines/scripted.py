@@ -44,7 +44,9 @@ class ScriptedEngine:
         """Wait for `load_s`. Raises EngineLoadError if `fail_to_load` is set."""
         await asyncio.sleep(self._config.load_s)
         if self._config.fail_to_load:
-            raise EngineLoadError("The scripted engine failed to load, because scripted.fail_to_load is true.")
+            raise EngineLoadError(
+                "The scripted engine failed to load, because scripted.fail_to_load is true."
+            )
 
     async def run(self, requests: Sequence[Request], priority: int = 0) -> list[Generation]:
         """Return the replies in the order of the requests, after `latency_s`; see `Engine.run`."""
@@ -70,7 +72,9 @@ class ScriptedEngine:
         reply = self._config.replies.get(request.label)
         if reply is None:
             return self._answer(request)
-        return self._generation(request, self._echo(request, reply) if reply in ("echo", "noise") else reply)
+        return self._generation(
+            request, self._echo(request, reply) if reply in ("echo", "noise") else reply
+        )
 
     def _given_text(self, request: Request) -> Generation:
         """Score a text with one token a word.
@@ -83,17 +87,24 @@ class ScriptedEngine:
         for k, piece in enumerate(request.pieces):
             words += piece.split()
             pieces += [k for _ in piece.split()]
-        units = [_unit(f"{before}|{word}") for before, word in zip(["", *words], words, strict=False)]
+        units = [
+            _unit(f"{before}|{word}") for before, word in zip(["", *words], words, strict=False)
+        ]
         logprobs = tuple(min(added - 0.5 - 5 * u, 0.0) for u in units)
         ranks = tuple(1 + int(50 * u) for u in units)
         z = tuple((logprob + 3.0) / 1.5 for logprob in logprobs)
         tokens = TokenLogprobs(logprobs, ranks, z, tuple(pieces))
-        return self._scored(request, prompt_tokens=len(words), **of_pieces(tokens, len(request.pieces)))
+        return self._scored(
+            request, prompt_tokens=len(words), **of_pieces(tokens, len(request.pieces))
+        )
 
     def _echo(self, request: Request, how: str) -> str:
         question, seed = self._script[request.affinity], request.seed
         lines = [question.text]
-        lines += [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, question.options, strict=False)]
+        lines += [
+            f"{letter}. {text}"
+            for letter, text in zip(ascii_uppercase, question.options, strict=False)
+        ]
         if how == "noise":
             lines = [_without_every_third_word(line, seed) for line in lines]
             lines.append(_NOISE[seed % len(_NOISE)])
@@ -120,12 +131,19 @@ class ScriptedEngine:
             if n := len(request.continuations or request.letters):
                 logprobs = tuple(-1.0 if i == chosen else -3.0 for i in range(n))
                 tokens = _tokens(request.prompt)
-                return self._scored(request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n)
+                return self._scored(
+                    request, prompt_tokens=tokens, option_logprobs=logprobs, option_tokens=(1,) * n
+                )
         return self._generation(request, _REFUSAL if refused else reply)
 
     def _scored(self, request: Request, **fields: Any) -> Generation:
         sha256 = request_sha256(request)
-        return Generation(finish_reason=FinishReason.SCORED, engine_id=self.engine_id, request_sha256=sha256, **fields)
+        return Generation(
+            finish_reason=FinishReason.SCORED,
+            engine_id=self.engine_id,
+            request_sha256=sha256,
+            **fields,
+        )
 
     def _generation(self, request: Request, text: str) -> Generation:
         return Generation(

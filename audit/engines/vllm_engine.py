@@ -97,7 +97,9 @@ def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> Toke
             "(vllm #42019). Set 'engine_args={enable_prefix_caching: false}' for this model."
         )
     if len(flat) != len(pieces) + 1:
-        raise EngineError(f"vLLM returned {len(flat) - 1} logprobs for a text of {len(pieces)} tokens.")
+        raise EngineError(
+            f"vLLM returned {len(flat) - 1} logprobs for a text of {len(pieces)} tokens."
+        )
     spans = list(zip(flat.start_indices[1:], flat.end_indices[1:], strict=True))
     logprobs = tuple(flat.logprobs[start] for start, _ in spans)
     ranks = tuple(flat.ranks[start] for start, _ in spans)
@@ -165,7 +167,13 @@ class VllmEngine:
     """
 
     def __init__(
-        self, config: ModelConfig, path: str, revision: str | None, engine_id: str, on_gpu: bool, metrics: Any = None
+        self,
+        config: ModelConfig,
+        path: str,
+        revision: str | None,
+        engine_id: str,
+        on_gpu: bool,
+        metrics: Any = None,
     ) -> None:
         self.engine_id = engine_id
         self._metrics = metrics
@@ -196,17 +204,27 @@ class VllmEngine:
 
             check_batch_invariant(self._config.name, current_platform)
         try:
-            args = engine_args(self._config, self._path, self._revision, self._on_gpu, is_cpu_build())
-            llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**args), stat_loggers=stat_loggers(self._metrics))
-            self.serve(llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest)
+            args = engine_args(
+                self._config, self._path, self._revision, self._on_gpu, is_cpu_build()
+            )
+            llm = AsyncLLM.from_engine_args(
+                AsyncEngineArgs(**args), stat_loggers=stat_loggers(self._metrics)
+            )
+            self.serve(
+                llm, partial(SamplingParams, output_kind=RequestOutputKind.FINAL_ONLY), LoRARequest
+            )
             self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
             # A missing template would fail on every question, so one message is formatted here.
             self._chat_ids([{"role": "user", "content": "ready?"}])
         except Exception as error:
-            raise EngineLoadError(f"Model {self._config.name} ({self._path}) did not load: {error}") from error
+            raise EngineLoadError(
+                f"Model {self._config.name} ({self._path}) did not load: {error}"
+            ) from error
 
-    def serve(self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict) -> None:
+    def serve(
+        self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict
+    ) -> None:
         """Answer from a loaded AsyncLLM.
 
         Parameters
@@ -243,7 +261,9 @@ class VllmEngine:
                 return await self._score(ids, options, request, priority)
             return await self._generate(ids, request, priority)
         except _RefusedRequest as error:
-            return Generation(finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=str(error))
+            return Generation(
+                finish_reason=FinishReason.ERROR, engine_id=self.engine_id, error=str(error)
+            )
         finally:
             self._requests += 1
 
@@ -260,7 +280,9 @@ class VllmEngine:
         )
         completion = output.outputs[0]
         if completion.finish_reason not in _FINISH:
-            raise EngineError(f"{self.engine_id} ended a request with {completion.finish_reason!r}.")
+            raise EngineError(
+                f"{self.engine_id} ended a request with {completion.finish_reason!r}."
+            )
         return Generation(
             text=completion.text,
             finish_reason=_FINISH[completion.finish_reason],
@@ -271,18 +293,24 @@ class VllmEngine:
             request_sha256=request_sha256(request, ids),
         )
 
-    async def _score(self, ids: list[int], options: Sequence[str], request: Request, priority: int) -> Generation:
+    async def _score(
+        self, ids: list[int], options: Sequence[str], request: Request, priority: int
+    ) -> Generation:
         """Return the total logprob of each option as the reply.
 
         The prompt alone is requested first: that returns every option's first token, and fills the
         prefix cache for the rest. An option that begins another one is read from the longer one.
         """
-        tokens = [tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options]
+        tokens = [
+            tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options
+        ]
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
         distinct = sorted(set(tokens))  # an option that begins others comes directly before them
-        longest = [a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a]
+        longest = [
+            a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a
+        ]
         firsts = sorted({option[0] for option in tokens})
         root = await self._call(
             ids,
@@ -293,7 +321,9 @@ class VllmEngine:
             logprobs=len(firsts),
             logprob_token_ids=firsts,
         )
-        rest = await asyncio.gather(*(self._rest(ids, option, request.adapter, priority) for option in longest))
+        rest = await asyncio.gather(
+            *(self._rest(ids, option, request.adapter, priority) for option in longest)
+        )
         totals: dict[tuple[int, ...], float] = {}
         for option, part in zip(longest, rest, strict=True):
             first = root.outputs[0].logprobs[0][option[0]].logprob
@@ -312,7 +342,9 @@ class VllmEngine:
             option_tokens=tuple(map(len, tokens)),
         )
 
-    async def _rest(self, ids: list[int], option: tuple[int, ...], adapter: str, priority: int) -> _Rest:
+    async def _rest(
+        self, ids: list[int], option: tuple[int, ...], adapter: str, priority: int
+    ) -> _Rest:
         """Return the logprob of each token of an option but the first, by one request.
 
         The last token is requested; those between are in the prompt. If the prefix cache held some
@@ -322,7 +354,12 @@ class VllmEngine:
         if len(option) == 1:
             return _Rest((), 0, 0)
         prompt = [*ids, *option[:-1]]
-        asks = {"max_tokens": 1, "temperature": 0.0, "logprobs": 1, "logprob_token_ids": [option[-1]]}
+        asks = {
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "logprobs": 1,
+            "logprob_token_ids": [option[-1]],
+        }
         cache = {}
         if len(option) > 2:
             # vLLM returns arbitrary ids for cached positions, and decoding those "tokens" could
@@ -334,7 +371,9 @@ class VllmEngine:
             output = await self._call(prompt, adapter, priority, **asks)
         try:
             # They are read from the end, because some of vLLM's runners leave out cached positions.
-            between = [output.prompt_logprobs[i][prompt[i]].logprob for i in range(2 - len(option), 0)]
+            between = [
+                output.prompt_logprobs[i][prompt[i]].logprob for i in range(2 - len(option), 0)
+            ]
         except (KeyError, IndexError) as error:
             raise EngineError(
                 f"{self.engine_id} returned prompt logprobs of other tokens than an option's. Expected the pinned "
@@ -377,10 +416,15 @@ class VllmEngine:
             # If the engine's output loop ended, every request gets that loop's error, and none
             # caused it.
             if self._llm.errored:
-                raise EngineDiedError(f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]) from error
+                raise EngineDiedError(
+                    f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]
+                ) from error
             # vLLM's client errors are caused by a request. They are compared by name to avoid
             # importing vllm.
-            if not {cls.__name__ for cls in type(cause).__mro__} & {"VLLMClientError", "ValueError"}:
+            if not {cls.__name__ for cls in type(cause).__mro__} & {
+                "VLLMClientError",
+                "ValueError",
+            }:
                 text = f"The vLLM engine {self.engine_id} failed: {type(cause).__name__}: {cause}"
                 raise EngineError(text[:_ERROR_CHARS]) from error
             raise _RefusedRequest(f"vLLM refused the request: {cause}"[:_ERROR_CHARS]) from error
@@ -393,7 +437,9 @@ class VllmEngine:
         """
         async with self._loading_adapter:
             if folder not in self._adapters:
-                lora = self._lora_request(lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder)
+                lora = self._lora_request(
+                    lora_name=folder, lora_int_id=len(self._adapters) + 1, lora_path=folder
+                )
                 try:
                     loaded = await self._llm.add_lora(lora)
                 except Exception as error:
@@ -402,7 +448,9 @@ class VllmEngine:
                         "trained on this model, and engine_args of enable_lora=true and max_lora_rank of its rank."
                     ) from error
                 if not loaded:
-                    raise EngineLoadError(f"vLLM did not load the adapter {folder} on {self._config.name}.")
+                    raise EngineLoadError(
+                        f"vLLM did not load the adapter {folder} on {self._config.name}."
+                    )
                 self._adapters[folder] = lora
             return self._adapters[folder]
 
@@ -416,7 +464,9 @@ class VllmEngine:
                 **self._config.chat_template_kwargs,
             )
         except TemplateError as error:  # for example, some templates refuse system prompts
-            raise _RefusedRequest(f"the chat template of {self._config.name} refuses this: {error}") from None
+            raise _RefusedRequest(
+                f"the chat template of {self._config.name} refuses this: {error}"
+            ) from None
         return list(ids)
 
     def _check_room(self, prompt_tokens: int, max_tokens: int) -> None:
@@ -435,7 +485,9 @@ def stat_loggers(metrics: Any) -> list[Any] | None:
         return None
     from vllm.v1.metrics import ray_wrappers
 
-    if ray_wrappers.ray_metrics is None:  # vLLM sets it only if Ray Serve is installed, which it is not here
+    if (
+        ray_wrappers.ray_metrics is None
+    ):  # vLLM sets it only if Ray Serve is installed, which it is not here
         ray_wrappers.ray_metrics = metrics
     return [ray_wrappers.RayPrometheusStatLogger]
 
@@ -493,7 +545,9 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
     return False
 
 
-def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool) -> dict[str, Any]:
+def engine_args(
+    config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool
+) -> dict[str, Any]:
     """Return the arguments of AsyncEngineArgs (and LLM).
 
     Parameters
@@ -541,7 +595,9 @@ def engine_args(config: ModelConfig, path: str, revision: str | None, on_gpu: bo
     return args | config.engine_args
 
 
-def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build: bool) -> dict[str, str]:
+def engine_environment(
+    config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build: bool
+) -> dict[str, str]:
     """Return the environment variables that vLLM reads when it is imported.
 
     Parameters
@@ -560,7 +616,10 @@ def engine_environment(config: ModelConfig, on_gpu: bool, n_cpus: int, cpu_build
     dict of str
         Variables and values.
     """
-    env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING")}
+    env = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
+    }
     if not on_gpu or cpu_build:
         env |= {
             "VLLM_CPU_KVCACHE_SPACE": str(config.cpu_kv_cache_gib),

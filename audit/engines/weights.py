@@ -79,12 +79,16 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     if local is not None:
         return ModelFolder(name, f"sha256:{folder_sha256(local, _ENCODER_FILES)}", local)
     if revision is None or not _COMMIT.fullmatch(revision):
-        raise EngineLoadError(f"The revision of model {name} is {revision!r}. Expected a hub commit of 40 hex digits.")
+        raise EngineLoadError(
+            f"The revision of model {name} is {revision!r}. Expected a hub commit of 40 hex digits."
+        )
     return ModelFolder(name, revision, _downloaded(name, revision))
 
 
 def _package_folder(module: str, label: str) -> Path:
-    spec = importlib.util.find_spec(module)  # importing the package would need more than its weights
+    spec = importlib.util.find_spec(
+        module
+    )  # importing the package would need more than its weights
     if spec is None or spec.origin is None:
         raise EngineLoadError(
             f"The Python package {module!r}, which carries {label}, is not installed. Choose a model from the hub."
@@ -122,7 +126,9 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
             raise EngineLoadError(f"{folder} has no {name}.")
         actual = file_sha256(path, follow=True)
         if actual != sha256:
-            raise EngineLoadError(f"The sha256 of {path} is {actual}. Expected {sha256}. Install it again.")
+            raise EngineLoadError(
+                f"The sha256 of {path} is {actual}. Expected {sha256}. Install it again."
+            )
 
 
 def _downloaded(name: str, revision: str) -> Path:
@@ -130,8 +136,18 @@ def _downloaded(name: str, revision: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*_ENCODER_FILES, "1_Pooling/*"]))
-    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, OSError, *HfHubHTTPError.__bases__) as error:
+        return Path(
+            snapshot_download(
+                name, revision=revision, allow_patterns=[*_ENCODER_FILES, "1_Pooling/*"]
+            )
+        )
+    except (
+        HfHubHTTPError,
+        HFValidationError,
+        OfflineModeIsEnabled,
+        OSError,
+        *HfHubHTTPError.__bases__,
+    ) as error:
         raise EngineLoadError(
             f"Model {name} at {revision} could not be downloaded ({type(error).__name__}). Check the spelling and the "
             "network, set HF_TOKEN if it is gated, or give a local folder."
@@ -170,7 +186,9 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
         try:
             content = file_sha256(path, follow=True)
         except OSError as error:
-            raise EngineLoadError(f"A file of the model cannot be read: {error}. Expected regular files.") from error
+            raise EngineLoadError(
+                f"A file of the model cannot be read: {error}. Expected regular files."
+            ) from error
         digest.update(f"{path.name}\0{content}\n".encode())
     return digest.hexdigest()
 
@@ -251,12 +269,18 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
         # memory.
         done = subprocess.run(
             [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
-            raise EngineLoadError(f"Model {model.name}: {source} was not converted.\n{done.stderr[-2000:]}")
+            raise EngineLoadError(
+                f"Model {model.name}: {source} was not converted.\n{done.stderr[-2000:]}"
+            )
     if (target / SEAL).read_text() != folder_sha256(target, WEIGHT_FILES):
-        raise EngineLoadError(f"Model {model.name}: {target} was changed after its conversion. Delete that folder.")
+        raise EngineLoadError(
+            f"Model {model.name}: {target} was changed after its conversion. Delete that folder."
+        )
     return str(target)
 
 
@@ -281,19 +305,31 @@ def packaged_gguf(model: ModelConfig) -> Path:
     module = model.path.removeprefix(PACKAGE_PREFIX)
     files = sorted(_package_folder(module, f"model {model.name}").glob("*.gguf"))
     if len(files) != 1:
-        raise EngineLoadError(f"Model {model.name}: package {module!r} has {len(files)} .gguf files. Expected one.")
+        raise EngineLoadError(
+            f"Model {model.name}: package {module!r} has {len(files)} .gguf files. Expected one."
+        )
     return files[0]
 
 
 def _hub_commit(model: ModelConfig) -> str:
     from huggingface_hub import HfApi, get_token, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
 
     try:
         info = HfApi().model_info(model.path, revision=model.revision, timeout=30)
     # The bases are the HTTP client's errors and OSError. A token that is not ASCII is a
     # UnicodeError.
-    except (OfflineModeIsEnabled, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__) as error:
+    except (
+        OfflineModeIsEnabled,
+        HFValidationError,
+        UnicodeError,
+        *HfHubHTTPError.__bases__,
+    ) as error:
         if refused := hub_refusal(model, error, has_token=get_token() is not None):
             raise refused from error
         try:
@@ -302,7 +338,9 @@ def _hub_commit(model: ModelConfig) -> str:
             raise hub_unreachable(model, error) from error
         return Path(snapshot).name
     if info.sha is None or not _COMMIT.fullmatch(info.sha):
-        raise EngineLoadError(f"Model {model.name} ({model.path}): the hub returned no commit hash.")
+        raise EngineLoadError(
+            f"Model {model.name} ({model.path}): the hub returned no commit hash."
+        )
     return str(info.sha)
 
 
@@ -324,7 +362,12 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
     str or None
         None if neither has it.
     """
-    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub import (
+        get_hf_file_metadata,
+        hf_hub_download,
+        hf_hub_url,
+        try_to_load_from_cache,
+    )
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
 
     try:
@@ -388,7 +431,11 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
 
     status = _http_status(error)
     if isinstance(error, hub.GatedRepoError):
-        grant = "with the account of that token" if has_token else "then set HF_TOKEN in the environment"
+        grant = (
+            "with the account of that token"
+            if has_token
+            else "then set HF_TOKEN in the environment"
+        )
         problem = f" is gated. Accept its licence at https://huggingface.co/{model.path}, {grant}."
     elif isinstance(error, hub.RevisionNotFoundError):
         problem = f" has no revision {model.revision!r} on the hub. Give a commit, tag or branch, or revision=null."

@@ -85,7 +85,9 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
         Its id on the hub if its weights are from there; otherwise its name.
     """
     path = str(facts.get("path") or "")
-    return path if _HUB_ID.fullmatch(path) and _COMMIT.fullmatch(str(facts.get("revision"))) else name
+    return (
+        path if _HUB_ID.fullmatch(path) and _COMMIT.fullmatch(str(facts.get("revision"))) else name
+    )
 
 
 @dataclass
@@ -104,8 +106,17 @@ class _Pair:
         """Write the record of a row."""
         self.settings[name].add(row)
         shared = {key: self.head[key] for key in ("schema_version", "evaluation_id")}
-        record = {**shared, "model_id": self.head["model_info"]["id"], **sample_of(name, row, level)}
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+        record = {
+            **shared,
+            "model_id": self.head["model_info"]["id"],
+            **sample_of(name, row, level),
+        }
+        line = (
+            json.dumps(record, ensure_ascii=False, allow_nan=False).encode(
+                "utf-8", "backslashreplace"
+            )
+            + b"\n"
+        )
         self.digest.update(line)
         self.out.write(line)
         self.rows += 1
@@ -154,7 +165,9 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
     for (_, benchmark), pair in pairs.items():
         if missing:
             pair.head["eval_library"]["additional_details"]["incomplete"] = "; ".join(missing)
-        content = _aggregate(pair, manifest, benchmark, _samples(pair.target).relative_to(out).as_posix())
+        content = _aggregate(
+            pair, manifest, benchmark, _samples(pair.target).relative_to(out).as_posix()
+        )
         write_file(pair.target, json.dumps(content, indent=1, allow_nan=False).encode())
         unread = [f"{name}: {tally.said}" for name, tally in pair.settings.items() if tally.said]
         written.append((pair.target, "; ".join([*missing, *unread])))
@@ -166,7 +179,9 @@ def _samples(aggregate: Path) -> Path:
     return aggregate.with_name(f"{aggregate.stem}_samples.jsonl")
 
 
-def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tuple[dict[str, Any], str]:
+def head_of(
+    manifest: Any, model: str, benchmark: str, organization: str
+) -> tuple[dict[str, Any], str]:
     """Return an aggregate without its results, and its place under the folder.
 
     Parameters
@@ -187,7 +202,9 @@ def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tup
     moment = manifest.ended or manifest.started
     when = str(int(datetime.fromisoformat(moment).timestamp()) if moment else 0)
     id_ = hub_model(model, facts)
-    seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[:16]
+    seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[
+        :16
+    ]
     developer, _, rest = id_.rpartition("/")
     folders = map(safe_name, (benchmark, developer, rest))
     engine = str(facts.get("engine") or "")
@@ -198,21 +215,27 @@ def head_of(manifest: Any, model: str, benchmark: str, organization: str) -> tup
         "evaluation_timestamp": manifest.started,
         "retrieved_timestamp": when,
         "source_metadata": {
-            "source_name": "benchmark-audit", "source_type": "evaluation_run",
-            "source_organization_name": organization, "evaluator_relationship": "other",
+            "source_name": "benchmark-audit",
+            "source_type": "evaluation_run",
+            "source_organization_name": organization,
+            "evaluator_relationship": "other",
         },
         "model_info": {
-            "name": model, "id": id_, **({"inference_engine": {"name": engine}} if engine else {}),
+            "name": model,
+            "id": id_,
+            **({"inference_engine": {"name": engine}} if engine else {}),
             "additional_details": {
-                "deployment_type": deployed, "model_availability": "open_weights" if id_ != model else "unknown",
+                "deployment_type": deployed,
+                "model_availability": "open_weights" if id_ != model else "unknown",
                 "revision": str(facts.get("revision")),
             },
         },
         "eval_library": {
-            "name": "benchmark-audit", "version": str(manifest.packages.get("benchmark-audit", "unknown")),
+            "name": "benchmark-audit",
+            "version": str(manifest.packages.get("benchmark-audit", "unknown")),
             "additional_details": {"audit": manifest.audit, "run": manifest.fingerprint},
         },
-    }  # fmt: skip
+    }
     return head, f"data/{'/'.join(folders)}/{uuid.UUID(bytes=seed, version=4)}.json"
 
 
@@ -228,7 +251,10 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
     source = {
         "dataset_name": benchmark,
         "source_type": "other",
-        "additional_details": {"revision": str(facts.get("revision")), "items": str(facts.get("n"))},
+        "additional_details": {
+            "revision": str(facts.get("revision")),
+            "items": str(facts.get("n")),
+        },
     }
     metric = {
         "metric_id": "accuracy",
@@ -245,7 +271,14 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
         if tally.parsed:
             score = {"score": tally.right / tally.parsed, "details": tally.counts}
             shared = {"source_data": source, "metric_config": metric}
-            results.append({"evaluation_result_id": name, "evaluation_name": name, **shared, "score_details": score})
+            results.append(
+                {
+                    "evaluation_result_id": name,
+                    "evaluation_name": name,
+                    **shared,
+                    "score_details": score,
+                }
+            )
     detailed = {
         "format": "jsonl",
         "file_path": place,
@@ -277,11 +310,21 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
     error = UNPARSED if row["error"] is None and not row["parsed"] else row["error"]
     parsed = error is None
     gold = options[row["gold"]] if options and row["gold"] >= 0 else gold_of(row)
-    question = {"raw": row.get("wording") or row["question"] or "", "reference": [gold] if gold else []}
-    digest = hashlib.sha256(json.dumps(question, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    question = {
+        "raw": row.get("wording") or row["question"] or "",
+        "reference": [gold] if gold else [],
+    }
+    digest = hashlib.sha256(
+        json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
     right, reply = parsed and bool(row["correct"]), row["response"] or ""
-    attribution = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer_of(row) or reply[:200],
-            "extraction_method": f"{row['reading']} ({row['answer_form']})", "is_terminal": True}  # fmt: skip
+    attribution = {
+        "turn_idx": 0,
+        "source": "output.raw",
+        "extracted_value": answer_of(row) or reply[:200],
+        "extraction_method": f"{row['reading']} ({row['answer_form']})",
+        "is_terminal": True,
+    }
     return {
         "evaluation_name": name,
         "evaluation_result_id": name,
@@ -294,7 +337,11 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "evaluation": {"score": float(right), "is_correct": right},
         "token_usage": usage_of(row),
         "error": error,
-        "metadata": {"epoch": str(int(row["replicate"]) + 1), "arm": row["arm"], level: str(row[level])},
+        "metadata": {
+            "epoch": str(int(row["replicate"]) + 1),
+            "arm": row["arm"],
+            level: str(row[level]),
+        },
     }
 
 
@@ -334,13 +381,17 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
             tallies[row["model"], name].add(row)
     settings = map(manifest.config.get, ("benchmark", "control_benchmark"))
     benchmarks = [benchmark for benchmark in settings if isinstance(benchmark, dict)]
-    known = {b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")}  # read from the hub
+    known = {
+        b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")
+    }  # read from the hub
     written = []
     for (model, benchmark), tally in sorted(tallies.items()):
         if benchmark not in known or not tally.parsed:
             continue
         facts, of = manifest.models.get(model, {}), manifest.benchmark.get(benchmark, {})
-        notes = f"benchmark-audit {manifest.audit}, run {manifest.fingerprint[:12]}; {of.get('n')} of "
+        notes = (
+            f"benchmark-audit {manifest.audit}, run {manifest.fingerprint[:12]}; {of.get('n')} of "
+        )
         notes += f"{of.get('n_total', of.get('n'))} items; right {tally.right} of {tally.parsed} parsed answers"
         entry = {
             "dataset": {"id": known[benchmark], "task_id": task_id, "revision": of.get("revision")},

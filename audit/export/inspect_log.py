@@ -32,7 +32,15 @@ INSPECT = "inspect"  # the folder in a run directory, which retention removes wi
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time, so the same run gives the same bytes
 _MAX_FILES = 500  # open files: conditions x models x benchmarks
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
-_SHOWN = {"model", "benchmark", "question_id", "prompt", "response", "options", "error"}  # a sample has own fields
+_SHOWN = {
+    "model",
+    "benchmark",
+    "question_id",
+    "prompt",
+    "response",
+    "options",
+    "error",
+}  # a sample has own fields
 _SCORER = "audit"
 
 
@@ -58,7 +66,9 @@ class Tally:
     @property
     def counts(self) -> dict[str, str]:
         """Return the counts as texts."""
-        return {name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")}
+        return {
+            name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")
+        }
 
     @property
     def said(self) -> str:
@@ -90,10 +100,15 @@ class _Log:
         sample = sample_of(row, level)
         _entry(self.archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
         kept = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
-        summary = {name: sample[name] for name in kept} | {"completed": True, "message_count": len(sample["messages"])}
+        summary = {name: sample[name] for name in kept} | {
+            "completed": True,
+            "message_count": len(sample["messages"]),
+        }
         summary["input"] = summary["input"][:1000]
         metadata = sample["metadata"].items()
-        summary["metadata"] = {name: value for name, value in metadata if not isinstance(value, list)}
+        summary["metadata"] = {
+            name: value for name, value in metadata if not isinstance(value, list)
+        }
         if "error" in sample:
             summary["error"] = sample["error"]["message"]
         line = _json(summary) + b"\n"
@@ -103,12 +118,17 @@ class _Log:
             self.tally.add(row)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
-            self.tokens = [self.tokens[0] + usage["input_tokens"], self.tokens[1] + usage["output_tokens"]]
+            self.tokens = [
+                self.tokens[0] + usage["input_tokens"],
+                self.tokens[1] + usage["output_tokens"],
+            ]
 
     def write_summaries(self) -> None:
         """Write the summaries of this log as one list."""
         entry = _named("summaries.json")
-        entry.file_size = self.size + 1  # zipfile needs it to choose between formats of up to and over 4 GB
+        entry.file_size = (
+            self.size + 1
+        )  # zipfile needs it to choose between formats of up to and over 4 GB
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
             for k, start in enumerate(self.summaries):
@@ -151,7 +171,9 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
             key = (row["model"], row["benchmark"], row["arm"], str(row[schema.level]))
             if key not in logs:
                 if len(logs) == _MAX_FILES:
-                    raise ConfigError(f"{run_dir} has more than {_MAX_FILES} settings: too many for one export.")
+                    raise ConfigError(
+                        f"{run_dir} has more than {_MAX_FILES} settings: too many for one export."
+                    )
                 logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
             logs[key].add(row, schema.level)
         for (model, benchmark, *_), log in sorted(logs.items()):
@@ -184,22 +206,40 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
         if row["parsed"]:
             value = "C" if row["correct"] else "I"
             explanation = f"read by {row['reading']} ({row['answer_form']})"
-        score = {_SCORER: {"value": value, "answer": answer_of(row), "explanation": explanation, "history": []}}
+        score = {
+            _SCORER: {
+                "value": value,
+                "answer": answer_of(row),
+                "explanation": explanation,
+                "history": [],
+            }
+        }
     prompt, response, usage = row["prompt"] or "", row["response"] or "", usage_of(row)
     question = {"id": "prompt", "role": "user", "content": prompt}
     reply = {"id": "reply", "role": "assistant", "content": response, "source": "generate"}
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
     chosen = [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}]
     sample = {
-        "id": sample_id(row["question_id"]), "epoch": int(row["replicate"]) + 1, "input": prompt,
-        "choices": options or None, "target": gold_of(row),
+        "id": sample_id(row["question_id"]),
+        "epoch": int(row["replicate"]) + 1,
+        "input": prompt,
+        "choices": options or None,
+        "target": gold_of(row),
         "messages": [question] if row["error"] is not None else [question, reply],
-        "output": {"model": row["model"], "choices": chosen, "completion": response, "usage": usage},
+        "output": {
+            "model": row["model"],
+            "choices": chosen,
+            "completion": response,
+            "usage": usage,
+        },
         "scores": score,
         "metadata": {name: plain(value) for name, value in row.items() if name not in _SHOWN}
         | {"question_id": row["question_id"], "setting": f"{row['arm']}, {level} {row[level]}"},
-        "store": {}, "events": [], "model_usage": {row["model"]: usage}, "attachments": {},
-    }  # fmt: skip
+        "store": {},
+        "events": [],
+        "model_usage": {row["model"]: usage},
+        "attachments": {},
+    }
     if row["error"] is not None:
         sample["error"] = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
     return sample
@@ -227,14 +267,21 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
     task = f"{manifest.audit} {benchmark} {arm} {level} {number}"
     short = hashlib.sha256("\0".join((manifest.fingerprint, *key)).encode()).hexdigest()[:22]
     return {
-        "eval_id": short, "run_id": manifest.fingerprint[:22], "created": manifest.started, "task": task,
-        "task_id": short, "task_version": manifest.schema_version, "task_args": {"arm": arm, level: int(number)},
-        "dataset": {"name": benchmark, "samples": manifest.benchmark.get(benchmark, {}).get("n")}, "model": model,
+        "eval_id": short,
+        "run_id": manifest.fingerprint[:22],
+        "created": manifest.started,
+        "task": task,
+        "task_id": short,
+        "task_version": manifest.schema_version,
+        "task_args": {"arm": arm, level: int(number)},
+        "dataset": {"name": benchmark, "samples": manifest.benchmark.get(benchmark, {}).get("n")},
+        "model": model,
         "model_args": {"revision": facts.get("revision"), "worker": facts.get("worker", model)},
-        "model_generate_config": {}, "config": {},
+        "model_generate_config": {},
+        "config": {},
         "packages": {name: str(version) for name, version in manifest.packages.items()},
         "metadata": {"run": manifest.fingerprint, "audit": manifest.audit},
-    }  # fmt: skip
+    }
 
 
 def sample_id(question_id: str) -> str:
@@ -275,8 +322,12 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     ConfigError
         If a judge read the replies later.
     """
-    if (run_dir / "judgements.arrow").exists():  # in the shards of such a run every reply is unparsed
-        raise ConfigError(f"{run_dir} was read by a judge, whose votes exports lack. Use its report's tables.")
+    if (
+        run_dir / "judgements.arrow"
+    ).exists():  # in the shards of such a run every reply is unparsed
+        raise ConfigError(
+            f"{run_dir} was read by a judge, whose votes exports lack. Use its report's tables."
+        )
     for batch in iter_columns(run_dir, schema, schema.columns.names):
         yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
 
@@ -285,7 +336,9 @@ def _open(stack: ExitStack, out: Path, spec: dict[str, Any], notes: IO[bytes]) -
     stem = re.sub(r"[^A-Za-z0-9]+", "-", f"{spec['model']}-{spec['task']}")[:120].strip("-")
     when = re.sub(r"[:.]", "-", spec["created"] or "")
     target = out / f"{when}_{stem}_{spec['eval_id']}.eval"
-    archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(whole_file(target)), "w", zipfile.ZIP_DEFLATED))
+    archive = stack.enter_context(
+        zipfile.ZipFile(stack.enter_context(whole_file(target)), "w", zipfile.ZIP_DEFLATED)
+    )
     _entry(archive, "_journal/start.json", {"version": 2, "eval": spec, "plan": _PLAN})
     return _Log(target, archive, spec, notes)
 
@@ -300,18 +353,28 @@ def _close(log: _Log, manifest: Any, status: str) -> None:
     n, tally = len(log.summaries), log.tally
     figures: dict[str, float] = {"accuracy": tally.right / tally.parsed} if tally.parsed else {}
     figures |= {"unread": tally.unparsed, "errors": tally.errors}
-    metrics = {name: {"name": name, "value": value, "params": {}} for name, value in figures.items()}
+    metrics = {
+        name: {"name": name, "value": value, "params": {}} for name, value in figures.items()
+    }
     scorer = {"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}
     scored = [scorer] if tally.parsed + tally.unparsed else []
     total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs) if status != "success" else n
-    usage = {"input_tokens": log.tokens[0], "output_tokens": log.tokens[1], "total_tokens": sum(log.tokens)}
+    usage = {
+        "input_tokens": log.tokens[0],
+        "output_tokens": log.tokens[1],
+        "total_tokens": sum(log.tokens),
+    }
     times = {"started_at": manifest.started or "", "completed_at": manifest.ended or ""}
     header = {
         "version": 2,
         "status": status,
         "eval": spec,
         "plan": _PLAN,
-        "results": {"total_samples": total, "completed_samples": n - tally.errors, "scores": scored},
+        "results": {
+            "total_samples": total,
+            "completed_samples": n - tally.errors,
+            "scores": scored,
+        },
         "stats": times | {"model_usage": {spec["model"]: usage}},
         "tags": [] if status == "success" else ["incomplete"],
     }
@@ -336,7 +399,10 @@ def _json(content: Any) -> bytes:
 
 def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
     """Return the tokens of a row, 0 if unknown."""
-    usage = {"input_tokens": int(row["prompt_tokens"] or 0), "output_tokens": int(row["completion_tokens"] or 0)}
+    usage = {
+        "input_tokens": int(row["prompt_tokens"] or 0),
+        "output_tokens": int(row["completion_tokens"] or 0),
+    }
     return {**usage, "total_tokens": sum(usage.values())}
 
 

@@ -47,7 +47,9 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
         task = "audit_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         numeric = not questions[0].options
         lm_eval = _text("lm_eval_number" if numeric else "lm_eval_choice").replace("TASK", task)
-        lines = "".join(json.dumps(_row(question), ensure_ascii=False) + "\n" for question in questions)
+        lines = "".join(
+            json.dumps(_row(question), ensure_ascii=False) + "\n" for question in questions
+        )
         write_file(out / f"{task}.jsonl", lines.encode("utf-8", "backslashreplace"))
         write_file(out / f"{task}.yaml", lm_eval.encode())
         code += _TASK.format(name=task, numeric=numeric)
@@ -65,6 +67,10 @@ def _text(name: str) -> str:
 def _row(item: Item) -> dict[str, Any]:
     right = letter(item.gold) if item.options else number_text(item.target or 0.0)
     return {
-        ITEM_ID: item.id, "question": item.text, "choices": list(item.options), "gold": item.gold,
-        "target": right, "prompt": _ASKED.format(item.text),
-    }  # fmt: skip
+        ITEM_ID: item.id,
+        "question": item.text,
+        "choices": list(item.options),
+        "gold": item.gold,
+        "target": right,
+        "prompt": _ASKED.format(item.text),
+    }

@@ -111,7 +111,9 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
         raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
-        raise DataError(f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed.")
+        raise DataError(
+            f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed."
+        )
     if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
         raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
     return entry
@@ -126,7 +128,9 @@ def _check(raw: Any) -> None:
     error = best_match(_schema().iter_errors(raw))
     if error is not None:
         path = [*map(str, error.absolute_path)]
-        about = _schema().schema["properties"].get(path[0], {}).get("description", "") if path else ""
+        about = (
+            _schema().schema["properties"].get(path[0], {}).get("description", "") if path else ""
+        )
         raise DataError(f"{'.'.join(path) or 'an entry'}: {error.message}. {about}".rstrip())
 
 
@@ -142,7 +146,9 @@ def parse_chronology(text: str, source: str = NAME) -> Chronology:
         except (AuditError, ValueError) as error:
             raise DataError(f"{source}, line {number}: {error}") from error
         if entry.id in places:
-            raise DataError(f"{source}, line {number}: id {entry.id} was already used in line {places[entry.id]}.")
+            raise DataError(
+                f"{source}, line {number}: id {entry.id} was already used in line {places[entry.id]}."
+            )
         places[entry.id] = number
         entries.append(entry)
     return Chronology(tuple(entries))
@@ -162,7 +168,9 @@ def read_chronology(path: Path) -> Chronology:
     try:
         return parse_chronology(read_text(file, follow=True), file.name)
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Cannot read {file}: {error}. Expected {NAME}, one JSON object a line.") from error
+        raise DataError(
+            f"Cannot read {file}: {error}. Expected {NAME}, one JSON object a line."
+        ) from error
 
 
 def chronology_of(folder: Path) -> Chronology | None:
@@ -181,7 +189,9 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
     file = chronology_file(path)
     entry = parse_entry(raw)
     if file.is_file() and entry.id in {e.id for e in read_chronology(file).entries}:
-        raise DataError(f"id {entry.id} is already in {file.name}; an entry is never replaced. Take another id.")
+        raise DataError(
+            f"id {entry.id} is already in {file.name}; an entry is never replaced. Take another id."
+        )
     with file.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
     return entry
@@ -193,7 +203,9 @@ def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
     for name in chronology.tests:
         file, _, test = name.partition("::")
         texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(file))]
-        if not any(re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts):
+        if not any(
+            re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts
+        ):
             found.append(name)
     return found
 
@@ -203,19 +215,37 @@ def render(chronology: Chronology) -> str:
     counts = Counter(e.failure_class for e in chronology.entries)
     classes = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
     out = ["# Chronology", "", chronology.sentence + (f" By class: {classes}." if classes else "")]
-    parts = {"Introduced during repair": chronology.repair_introduced, "Not fixed": chronology.unfixed}
+    parts = {
+        "Introduced during repair": chronology.repair_introduced,
+        "Not fixed": chronology.unfixed,
+    }
     for title, entries in parts.items():
         if entries:
             out += ["", f"{title}: " + "; ".join(f"{e.id} ({e.reason})" for e in entries)]
     for e in chronology.entries:
         out += ["", f"## {e.id} · {e.failure_class} · {e.status}", ""]
-        out += [f"- Found {e.found}: {e.found_by}", f"- A reader saw: {e.symptom}", f"- Provenance: {e.provenance}"]
+        out += [
+            f"- Found {e.found}: {e.found_by}",
+            f"- A reader saw: {e.symptom}",
+            f"- Provenance: {e.provenance}",
+        ]
         out += [f"- Fix: {e.fix or 'none'}", f"- Test: {f'`{e.test}`' if e.test else 'none'}"]
-        out += [f"- Why {e.status}: {e.reason}", "", "| cell | statistic | before | after |", "|---|---|---|---|"]
+        out += [
+            f"- Why {e.status}: {e.reason}",
+            "",
+            "| cell | statistic | before | after |",
+            "|---|---|---|---|",
+        ]
         for d in e.deltas:
-            out.append(f"| {' | '.join(_cell(one) for one in (d.cell, d.statistic, d.before, d.after))} |")
+            out.append(
+                f"| {' | '.join(_cell(one) for one in (d.cell, d.statistic, d.before, d.after))} |"
+            )
     return "\n".join(out) + "\n"
 
 
 def _cell(value: float | str) -> str:
-    return (f"{value:g}" if isinstance(value, float | int) else value).replace("|", "\\|").replace("\n", " ")
+    return (
+        (f"{value:g}" if isinstance(value, float | int) else value)
+        .replace("|", "\\|")
+        .replace("\n", " ")
+    )

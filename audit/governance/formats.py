@@ -40,11 +40,18 @@ def markdown(text: object) -> str:
     return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
 
 
-_GLYPHS = {Decision.PASS: "✅", Decision.REVIEW: "🔎", Decision.BLOCK: "⛔", Decision.NO_DECISION: "❔"}
+_GLYPHS = {
+    Decision.PASS: "✅",
+    Decision.REVIEW: "🔎",
+    Decision.BLOCK: "⛔",
+    Decision.NO_DECISION: "❔",
+}
 
 
 def _incomplete(ruling: Ruling) -> list[str]:
-    return [f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}" for rows in ruling.incomplete]
+    return [
+        f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}" for rows in ruling.incomplete
+    ]
 
 
 def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
@@ -57,7 +64,12 @@ def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
         decisions = [run.decision or "unfinished" for run in ruling.tries if run.same_design]
         listed = f", {len(decisions)} of the same design ({', '.join(decisions)})"
         same_design = listed if decisions else ", none of the same design"
-        lines.append(("tried", f"{len(ruling.tries)} earlier runs of this audit, model and benchmark{same_design}"))
+        lines.append(
+            (
+                "tried",
+                f"{len(ruling.tries)} earlier runs of this audit, model and benchmark{same_design}",
+            )
+        )
     return lines
 
 
@@ -66,7 +78,10 @@ def seal_lines(seal: Seal) -> list[tuple[str, str]]:
     deviations = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
     signature = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
     lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {signature}: {deviations}")]
-    return lines + [("deviation", f"{c.field}: sealed {short(c.sealed)}, run {short(c.run)}") for c in seal.changed]
+    return lines + [
+        ("deviation", f"{c.field}: sealed {short(c.sealed)}, run {short(c.run)}")
+        for c in seal.changed
+    ]
 
 
 def short(value: Any) -> str:
@@ -145,7 +160,9 @@ def as_json(ruling: Ruling) -> str:
 
 def _cell_json(cell: CellRuling) -> dict[str, Any]:
     return {
-        **attributes(cell, "audit", "model", "benchmark", "verdict", "grade", "decision", "headline"),
+        **attributes(
+            cell, "audit", "model", "benchmark", "verdict", "grade", "decision", "headline"
+        ),
         "reasons": list(cell.reasons),
         "what_to_do": list(cell.what_to_do),
         "controls_missing": list(cell.not_run),
@@ -173,18 +190,38 @@ def as_junit(ruling: Ruling) -> str:
     for number, (label, line) in enumerate((*_disclosed(ruling), *decided), 1):
         suite.add_property(f"{label}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
-        _case(suite, "run", ruling.run, Error("no decision", "no decision"), [ruling.problem or "no cell was measured"])
+        _case(
+            suite,
+            "run",
+            ruling.run,
+            Error("no decision", "no decision"),
+            [ruling.problem or "no cell was measured"],
+        )
     for rows in ruling.incomplete:
-        _case(suite, rows.benchmark, rows.model, Error(one_line(rows.watermark), "incomplete"), [rows.watermark])
+        _case(
+            suite,
+            rows.benchmark,
+            rows.model,
+            Error(one_line(rows.watermark), "incomplete"),
+            [rows.watermark],
+        )
     for cell in ruling.cells:
         result = None
         if not ruling.overridden and cell.decision != Decision.PASS:
             kind = Error if cell.decision == Decision.NO_DECISION else Failure
             result = kind(one_line(f"{cell.decision}: {cell.headline}"), one_line(cell.verdict))
-        _case(suite, f"{cell.audit}.{cell.benchmark}", cell.model, result, [cell.headline, *_why(cell), *ruling.said])
+        _case(
+            suite,
+            f"{cell.audit}.{cell.benchmark}",
+            cell.model,
+            result,
+            [cell.headline, *_why(cell), *ruling.said],
+        )
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
         # People rejected a run whose cells all pass. Without this case the suite would look green.
-        _case(suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said)
+        _case(
+            suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said
+        )
     xml = JUnitXml()
     xml.add_testsuite(suite)
     xml.update_statistics()
@@ -199,7 +236,9 @@ def _why(cell: CellRuling) -> list[str]:
     return [*cell.reasons, *failed, *cell.what_to_do]
 
 
-def _case(suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]) -> None:
+def _case(
+    suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]
+) -> None:
     case = TestCase(one_line(name), one_line(group))
     text = "\n".join(one_line(line) for line in lines if line)
     if result is None:
@@ -236,7 +275,13 @@ def as_github(ruling: Ruling) -> str:
         out.append(_command(level, title, cell.headline or cell.verdict))
     out += [_command("notice", f"audit gate: {label}", line) for label, line in _disclosed(ruling)]
     out += [_command("notice", "audit gate: decided by people", line) for line in ruling.said]
-    out.append(_command("notice" if not ruling.exit_code else "error", "audit gate", f"decision {_decision(ruling)}"))
+    out.append(
+        _command(
+            "notice" if not ruling.exit_code else "error",
+            "audit gate",
+            f"decision {_decision(ruling)}",
+        )
+    )
     return "".join(out)
 
 
@@ -266,11 +311,24 @@ def as_markdown(ruling: Ruling) -> str:
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
     together = [("together", sentence) for sentence in ruling.together]
     decided = [("decided", sentence) for sentence in ruling.said]
-    lines += [f"- {label}: {markdown(line)}" for label, line in (*together, *_disclosed(ruling), *decided)]
+    lines += [
+        f"- {label}: {markdown(line)}" for label, line in (*together, *_disclosed(ruling), *decided)
+    ]
     if ruling.cells:
-        lines += ["", "| | decision | audit | model | benchmark | verdict | |", "|---|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "| | decision | audit | model | benchmark | verdict | |",
+            "|---|---|---|---|---|---|---|",
+        ]
     for cell in ruling.cells:
-        row = (cell.decision, cell.audit, cell.model, cell.benchmark, cell.verdict.replace("_", " "), cell.headline)
+        row = (
+            cell.decision,
+            cell.audit,
+            cell.model,
+            cell.benchmark,
+            cell.verdict.replace("_", " "),
+            cell.headline,
+        )
         lines.append(f"| {_GLYPHS[cell.decision]} | {' | '.join(map(markdown, row))} |")
     for cell in ruling.cells:
         if cell.decision != Decision.PASS and _why(cell):

@@ -61,13 +61,19 @@ class Identity(SigstoreKey):
                 bundle = Bundle.from_json(json.dumps(fields))
                 # Only one spelling is accepted, and the envelope's field must agree with the
                 # bundle.
-                if json.loads(bundle.to_json()) != fields or set(signature.unrecognized_fields) != {"bundle"}:
+                if json.loads(bundle.to_json()) != fields or set(signature.unrecognized_fields) != {
+                    "bundle"
+                }:
                     raise VerificationError("the bundle holds more than sigstore wrote")
                 if bundle.signature.hex() != signature.signature:
                     raise VerificationError("the envelope's signature is not the bundle's")
-                who = policy.Identity(identity=self.keyval["identity"], issuer=self.keyval["issuer"])
+                who = policy.Identity(
+                    identity=self.keyval["identity"], issuer=self.keyval["issuer"]
+                )
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
-            except Exception as error:  # a forged bundle can raise anything; the services answered before
+            except (
+                Exception
+            ) as error:  # a forged bundle can raise anything; the services answered before
                 raise Unverified(f"{self.keyval['identity']}: {error}") from error
 
 
@@ -78,7 +84,9 @@ class KeylessSigner(Signer):
         self._identity = identity
 
     @classmethod
-    def from_priv_key_uri(cls, priv_key_uri: str, public_key: Any, secrets_handler: Any = None) -> KeylessSigner:
+    def from_priv_key_uri(
+        cls, priv_key_uri: str, public_key: Any, secrets_handler: Any = None
+    ) -> KeylessSigner:
         """Raise NotImplementedError: an identity is read from its file by `load_identity`."""
         raise NotImplementedError("Read it from its file: load_identity")
 
@@ -112,11 +120,15 @@ class KeylessSigner(Signer):
             trust = _trust()
             with SigningContext.from_trust_config(trust).signer(_token(trust)) as signer:
                 bundle = signer.sign_artifact(payload)
-        signature = Signature(self._identity.keyid, bundle.signature.hex(), {"bundle": json.loads(bundle.to_json())})
+        signature = Signature(
+            self._identity.keyid, bundle.signature.hex(), {"bundle": json.loads(bundle.to_json())}
+        )
         try:
             self._identity.verify_signature(signature, payload)
         except Unverified as error:
-            raise ConfigError(f"Nothing was signed: sigstore signed, and not as {who} ({error}).") from error
+            raise ConfigError(
+                f"Nothing was signed: sigstore signed, and not as {who} ({error})."
+            ) from error
         return signature
 
 
@@ -140,10 +152,14 @@ def load_identity(path: Path) -> Identity:
     """
     try:
         fields = read_json(path, 1 << 16, follow=True)
-        if set(fields) != {"identity", "issuer"} or not all(isinstance(v, str) and v for v in fields.values()):
+        if set(fields) != {"identity", "issuer"} or not all(
+            isinstance(v, str) and v for v in fields.values()
+        ):
             raise ValueError("it has other fields")
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path} names no sigstore identity ({error}). Expected {_EXAMPLE}") from error
+        raise ConfigError(
+            f"{path} names no sigstore identity ({error}). Expected {_EXAMPLE}"
+        ) from error
     _, key = SigstoreSigner.import_(fields["identity"], fields["issuer"])
     return Identity(key.keyid, key.keytype, key.scheme, key.keyval)
 
@@ -157,7 +173,9 @@ def _trust() -> Any:
     try:
         return ClientTrustConfig.from_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{TRUST_VARIABLE}: {path} is no trust configuration of sigstore ({error}).") from error
+        raise ConfigError(
+            f"{TRUST_VARIABLE}: {path} is no trust configuration of sigstore ({error})."
+        ) from error
 
 
 def _token(trust: Any) -> Any:
@@ -180,10 +198,14 @@ def _services(kind: type[ConfigError | SignatureError], problem: str) -> Iterato
     try:
         import sigstore  # noqa: F401
     except ImportError:
-        raise kind(f"{problem}: sigstore is not installed (pip install 'benchmark-audit[sigstore]').") from None
+        raise kind(
+            f"{problem}: sigstore is not installed (pip install 'benchmark-audit[sigstore]')."
+        ) from None
     try:
         yield
     except (ConfigError, SignatureError, Unverified):
         raise
     except Exception as error:  # its clients raise of many kinds
-        raise kind(f"{problem}: sigstore did not answer, or refused ({type(error).__name__}: {error}).") from error
+        raise kind(
+            f"{problem}: sigstore did not answer, or refused ({type(error).__name__}: {error})."
+        ) from error

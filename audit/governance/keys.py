@@ -32,7 +32,9 @@ from audit.core.guarded_files import read_bytes
 from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
-KEY_VARIABLE = "AUDIT_SIGNING_KEY"  # holds a private key as PEM text, for machines without a key file
+KEY_VARIABLE = (
+    "AUDIT_SIGNING_KEY"  # holds a private key as PEM text, for machines without a key file
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _MAX_KEY = 1 << 16
 _MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
@@ -70,7 +72,9 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
         If the name is invalid, a file exists, or the folder cannot be written.
     """
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
-        raise ConfigError(f"The key name is {name!r}. Expected letters, digits, - and _. Example: alice, alice.2027")
+        raise ConfigError(
+            f"The key name is {name!r}. Expected letters, digits, - and _. Example: alice, alice.2027"
+        )
     signer = CryptoSigner.generate_ed25519()
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signer.public_key.keyval["public"]))
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -82,7 +86,9 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
     except FileExistsError as error:
-        raise ConfigError(f"{error.filename} exists, and keys are never overwritten. Choose another name.") from error
+        raise ConfigError(
+            f"{error.filename} exists, and keys are never overwritten. Choose another name."
+        ) from error
     except OSError as error:
         raise ConfigError(f"No key could be written into {folder} ({error.strerror}).") from error
     return paths
@@ -118,7 +124,9 @@ def load_signer(path: Path | None) -> Signer:
         return KeylessSigner(load_identity(path))
     try:
         with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the open file: its path may be replaced
+            mode = stat.S_IMODE(
+                os.fstat(file.fileno()).st_mode
+            )  # of the open file: its path may be replaced
             if mode & 0o077:
                 raise ConfigError(
                     f"The mode of {path} is {mode:04o}, so others may have read the key and signed with it. "
@@ -126,7 +134,9 @@ def load_signer(path: Path | None) -> Signer:
                 )
             data = file.read(1 << 16)
     except OSError as error:
-        raise ConfigError(f"The private key {path} cannot be read ({error.strerror}). {_MAKE_ONE}") from error
+        raise ConfigError(
+            f"The private key {path} cannot be read ({error.strerror}). {_MAKE_ONE}"
+        ) from error
     return _signer(data, str(path))
 
 
@@ -134,7 +144,9 @@ def _signer(data: bytes, where: str) -> CryptoSigner:
     try:
         key = serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ConfigError(f"{where} holds no readable private key (PEM, without a password). {_MAKE_ONE}") from None
+        raise ConfigError(
+            f"{where} holds no readable private key (PEM, without a password). {_MAKE_ONE}"
+        ) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(f"{where} is not an ed25519 key. {_MAKE_ONE}")
     return CryptoSigner(key)
@@ -161,13 +173,17 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
     """
     paths = sorted([*folder.glob("*.pub"), *folder.glob(f"*{SUFFIX}")])
     if not paths:
-        raise ConfigError(f"{folder} holds no public key. Expected files such as {folder / 'alice.pub'}. {_MAKE_ONE}")
+        raise ConfigError(
+            f"{folder} holds no public key. Expected files such as {folder / 'alice.pub'}. {_MAKE_ONE}"
+        )
     trusted: dict[str, Trusted] = {}
     names: dict[str, str] = {}
     for path in paths:
         signer = path.name.split(".")[0]
         if not _NAME.fullmatch(signer):
-            raise ConfigError(f"{path}: the signer's name is {signer!a}. Expected ASCII letters, digits, - and _.")
+            raise ConfigError(
+                f"{path}: the signer's name is {signer!a}. Expected ASCII letters, digits, - and _."
+            )
         if (other := names.setdefault(person(signer), signer)) != signer:
             raise ConfigError(
                 f"{path}: the names {other} and {signer} differ in case alone. Use one spelling in {folder}."
@@ -203,7 +219,9 @@ def signer_of(signer: Signer, trusted: Keys) -> str:
     """
     known = trusted.get(signer.public_key.keyid)
     if known is None:
-        raise ConfigError("This private key has no public key among the trusted ones: the gate would reject it.")
+        raise ConfigError(
+            "This private key has no public key among the trusted ones: the gate would reject it."
+        )
     return known.signer
 
 
@@ -229,7 +247,9 @@ DECISION = "urn:benchmark-audit:decision:v1"
 MAX_BYTES = 1 << 20
 
 
-def statement(predicate_type: str, subjects: Mapping[str, str], predicate: Mapping[str, Any]) -> dict[str, Any]:
+def statement(
+    predicate_type: str, subjects: Mapping[str, str], predicate: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return an in-toto statement.
 
     Parameters
@@ -247,7 +267,12 @@ def statement(predicate_type: str, subjects: Mapping[str, str], predicate: Mappi
         The statement, its subjects in the order of their names.
     """
     listed = [{"name": name, "digest": {"sha256": subjects[name]}} for name in sorted(subjects)]
-    return {"_type": STATEMENT_TYPE, "subject": listed, "predicateType": predicate_type, "predicate": dict(predicate)}
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": listed,
+        "predicateType": predicate_type,
+        "predicate": dict(predicate),
+    }
 
 
 def subjects_of(stated: Mapping[str, Any]) -> dict[str, str]:
@@ -275,7 +300,9 @@ def seal(stated: Mapping[str, Any], signer: Signer) -> bytes:
     return _spelt(envelope)
 
 
-def unseal(data: bytes, trusted: Keys | None, predicate_type: str, file: str) -> tuple[dict[str, Any], str]:
+def unseal(
+    data: bytes, trusted: Keys | None, predicate_type: str, file: str
+) -> tuple[dict[str, Any], str]:
     """Check a signed file, and return its statement and its signer's name.
 
     Parameters
@@ -307,22 +334,33 @@ def unseal(data: bytes, trusted: Keys | None, predicate_type: str, file: str) ->
         ((keyid, signature),) = envelope.signatures.items()
         spelt = _spelt(envelope)
     except Exception as error:
-        raise SignatureError(f"{file} is not a DSSE envelope with one signature ({type(error).__name__}).") from error
+        raise SignatureError(
+            f"{file} is not a DSSE envelope with one signature ({type(error).__name__})."
+        ) from error
     known = None if trusted is None else trusted.get(keyid)
     if trusted is not None:
         _check_signed(envelope, known, keyid, file)
     # A sigstore signature is a bundle of fields. A plain key covers nothing but the payload, so its
     # signature may have no further fields.
-    if spelt != data or (signature.unrecognized_fields and known and isinstance(known.key, SSlibKey)):
-        raise SignatureError(f"{file} was changed outside its signed payload. Expected the file as it was written.")
+    if spelt != data or (
+        signature.unrecognized_fields and known and isinstance(known.key, SSlibKey)
+    ):
+        raise SignatureError(
+            f"{file} was changed outside its signed payload. Expected the file as it was written."
+        )
     try:
         stated: dict[str, Any] = json.loads(envelope.payload)
         types = (envelope.payload_type, stated.get("_type"), stated.get("predicateType"))
         if not isinstance(stated["predicate"], dict) or not subjects_of(stated):
             raise ValueError("it has no subject")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SignatureError(f"{file} does not hold a statement ({type(error).__name__}).") from error
-    if types != (PAYLOAD_TYPE, STATEMENT_TYPE, predicate_type) or _canonical(stated) != envelope.payload:
+        raise SignatureError(
+            f"{file} does not hold a statement ({type(error).__name__})."
+        ) from error
+    if (
+        types != (PAYLOAD_TYPE, STATEMENT_TYPE, predicate_type)
+        or _canonical(stated) != envelope.payload
+    ):
         raise SignatureError(f"The statement type of {file} is {types}. Expected {predicate_type}.")
     return stated, known.signer if known else str(stated["predicate"].get("signer", ""))
 
@@ -330,7 +368,9 @@ def unseal(data: bytes, trusted: Keys | None, predicate_type: str, file: str) ->
 def _check_signed(envelope: Envelope, known: Trusted | None, keyid: str, file: str) -> None:
     """Raise SignatureError unless the key is a trusted one and signed the envelope."""
     if known is None:
-        raise SignatureError(f"{file} is signed with key {keyid[:16]}, which is not among the trusted keys.")
+        raise SignatureError(
+            f"{file} is signed with key {keyid[:16]}, which is not among the trusted keys."
+        )
     try:
         envelope.verify([known.key], 1)
     except VerificationError as error:

@@ -30,7 +30,16 @@ from audit.governance.side_files import (
     program_sha256,
     prompts_of,
 )
-from audit.governance.verify import DEVIATIONS, PREDICATE, REFERENCES, RUN, STATEMENT, VERDICT, good_name, write_archive
+from audit.governance.verify import (
+    DEVIATIONS,
+    PREDICATE,
+    REFERENCES,
+    RUN,
+    STATEMENT,
+    VERDICT,
+    good_name,
+    write_archive,
+)
 from audit.judging.decision import Ruling, read_document
 from audit.judging.together import parts_of
 from audit.report.sensitivity import load_sensitivity
@@ -90,10 +99,14 @@ def write_pack(
     manifests = {home: Manifest.load(home) for home in runs or [run_dir]}
     ruling = rule_run(run_dir)
     if ruling.problem:
-        raise ConfigError(f"{ruling.problem} An evidence pack needs a verdict on the shards beside it.")
+        raise ConfigError(
+            f"{ruling.problem} An evidence pack needs a verdict on the shards beside it."
+        )
     for home, manifest in manifests.items():
         if manifest.status != "finished":
-            raise ConfigError(f"The status of {home} is {manifest.status}. Expected finished: type its command again.")
+            raise ConfigError(
+                f"The status of {home} is {manifest.status}. Expected finished: type its command again."
+            )
     for home in dict.fromkeys((run_dir, *manifests)):
         if decision_files(home):
             bound = bound_to(home, ruling if home == run_dir else rule_run(home))
@@ -109,11 +122,19 @@ def write_pack(
             f"{run_dir} holds {invalid[0]!r}. Expected names of letters, digits and '. _-': rename the file."
         )
     packed = list(manifests.values())
-    contents[NOTE] = note_text([(m.audit, m.fingerprint) for m in packed], with_shards, signer is not None)
-    sums = {name: sha256(data) if isinstance(data, bytes) else file_sha256(data) for name, data in contents.items()}
+    contents[NOTE] = note_text(
+        [(m.audit, m.fingerprint) for m in packed], with_shards, signer is not None
+    )
+    sums = {
+        name: sha256(data) if isinstance(data, bytes) else file_sha256(data)
+        for name, data in contents.items()
+    }
     contents[SUMS] = listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     if signer is not None:
-        predicate = _predicate(packed, ruling) | {"run": run_dir.resolve().name, "with_shards": with_shards}
+        predicate = _predicate(packed, ruling) | {
+            "run": run_dir.resolve().name,
+            "with_shards": with_shards,
+        }
         stated = statement(PREDICATE, {SUMS: sha256(listed), VERDICT: sums[VERDICT]}, predicate)
         contents[STATEMENT] = seal(stated, signer)
     make_folder(out.parent)
@@ -126,7 +147,9 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
     """Return what the signed statement says about the runs and their verdict."""
     audits = ", ".join(manifest.audit for manifest in manifests)
     fingerprints = ", ".join(manifest.fingerprint for manifest in manifests)
-    incomplete = [f"{rows.model} on {rows.benchmark}: {rows.watermark}" for rows in ruling.incomplete]
+    incomplete = [
+        f"{rows.model} on {rows.benchmark}: {rows.watermark}" for rows in ruling.incomplete
+    ]
     models: dict[str, Any] = {}
     for manifest in manifests:
         models |= {name: facts.get("revision") for name, facts in manifest.models.items()}
@@ -139,7 +162,9 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
     }
 
 
-def _panel_contents(folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool) -> dict[str, bytes | Path]:
+def _panel_contents(
+    folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool
+) -> dict[str, bytes | Path]:
     """Return the files of a panel or suite, and those of each run below the run's name."""
     panel_files = [folder / name for name in (*SUITES, PANEL, *CHRONOLOGIES)]
     panel_files += (folder / DECISIONS).glob("*.json")
@@ -147,7 +172,10 @@ def _panel_contents(folder: Path, manifests: Mapping[Path, Manifest], with_shard
     pages = []
     for below in ("", *sorted({manifest.audit for manifest in manifests.values()})):
         pages += [report / below / "verdict.json", report / below / "report.html"]
-    contents: dict[str, bytes | Path] = {**_named(RUN, folder, panel_files), **_named(f"{RUN}/report", report, pages)}
+    contents: dict[str, bytes | Path] = {
+        **_named(RUN, folder, panel_files),
+        **_named(f"{RUN}/report", report, pages),
+    }
     for name, run in zip(_names(folder, list(manifests)), manifests, strict=True):
         for file, content in _contents(run, manifests[run], with_shards).items():
             contents[f"{RUN}/{name}/{file.removeprefix(f'{RUN}/')}"] = content
@@ -183,9 +211,13 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
     files += (run_dir / DECISIONS).glob("*.json")
     packed: dict[str, bytes | Path] = {**_named(RUN, run_dir, files)}
     if manifest.seal and not (run_dir / SEAL).is_file():
-        raise ConfigError(f"seal_missing: {run_dir / SEAL}, which the manifest names, is missing. Restore it.")
+        raise ConfigError(
+            f"seal_missing: {run_dir / SEAL}, which the manifest names, is missing. Restore it."
+        )
     if (run_dir / SEAL).is_file():
-        kept = checked(read_bytes(run_dir / SEAL, MAX_BYTES), manifest, None, str(run_dir / SEAL), inside=True)
+        kept = checked(
+            read_bytes(run_dir / SEAL, MAX_BYTES), manifest, None, str(run_dir / SEAL), inside=True
+        )
         packed[DEVIATIONS] = _json(plain(kept.changed))
     shards = listed_shards(run_dir, manifest)
     tables = _tables(run_dir)
@@ -193,14 +225,21 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
         packed |= _named(RUN, run_dir, (*shards, *tables, *_others(run_dir)))
         references = [Path(reference) for reference in manifest.analysis.get("references") or ()]
         for name, run in zip(_names(run_dir, references), references, strict=True):
-            needed = (run / MANIFEST, *listed_shards(run, Manifest.load(run)), *_tables(run), *_others(run))
+            needed = (
+                run / MANIFEST,
+                *listed_shards(run, Manifest.load(run)),
+                *_tables(run),
+                *_others(run),
+            )
             packed |= _named(f"{RUN}/{REFERENCES}/{name}", run, needed)
     for name, value in _for_readers(run_dir, manifest, shards, tables).items():
         packed[f"{name}.json"] = _json(value)
     return packed | {PROGRAM_CHRONOLOGY: project_file().read_bytes()}
 
 
-def _for_readers(run_dir: Path, manifest: Manifest, shards: Sequence[Path], tables: Sequence[Path]) -> dict[str, Any]:
+def _for_readers(
+    run_dir: Path, manifest: Manifest, shards: Sequence[Path], tables: Sequence[Path]
+) -> dict[str, Any]:
     """Return the manifest's parts, the hashes and the tables that the verdict cites, by file
     name."""
     rows = {Path(shard["file"]).name: shard.get("rows") for shard in manifest.shards}
@@ -208,8 +247,13 @@ def _for_readers(run_dir: Path, manifest: Manifest, shards: Sequence[Path], tabl
     for path in (*shards, *tables):
         size = path.stat().st_size
         file = path.relative_to(run_dir).as_posix()
-        hashed.append({"file": file, "rows": rows.get(path.name), "sha256": file_sha256(path), "bytes": size})
-    program = {"program_sha256": program_sha256(), "schema_version": audit_of(run_dir).schema.version}
+        hashed.append(
+            {"file": file, "rows": rows.get(path.name), "sha256": file_sha256(path), "bytes": size}
+        )
+    program = {
+        "program_sha256": program_sha256(),
+        "schema_version": audit_of(run_dir).schema.version,
+    }
     shipped = part_of(manifest.audit, "analyse").JUDGE.shipped
     copies = {
         "config": manifest.config,
@@ -217,7 +261,9 @@ def _for_readers(run_dir: Path, manifest: Manifest, shards: Sequence[Path], tabl
         "environment": attributes(manifest, "audit", "packages", "platform", "python") | program,
         "shards": hashed,
         "libraries": headers_of(run_dir),
-        "calibration": shipped_table(shipped) if shipped else None,  # the error rates that its verdicts cite
+        "calibration": shipped_table(shipped)
+        if shipped
+        else None,  # the error rates that its verdicts cite
         "sensitivity": load_sensitivity(run_dir),
     }
     return {name: value for name, value in copies.items() if value is not None}
@@ -228,10 +274,18 @@ def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
 
     A link may point to anything that the signer can read.
     """
-    named = {f"{below}/{path.relative_to(folder).as_posix()}": path for path in paths if os.path.lexists(path)}
+    named = {
+        f"{below}/{path.relative_to(folder).as_posix()}": path
+        for path in paths
+        if os.path.lexists(path)
+    }
     home = folder.resolve()
-    if links := [path for path in named.values() if path.resolve() != home / path.relative_to(folder)]:
-        raise ConfigError(f"{links[0]} is a link, or in a folder that is a link. Expected the file itself.")
+    if links := [
+        path for path in named.values() if path.resolve() != home / path.relative_to(folder)
+    ]:
+        raise ConfigError(
+            f"{links[0]} is a link, or in a folder that is a link. Expected the file itself."
+        )
     return {name: path for name, path in named.items() if path.is_file()}
 
 
@@ -271,7 +325,9 @@ def _header(path: Path) -> dict[str, Any] | None:
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
             metadata = reader.schema.metadata or {}
     except (pa.ArrowInvalid, OSError) as error:
-        raise ShardError(f"{path} is not a valid Arrow file ({error}). Restore it, or run the audit again.") from error
+        raise ShardError(
+            f"{path} is not a valid Arrow file ({error}). Restore it, or run the audit again."
+        ) from error
     header: dict[str, Any] = {}
     for key, value in metadata.items():
         name, text = key.decode(errors="replace"), value.decode(errors="replace")
@@ -283,4 +339,6 @@ def _header(path: Path) -> dict[str, Any] | None:
 
 
 def _json(value: Any) -> bytes:
-    return (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+    return (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )

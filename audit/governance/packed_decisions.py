@@ -80,7 +80,9 @@ def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: dat
             known = {person(key.signer): key.signer for key in (trusted or {}).values()}
             run_by = []
             for home in homes:
-                run_by += [known.get(person(who), "") for who in pack.json(f"{home}/{MANIFEST}")["run_by"]]
+                run_by += [
+                    known.get(person(who), "") for who in pack.json(f"{home}/{MANIFEST}")["run_by"]
+                ]
             ruling = honour(ruling, decided, run_by, _approvals_required(pack, homes), now)
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
         raise pack.wrong(f"{VERDICT} is not a verdict of this program ({error!r}).") from error
@@ -94,7 +96,9 @@ def _approvals_required(pack: Pack, homes: Sequence[str]) -> int:
     for home in {RUN, *homes}:
         for name in SUITES:
             if f"{home}/{name}" in pack.sums:
-                required = max(required, approvals_asked(pack.read(f"{home}/{name}").decode(), name))
+                required = max(
+                    required, approvals_asked(pack.read(f"{home}/{name}").decode(), name)
+                )
     return required
 
 
@@ -108,7 +112,9 @@ def _bound(pack: Pack, home: str) -> Bound:
     try:
         return _bound_in(pack, home)
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise pack.wrong(f"{home} holds decisions, but no complete run or panel ({error!r}).") from error
+        raise pack.wrong(
+            f"{home} holds decisions, but no complete run or panel ({error!r})."
+        ) from error
 
 
 def _bound_in(pack: Pack, home: str) -> Bound:
@@ -132,7 +138,9 @@ def _bound_in(pack: Pack, home: str) -> Bound:
     facts = {
         "run": run,
         "models": models,
-        "libraries": {audit: part.library.sha256 for audit, part in parts_of(verdict) if part.library},
+        "libraries": {
+            audit: part.library.sha256 for audit, part in parts_of(verdict) if part.library
+        },
         "suite": suites[0] if suites else None,
         "verdict_decision": str(rule(verdict).verdict_decision),
     }
@@ -160,4 +168,6 @@ def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
     if f"{place}/{MANIFEST}" not in pack.sums:
         return None, None
     manifest = pack.json(f"{place}/{MANIFEST}")
-    return manifest["fingerprint"], {name: facts.get("revision") for name, facts in manifest["models"].items()}
+    return manifest["fingerprint"], {
+        name: facts.get("revision") for name, facts in manifest["models"].items()
+    }

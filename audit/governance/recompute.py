@@ -123,7 +123,11 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
             return f"{at[1:]} has {len(stored)} entries, and {len(computed)} are computed"
         pairs = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, computed, strict=True))]
     else:
-        return f"{at[1:]} is {stored!r}, and {computed!r} is computed" if _differs(stored, computed, at) else ""
+        return (
+            f"{at[1:]} is {stored!r}, and {computed!r} is computed"
+            if _differs(stored, computed, at)
+            else ""
+        )
     for key, left, right in pairs:
         if sentence := difference(left, right, key):
             return sentence
@@ -139,7 +143,9 @@ def _differs(stored: Any, computed: Any, at: str) -> bool:
     return type(stored) is not type(computed) or stored != computed
 
 
-def verdict_again(folder: Path, read: Document, section_of: SectionOf) -> tuple[Document | None, str]:
+def verdict_again(
+    folder: Path, read: Document, section_of: SectionOf
+) -> tuple[Document | None, str]:
     """Recompute a folder's verdict, and compare every stored verdict.json with what is computed.
 
     Parameters

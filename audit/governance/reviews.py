@@ -97,28 +97,42 @@ def approvals_asked(text: str, where: str) -> int:
         document = parse_yaml(text)  # JSON is YAML
         if document.get("suite") and document.get("governance"):
             raise ValueError("governance stands both at the top and in the suite")
-        required = ((document.get("suite") or document).get("governance") or {}).get("approvals_required", 1)
+        required = ((document.get("suite") or document).get("governance") or {}).get(
+            "approvals_required", 1
+        )
         if isinstance(required, bool) or not isinstance(required, int) or required < 1:
             raise ValueError(f"approvals_required is {reprlib.repr(required)}")
     except (yaml.YAMLError, AttributeError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
-        raise ConfigError(f"{where} does not say how many have to approve ({why}). Restore it.") from error
+        raise ConfigError(
+            f"{where} does not say how many have to approve ({why}). Restore it."
+        ) from error
     return required
 
 
 def decision_files(run_dir: Path) -> list[Path]:
     """Return the files in a run's folder of decisions, in order."""
     folder = run_dir / DECISIONS
-    return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    return (
+        sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        if folder.is_dir()
+        else []
+    )
 
 
 def decision_hashes(run_dir: Path) -> list[str]:
     """Return the sha256 of each decision's file, in order. `chain_of` checks their content."""
-    return [sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()]
+    return [
+        sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()
+    ]
 
 
 def honour(
-    ruling: Ruling, decided: Sequence[Decided], run_by: Collection[str], approvals: int, now: datetime
+    ruling: Ruling,
+    decided: Sequence[Decided],
+    run_by: Collection[str],
+    approvals: int,
+    now: datetime,
 ) -> Ruling:
     """Apply people's decisions to a ruling (pure).
 
@@ -153,7 +167,9 @@ def honour(
     needed = approvals if run_by and "" not in run_by else max(approvals, 2)
     if who - set(run_by):
         if len(who) >= needed:
-            return replace(ruling, decision=Decision.PASS, exit_code=OK, said=tuple(sentences), overridden=True)
+            return replace(
+                ruling, decision=Decision.PASS, exit_code=OK, said=tuple(sentences), overridden=True
+            )
     elif who:
         sentences.append("who ran the audit cannot approve it alone")
     if decided:
@@ -198,7 +214,9 @@ def parse_time(text: str) -> datetime:
     return parsed.astimezone(UTC).replace(microsecond=0)
 
 
-def chain_of(run_dir: Path, bound: Bound, trusted: Keys | None, now: datetime) -> list[tuple[Decided, str]]:
+def chain_of(
+    run_dir: Path, bound: Bound, trusted: Keys | None, now: datetime
+) -> list[tuple[Decided, str]]:
     """Return each decision of a run in order, with the sha256 of its file.
 
     Parameters
@@ -218,7 +236,9 @@ def chain_of(run_dir: Path, bound: Bound, trusted: Keys | None, now: datetime) -
     SignatureError
         As `check_chain` raises.
     """
-    return check_chain(((path, _read(path)) for path in decision_files(run_dir)), bound, trusted, now)
+    return check_chain(
+        ((path, _read(path)) for path in decision_files(run_dir)), bound, trusted, now
+    )
 
 
 def _read(path: Path) -> bytes:
@@ -259,9 +279,16 @@ def check_chain(
     for number, (path, data) in enumerate(files, 1):
         name = path.name
         if not _FILE.fullmatch(name) or int(name[:4]) != number:
-            raise SignatureError(f"{path} is not decision {number:04d}: a decision was removed or another file added.")
+            raise SignatureError(
+                f"{path} is not decision {number:04d}: a decision was removed or another file added."
+            )
         stated, signer = unseal(data, trusted, PREDICATE, str(path))
-        chain.append((_decided(path, stated, signer, bound, number, chain[-1] if chain else None), sha256(data)))
+        chain.append(
+            (
+                _decided(path, stated, signer, bound, number, chain[-1] if chain else None),
+                sha256(data),
+            )
+        )
     if chain and (last := chain[-1][0].decided) > now:
         raise SignatureError(
             f"The last decision in {path.parent} is of {at(last)}, and the clock says {at(now)}. Correct the clock."
@@ -270,7 +297,12 @@ def check_chain(
 
 
 def _decided(
-    path: Path, stated: Mapping[str, Any], signer: str, bound: Bound, number: int, before: tuple[Decided, str] | None
+    path: Path,
+    stated: Mapping[str, Any],
+    signer: str,
+    bound: Bound,
+    number: int,
+    before: tuple[Decided, str] | None,
 ) -> Decided:
     predicate = stated["predicate"]
     if subjects_of(stated) != bound.subjects:
@@ -283,10 +315,16 @@ def _decided(
     expected = {**bound.facts, "signer": signer, "sequence": number, "previous": previous}
     for name, value in expected.items():
         if predicate.get(name) != value:
-            raise SignatureError(f"{name} in {path} is {predicate.get(name)!r}. Expected {value!r}.")
+            raise SignatureError(
+                f"{name} in {path} is {predicate.get(name)!r}. Expected {value!r}."
+            )
     try:
         kind, decided = Kind(predicate["decision"]), datetime.fromisoformat(predicate["decided"])
-        expires = datetime.fromisoformat(predicate["expires"]) if predicate["expires"] is not None else None
+        expires = (
+            datetime.fromisoformat(predicate["expires"])
+            if predicate["expires"] is not None
+            else None
+        )
         sound = isinstance(predicate["reason"], str) and decided >= earliest
         sound = sound and (expires is None) == (kind == Kind.REJECT)
         sound = sound and (expires is None or decided < expires <= decided + LONGEST)
@@ -331,7 +369,9 @@ def add_file(path: Path, data: bytes) -> Path:
         finally:
             Path(name).unlink(missing_ok=True)
     except FileExistsError as error:
-        raise ConfigError(f"{path} exists, and signed files are never replaced. Read it first.") from error
+        raise ConfigError(
+            f"{path} exists, and signed files are never replaced. Read it first."
+        ) from error
     except OSError as error:
         raise disk_error(path, error) from error
     return path

@@ -88,7 +88,9 @@ def approvals_required(run_dir: Path) -> int:
             try:
                 text = read_text(path, reviews.MAX_SUITE)
             except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"{path} does not say how many have to approve ({error}). Restore it.") from error
+                raise ConfigError(
+                    f"{path} does not say how many have to approve ({error}). Restore it."
+                ) from error
             needed = max(needed, reviews.approvals_asked(text, str(path)))
     return needed
 
@@ -133,7 +135,9 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
             ruling = ruling if computed is None else rule(computed, name)
         if not problem:
             ruling = replace(ruling, rules=(*ruling.rules, *_unhashed(run_dir)))
-        problem = problem or ("" if ruling.cells else f"{path} holds no cell: nothing was measured.")
+        problem = problem or (
+            "" if ruling.cells else f"{path} holds no cell: nothing was measured."
+        )
     except FileNotFoundError:
         problem = f"{run_dir} does not exist. Expected a run directory. Example: outputs/my_run"
         if (run_dir / PANEL).is_file():
@@ -144,9 +148,7 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
                 f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
             )
         elif run_dir.exists():
-            problem = (
-                f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
-            )
+            problem = f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
     except ConfigError as error:
         problem = str(error)
     except OSError as error:
@@ -238,10 +240,14 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     bound = {path.name: path for path in (verdict, page) if path == verdict or path.is_file()}
     # A panel or suite binds every run's manifest, and with it the shards. Two runs may have one
     # name, so their paths are the keys.
-    runs = {Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []}
+    runs = {
+        Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []
+    }
     places = {"": run_dir} | {f"{name}/": run for name, run in runs.items()}
     for below, run in places.items():
-        files = [run / name for name in (MANIFEST, *reviews.SUITES, SEAL)] + sorted(run.glob("*.arrow"))
+        files = [run / name for name in (MANIFEST, *reviews.SUITES, SEAL)] + sorted(
+            run.glob("*.arrow")
+        )
         bound |= {f"{below}{path.name}": path for path in files if path.is_file()}
     parts = parts_of(read_document(verdict))
     run_facts: tuple[Any, Any] = _run_facts(run_dir)
@@ -265,14 +271,18 @@ def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
     if not (run_dir / MANIFEST).is_file():
         return None, None
     manifest = Manifest.load(run_dir)
-    return manifest.fingerprint, {name: facts.get("revision") for name, facts in manifest.models.items()}
+    return manifest.fingerprint, {
+        name: facts.get("revision") for name, facts in manifest.models.items()
+    }
 
 
 def home_of(folder: Path) -> Path:
     """Return the run directory of a folder: a run's report stands for the run, whose shards are
     checked."""
     parent = folder.resolve().parent
-    inside = folder.name == "report" and any((parent / name).exists() for name in (MANIFEST, SHARDS))
+    inside = folder.name == "report" and any(
+        (parent / name).exists() for name in (MANIFEST, SHARDS)
+    )
     return parent if inside else folder
 
 
@@ -280,7 +290,11 @@ def verdict_path(run_dir: Path) -> Path:
     """Return the path of a run's verdict.json; a panel may hold it in the folder itself."""
     inside = run_dir / "report" / "verdict.json"
     panel = run_dir / "verdict.json"
-    return panel if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists() else inside
+    return (
+        panel
+        if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists()
+        else inside
+    )
 
 
 def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:
@@ -319,11 +333,16 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
     changed.
     """
     if not (run_dir / MANIFEST).is_file():
-        return "", f"{run_dir} has no {MANIFEST}: it may be incomplete. Restore it, or type the run's command again."
+        return (
+            "",
+            f"{run_dir} has no {MANIFEST}: it may be incomplete. Restore it, or type the run's command again.",
+        )
     audit, manifest = audit_of(run_dir), Manifest.load(run_dir)
     seen = count_rows(run_dir, audit.schema)
     held, rows = contents(seen), cell_rows(run_dir, seen)
-    missing = "".join(f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete)
+    missing = "".join(
+        f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete
+    )
     judged_rows, judged_runs = [], []
     for _, part in parts_of(verdict):
         judged_rows += [(row.model, row.benchmark, row.found, row.expected) for row in part.rows]
@@ -338,8 +357,13 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
         if manifest.status != "finished":
             failures = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
             broken = f" ({failures})" if failures else ""
-            return "", f"{run_dir} is {manifest.status}, not finished{broken}. Type the run's command again."
-        listed_shards(run_dir, manifest)  # a changed answer leaves the counts as they were, so hashes are checked
+            return (
+                "",
+                f"{run_dir} is {manifest.status}, not finished{broken}. Type the run's command again.",
+            )
+        listed_shards(
+            run_dir, manifest
+        )  # a changed answer leaves the counts as they were, so hashes are checked
     return json.dumps([audit.name, held], sort_keys=True), ""
 
 
@@ -349,7 +373,9 @@ def _unhashed(folder: Path) -> list[str]:
     for run in panel_runs(folder) or [folder]:
         names = unhashed_tables(run, Manifest.load(run)) if (run / MANIFEST).is_file() else []
         if names:
-            sentences.append(f"{run.name}: the manifest has no hash of {', '.join(names)}, so a change would not show.")
+            sentences.append(
+                f"{run.name}: the manifest has no hash of {', '.join(names)}, so a change would not show."
+            )
     return sentences
 
 
@@ -364,7 +390,9 @@ def _progress(folder: Path) -> str:
             rows = cell_rows(run, count_rows(run, audit_of(run).schema))
             stored = sum(row.found for row in rows)
             expected = sum(row.expected or row.found for row in rows)
-            sentences.append(f"{run.name} {Manifest.load(run).status}, {stored:,} of {expected:,} answers")
+            sentences.append(
+                f"{run.name} {Manifest.load(run).status}, {stored:,} of {expected:,} answers"
+            )
     except AuditError as error:
         sentences.append(str(error))
     return "; ".join(sentences)
@@ -374,7 +402,9 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) ->
     """Return why a panel's verdict is not of all its runs, each listed once and finished; "" if it
     is."""
     if absent := [run for run in runs if not (run / MANIFEST).is_file()]:
-        missing = f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"
+        missing = (
+            f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"
+        )
         return f"{missing}. Type the command that made it again."
     if len({run.resolve() for run in runs}) < len(runs):
         return f"The {PANEL} of {folder} names a run twice. Build the report again."
@@ -455,11 +485,17 @@ def decide_on(
     now, reason = now.replace(microsecond=0), reason.strip()
     name = signer_of(signer, trusted)
     if ruling.exit_code == FAILED:
-        raise ConfigError("The run has no complete verdict. Nobody can let a failed or incomplete run pass.")
+        raise ConfigError(
+            "The run has no complete verdict. Nobody can let a failed or incomplete run pass."
+        )
     if not reason or len(reason) > reviews.MAX_REASON:
-        raise ConfigError(f"The reason has {len(reason)} characters. Expected 1 to {reviews.MAX_REASON}.")
+        raise ConfigError(
+            f"The reason has {len(reason)} characters. Expected 1 to {reviews.MAX_REASON}."
+        )
     if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
-        raise ConfigError(f"The verdict says {ruling.verdict_decision}, and approvals are for a review. Use override.")
+        raise ConfigError(
+            f"The verdict says {ruling.verdict_decision}, and approvals are for a review. Use override."
+        )
     _check_expiry(kind, until, now)
     chain = chain_of(run_dir, bound, trusted, now)
     predicate = {
@@ -478,18 +514,26 @@ def decide_on(
         try:
             registry(run_dir, bound, now)
         except RegistryError as error:
-            raise RegistryError(f"{error} {path} counts. To note it: audit registry add {run_dir}") from error
+            raise RegistryError(
+                f"{error} {path} counts. To note it: audit registry add {run_dir}"
+            ) from error
     return path
 
 
 def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
     if kind == Kind.REJECT:
         if until is not None:
-            raise ConfigError("A rejection does not expire: its signer may decide again. Leave --expires out.")
+            raise ConfigError(
+                "A rejection does not expire: its signer may decide again. Leave --expires out."
+            )
     elif until is None or until <= now:
-        raise ConfigError("--expires is missing or past. Expected a time in the future. Example: --expires 2027-01-31")
+        raise ConfigError(
+            "--expires is missing or past. Expected a time in the future. Example: --expires 2027-01-31"
+        )
     elif until - now > reviews.LONGEST:
-        raise ConfigError(f"--expires is {reviews.at(until)}. Expected at most {reviews.LONGEST.days} days from now.")
+        raise ConfigError(
+            f"--expires is {reviews.at(until)}. Expected at most {reviews.LONGEST.days} days from now."
+        )
 
 
 def queue(folder: Path) -> list[Path]:
@@ -512,12 +556,22 @@ def queue(folder: Path) -> list[Path]:
         If there is none.
     """
     panels = {path.parent: panel_runs(path.parent) or [] for path in folder.glob(f"**/{PANEL}")}
-    removed = {panel for panel, members in panels.items() if all((run / TOMBSTONE).is_file() for run in members)}
+    removed = {
+        panel
+        for panel, members in panels.items()
+        if all((run / TOMBSTONE).is_file() for run in members)
+    }
     together: set[Path] = set()
     for members in panels.values():
         together.update(run.resolve() for run in members)
-    alone = {path.parent for path in folder.glob(f"**/{MANIFEST}") if path.parent.resolve() not in together}
+    alone = {
+        path.parent
+        for path in folder.glob(f"**/{MANIFEST}")
+        if path.parent.resolve() not in together
+    }
     runs = sorted({*panels, *alone} - removed)
     if not runs:
-        raise ConfigError(f"{folder} holds no run. Expected a folder of run directories. Example: outputs")
+        raise ConfigError(
+            f"{folder} holds no run. Expected a folder of run directories. Example: outputs"
+        )
     return runs

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 PREDICATE = "urn:benchmark-audit:seal:v1"
 _DETECTS = ("model", "benchmark", "questions_needed")
-_NAMED = ("model", "protocols", "answering")  # these parts of a configuration have one entry per model
+_NAMED = (
+    "model",
+    "protocols",
+    "answering",
+)  # these parts of a configuration have one entry per model
 
 
 def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime) -> Path:
@@ -67,13 +71,17 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
     """
     run = planned.resolved
     if (run.path / MANIFEST).exists() or shard_paths(run.path / SHARDS):
-        raise ConfigError(f"seal_after_start: {run.path} has begun. Seal before the run, or choose another run_dir=.")
+        raise ConfigError(
+            f"seal_after_start: {run.path} has begun. Seal before the run, or choose another run_dir=."
+        )
     if out is None and is_url(run.config.run_dir or ""):
         raise ConfigError(
             f"The run directory is {run.config.run_dir}, and a seal is a local file. Expected a path for it. "
             "Example: --seal -o seal.dsse.json"
         )
-    thresholds_class = getattr(part_of(run.audit.name, "config"), f"{run.audit.name.capitalize()}Thresholds")
+    thresholds_class = getattr(
+        part_of(run.audit.name, "config"), f"{run.audit.name.capitalize()}Thresholds"
+    )
     thresholds = thresholds_class.from_mapping(run.config.verdict).to_dict()
     prompt_hashes = {name: protocol.sha256 for name, protocol in run.protocols.items()}
     benchmarks = {sample.benchmark.name: sample.facts() for sample in run.samples}
@@ -92,7 +100,9 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
         "detects": [_detects(planned.facts(model)) for model in planned.asked()],
     }
     path = out or run.path / SEAL
-    return add_file(path, seal(statement(PREDICATE, {"design": run.identity}, plain(predicate)), signer))
+    return add_file(
+        path, seal(statement(PREDICATE, {"design": run.identity}, plain(predicate)), signer)
+    )
 
 
 def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,11 +113,17 @@ def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
 def _design(run: Manifest) -> dict[str, Any]:
     """Return what decides answers and verdict, by dotted names."""
     design = deciding(run.config)
-    design |= {f"verdict.{name}": value for name, value in run.analysis.get("thresholds", {}).items()}
-    design["references"] = [Path(reference).name for reference in run.analysis.get("references") or ()]
+    design |= {
+        f"verdict.{name}": value for name, value in run.analysis.get("thresholds", {}).items()
+    }
+    design["references"] = [
+        Path(reference).name for reference in run.analysis.get("references") or ()
+    ]
     design |= {f"prompts.{name}": value for name, value in run.prompt_hashes.items()}
     for name, facts in run.benchmark.items():
-        design |= {f"questions.{name}.{key}": facts.get(key) for key in ("revision", "n", "ids_sha256")}
+        design |= {
+            f"questions.{name}.{key}": facts.get(key) for key in ("revision", "n", "ids_sha256")
+        }
     return design | {f"weights.{name}": facts.get("revision") for name, facts in run.models.items()}
 
 
@@ -135,7 +151,9 @@ def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | Non
     try:
         runs = panel_runs(folder) or [folder]
         if path is not None and len(runs) > 1:
-            raise ConfigError("--seal is for one run. The seals of a panel's runs are read from their directories.")
+            raise ConfigError(
+                "--seal is for one run. The seals of a panel's runs are read from their directories."
+            )
         trusted = load_trusted(keys) if keys else None
         seals = [_seal_of(run, path, trusted) for run in runs]
     except (AuditError, OSError) as error:
@@ -157,7 +175,9 @@ def _seal_of(run: Path, outside: Path | None, trusted: Keys | None) -> Seal | No
     return checked(data, manifest, trusted, str(path), inside=outside is None)
 
 
-def checked(data: bytes, manifest: Manifest, trusted: Keys | None, file: str, *, inside: bool) -> Seal:
+def checked(
+    data: bytes, manifest: Manifest, trusted: Keys | None, file: str, *, inside: bool
+) -> Seal:
     """Check a seal, and compare the run with it.
 
     Parameters
@@ -186,7 +206,9 @@ def checked(data: bytes, manifest: Manifest, trusted: Keys | None, file: str, *,
     if manifest.seal and sha256(data) != manifest.seal:
         raise SignatureError(f"seal_replaced: {file} is not the seal that the run started with.")
     if inside and not manifest.seal:
-        raise SignatureError(f"seal_after_start: {file} was added to a run that had started without a seal.")
+        raise SignatureError(
+            f"seal_after_start: {file} was added to a run that had started without a seal."
+        )
     signer = None
     try:
         if trusted is None:
@@ -199,11 +221,17 @@ def checked(data: bytes, manifest: Manifest, trusted: Keys | None, file: str, *,
         if str(error).startswith("seal_"):
             raise
         unknown = "not among the trusted keys" in str(error)
-        raise SignatureError(f"{'seal_key_unknown' if unknown else 'seal_edited'}: {error}") from error
+        raise SignatureError(
+            f"{'seal_key_unknown' if unknown else 'seal_edited'}: {error}"
+        ) from error
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise SignatureError(f"seal_edited: {file} is not a seal of this program ({error!r}).") from error
+        raise SignatureError(
+            f"seal_edited: {file} is not a seal of this program ({error!r})."
+        ) from error
     if late:
-        raise SignatureError(f"seal_after_start: {file} is of {seal.sealed}; the run started {manifest.started}.")
+        raise SignatureError(
+            f"seal_after_start: {file} is of {seal.sealed}; the run started {manifest.started}."
+        )
     return replace(seal, signer=signer)
 
 
@@ -227,7 +255,13 @@ def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Se
     differing = [key for key in sorted({*sealed, *run}) if sealed.get(key) != run.get(key)]
     kept = [key for key in differing if not key.startswith(tuple(unpaired))]
     changes = [Changed(key, sealed.get(key), run.get(key)) for key in kept]
-    return Seal(manifest.audit, None, predicate["sealed"], tuple(changes), tuple(map(dict, predicate["detects"])))
+    return Seal(
+        manifest.audit,
+        None,
+        predicate["sealed"],
+        tuple(changes),
+        tuple(map(dict, predicate["detects"])),
+    )
 
 
 def _names(design: Mapping[str, Any], part: str) -> set[str]:

@@ -76,7 +76,9 @@ _SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
-_PAGES = Environment(loader=PackageLoader("audit", "governance"), autoescape=True, undefined=StrictUndefined)
+_PAGES = Environment(
+    loader=PackageLoader("audit", "governance"), autoescape=True, undefined=StrictUndefined
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,11 @@ def create_app(review: Reviewing) -> Starlette:
     site = _Site(review, signer_of(review.signer, load_trusted(review.keys)))
     pages = [
         Route("/", site.guarded(site.listed), methods=["GET"]),
-        Route("/run/{name}", site.guarded(lambda request, _: site.shown(request.path_params["name"])), methods=["GET"]),
+        Route(
+            "/run/{name}",
+            site.guarded(lambda request, _: site.shown(request.path_params["name"])),
+            methods=["GET"],
+        ),
         Route("/run/{name}", site.guarded(site.decided), methods=["POST"]),
         Route("/run/{name}/report/{number}", site.guarded(site.report), methods=["GET"]),
     ]
@@ -179,7 +185,9 @@ class _Site:
         data = text.encode("utf-8", "backslashreplace")
         return HTMLResponse(data, status, headers={**_HEADERS, "Content-Security-Policy": policy})
 
-    def guarded(self, answer: Callable[[Request, bytes], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(
+        self, answer: Callable[[Request, bytes], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint that answers only requests with the session.
 
         Parameters
@@ -200,7 +208,10 @@ class _Site:
                 return _refused(421, "Not this host.")
             if not _same(request.cookies.get(SESSION, ""), self.session):
                 return _refused(401, "Open the address that audit review serve printed.")
-            if self.opened is None or not self.opened <= self.review.now() <= self.opened + _SESSION:
+            if (
+                self.opened is None
+                or not self.opened <= self.review.now() <= self.opened + _SESSION
+            ):
                 return _refused(401, "The session has ended. Start audit review serve again.")
             body = b""
             try:
@@ -225,10 +236,14 @@ class _Site:
         if not _same(request.query_params.get("token", ""), self.review.token):
             return _refused(403, "Wrong token.")
         if self.opened is not None:
-            return _refused(403, "This address was opened already. Not by you? Start audit review serve again.")
+            return _refused(
+                403, "This address was opened already. Not by you? Start audit review serve again."
+            )
         self.opened = self.review.now()
         answer = RedirectResponse(f"/{self.review.home}/", 303, headers=_HEADERS)
-        answer.set_cookie(SESSION, self.session, httponly=True, samesite="strict", path=f"/{self.review.home}")
+        answer.set_cookie(
+            SESSION, self.session, httponly=True, samesite="strict", path=f"/{self.review.home}"
+        )
         return answer
 
     def listed(self, request: Request, body: bytes) -> Response:
@@ -236,8 +251,18 @@ class _Site:
         rows = []
         for name, run_dir in _runs(self.review.folder).items():
             ruling = _ruling(self.review, run_dir)
-            row = {"id": name, "name": _shown(run_dir, self.review.folder), "decision": str(ruling.decision)}
-            rows.append({**row, "problem": one_line(ruling.problem), "said": list(map(one_line, ruling.said))})
+            row = {
+                "id": name,
+                "name": _shown(run_dir, self.review.folder),
+                "decision": str(ruling.decision),
+            }
+            rows.append(
+                {
+                    **row,
+                    "problem": one_line(ruling.problem),
+                    "said": list(map(one_line, ruling.said)),
+                }
+            )
         rows.sort(key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
         return self.page(title="Audits", runs=rows)
 
@@ -289,12 +314,16 @@ class _Site:
         path = by_number.get(request.path_params["number"])
         if path is None:
             return _refused(404, "The report does not exist.")
-        return HTMLResponse(read_bytes(path, _MAX_PAGE), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX})
+        return HTMLResponse(
+            read_bytes(path, _MAX_PAGE), headers={**_HEADERS, "Content-Security-Policy": _SANDBOX}
+        )
 
     def decided(self, request: Request, body: bytes) -> Response:
         """Sign the decision of a submitted form, and return to the page of the run."""
         review, name = self.review, request.path_params["name"]
-        if request.headers.get("origin", "") not in [f"{way}://{request.headers['host']}" for way in ("http", "https")]:
+        if request.headers.get("origin", "") not in [
+            f"{way}://{request.headers['host']}" for way in ("http", "https")
+        ]:
             return _refused(403, "A decision has to come from this page.")
         if request.headers.get("content-type", "") != "application/x-www-form-urlencoded":
             return _refused(415, "Expected the page's own form.")
@@ -304,7 +333,9 @@ class _Site:
         run_dir = _run(review.folder, name)
         ruling = rule_run(run_dir)
         if not _same(given.get("seen", ""), _seen(run_dir, ruling)):
-            return self.shown(name, "The run changed since you opened this page. Read it again, then decide.", 409)
+            return self.shown(
+                name, "The run changed since you opened this page. Read it again, then decide.", 409
+            )
         if given.get("kind") not in set(Kind):
             return self.shown(name, "Expected approve, reject or override.", 400)
         kind = Kind(given["kind"])
@@ -345,7 +376,11 @@ def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
 
 def _seen(run_dir: Path, ruling: Ruling) -> str:
     """Return a hash over what a decision would bind now; "" if there is nothing to decide on."""
-    return "" if ruling.problem else sha256(json.dumps(bound_to(run_dir, ruling).subjects, sort_keys=True).encode())
+    return (
+        ""
+        if ruling.problem
+        else sha256(json.dumps(bound_to(run_dir, ruling).subjects, sort_keys=True).encode())
+    )
 
 
 def _reports(run_dir: Path) -> list[Path]:
@@ -353,7 +388,9 @@ def _reports(run_dir: Path) -> list[Path]:
     left out."""
     homes = [home_of(run_dir), *(panel_runs(run_dir) or [])]
     pages = [verdict_path(home).with_name("report.html") for home in homes]
-    return [p for p in pages if p.is_file() and p.resolve().is_relative_to(p.parent.parent.resolve())]
+    return [
+        p for p in pages if p.is_file() and p.resolve().is_relative_to(p.parent.parent.resolve())
+    ]
 
 
 def _shown(path: Path, folder: Path) -> str:
@@ -363,7 +400,9 @@ def _shown(path: Path, folder: Path) -> str:
 
 def _same(given: str, wanted: str) -> bool:
     """Compare in constant time. Nothing equals an empty `wanted`."""
-    return bool(wanted) and secrets.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+    return bool(wanted) and secrets.compare_digest(
+        given.encode("utf-8", "replace"), wanted.encode()
+    )
 
 
 def _refused(status: int, why: str) -> PlainTextResponse:

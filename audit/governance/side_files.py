@@ -21,7 +21,10 @@ SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
-_NOT_HASHED = ("_chronology.jsonl", "*.pyc")  # a copy of a file that grows, and what Python compiles
+_NOT_HASHED = (
+    "_chronology.jsonl",
+    "*.pyc",
+)  # a copy of a file that grows, and what Python compiles
 
 
 @cache
@@ -58,7 +61,9 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     bytes
         Markdown.
     """
-    listed = "\n".join(f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs))
+    listed = "\n".join(
+        f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs)
+    )
     if len(runs) > 1:
         listed += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
     shards = (
@@ -76,7 +81,11 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     )
     check = "--keys FOLDER_OF_PUBLIC_KEYS" if signed else "--unsigned"
     text = files("audit.governance").joinpath(NOTE).read_text(encoding="utf-8")
-    return Template(text).substitute(what=listed, check=check, sums=SUMS, vouched=vouched, shards=shards).encode()
+    return (
+        Template(text)
+        .substitute(what=listed, check=check, sums=SUMS, vouched=vouched, shards=shards)
+        .encode()
+    )
 
 
 def same_program_chronology(data: bytes) -> bool:
@@ -94,7 +103,9 @@ def is_shipped(value: Any, *names: str) -> bool:
     return False
 
 
-def wrong_copies(manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[str]:
+def wrong_copies(
+    manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the name of each file that does not repeat the manifest.
 
     Parameters
@@ -115,7 +126,9 @@ def wrong_copies(manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes:
         "config.json": manifest["config"],
         "prompts.json": prompts_of(manifest.get("prompt_hashes", {}), manifest["config"]),
     }
-    yield from (name for name, value in expected.items() if name in copies and copies[name] != value)
+    yield from (
+        name for name, value in expected.items() if name in copies and copies[name] != value
+    )
     if "environment.json" in copies:
         names = ("audit", "packages", "platform", "python")
         if any(copies["environment.json"].get(name) != manifest.get(name) for name in names):

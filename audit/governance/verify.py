@@ -130,7 +130,9 @@ def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
         If the entry is larger, or cannot be read completely.
     """
     if archive.getinfo(name).file_size > limit:
-        raise SignatureError(f"{name} has {archive.getinfo(name).file_size:,} bytes. Expected at most {limit:,}.")
+        raise SignatureError(
+            f"{name} has {archive.getinfo(name).file_size:,} bytes. Expected at most {limit:,}."
+        )
     with _entry(archive, name) as entry:
         return entry.read()
 
@@ -171,7 +173,9 @@ def check_bytes(path: Path, archive: ZipFile) -> None:
         with rewritten.open("xb") as file:
             write_archive(file, files)
         if file_sha256(rewritten) != file_sha256(path):
-            raise SignatureError(f"{path}: the files are as listed, but `audit evidence` did not write this zip.")
+            raise SignatureError(
+                f"{path}: the files are as listed, but `audit evidence` did not write this zip."
+            )
 
 
 STATEMENT = "statement.dsse.json"
@@ -270,7 +274,9 @@ class Pack:
         return SignatureError(f"{self.path}: {problem}")
 
 
-def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: datetime | None = None) -> Verified:
+def verify_pack(
+    path: Path, trusted: Keys | None, section_of: SectionOf, now: datetime | None = None
+) -> Verified:
     """Check a pack.
 
     Parameters
@@ -304,7 +310,9 @@ def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: da
         pack = Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
         sums = pack.sums
         if unpaired := sorted(names ^ {*sums, SUMS, *({STATEMENT} & names)}):
-            raise pack.wrong(f"{unpaired[0]!r} is {'not listed' if unpaired[0] in names else 'missing'}.")
+            raise pack.wrong(
+                f"{unpaired[0]!r} is {'not listed' if unpaired[0] in names else 'missing'}."
+            )
         for name in sorted(sums):
             if hash_entry(archive, name) != sums[name]:
                 raise pack.wrong(f"{name} is not the file that {SUMS} lists.")
@@ -323,7 +331,9 @@ def verify_pack(path: Path, trusted: Keys | None, section_of: SectionOf, now: da
 
             decision = weigh(pack, decided if trusted is not None else (), trusted, now)
     sentences = None if trusted is None else tuple(d.sentence(now) for d in decided)
-    return Verified(len(sums), signer, pack.with_shards, runs, sentences, decision, seals, taken, unhashed)
+    return Verified(
+        len(sums), signer, pack.with_shards, runs, sentences, decision, seals, taken, unhashed
+    )
 
 
 def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
@@ -335,7 +345,9 @@ def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided
     names = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")
     if not names:
         return ()
-    from audit.governance.packed_decisions import chain_in  # most packs have no decisions and do not load it
+    from audit.governance.packed_decisions import (
+        chain_in,
+    )  # most packs have no decisions and do not load it
 
     homes = sorted({name.split(f"/{DECISIONS}/")[0] for name in names})
     chains = {home: chain_in(pack, home, trusted, now) for home in homes}
@@ -351,16 +363,22 @@ def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
         place = f"{home}/{SEAL}"
         if place not in pack.sums:
             if manifest.get("seal"):
-                raise SignatureError(f"seal_missing: {pack.path} lacks {place}, which its manifest names.")
+                raise SignatureError(
+                    f"seal_missing: {pack.path} lacks {place}, which its manifest names."
+                )
             continue
         from audit.core.json_types import plain
         from audit.governance.sealed import checked  # it compares manifests, which load Arrow
         from audit.shards.manifest import Manifest
 
-        seal = checked(pack.read(place), Manifest.of(manifest), trusted, f"{pack.path}: {place}", inside=True)
+        seal = checked(
+            pack.read(place), Manifest.of(manifest), trusted, f"{pack.path}: {place}", inside=True
+        )
         copy = DEVIATIONS if home == RUN else f"{home}/{DEVIATIONS}"
         if copy not in pack.sums or pack.json(copy) != plain(seal.changed):
-            raise SignatureError(f"seal_edited: {pack.path}: {copy} is not the difference between run and seal.")
+            raise SignatureError(
+                f"seal_edited: {pack.path}: {copy} is not the difference between run and seal."
+            )
         seals.append(seal)
     return tuple(seals)
 
@@ -378,9 +396,13 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
         try:
             manifest = pack.json(name)
             _check_shards(pack, shards, manifest, name)
-            tables = {Path(path).name: pack.sums[path] for path in pack.named(f"{home}/[^/]+[.]arrow")}
+            tables = {
+                Path(path).name: pack.sums[path] for path in pack.named(f"{home}/[^/]+[.]arrow")
+            }
             hashes = manifest.get("tables", {})
-            if changed := [table for table in tables if hashes.get(table, tables[table]) != tables[table]]:
+            if changed := [
+                table for table in tables if hashes.get(table, tables[table]) != tables[table]
+            ]:
                 raise pack.wrong(f"{home}/{changed[0]} is not the table that {name} lists.")
             unhashed += [f"{home}/{table}" for table in tables if table not in hashes]
             if f"/{REFERENCES}/" not in name:
@@ -394,7 +416,9 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
 def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: str) -> None:
     """Raise SignatureError unless a run's packed shards are those that its manifest lists."""
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest["shards"]}
-    packed = {path.removeprefix(shards): pack.sums[path] for path in pack.sums if path.startswith(shards)}
+    packed = {
+        path.removeprefix(shards): pack.sums[path] for path in pack.sums if path.startswith(shards)
+    }
     if packed and packed != listed:
         wrong = min(file for file in {*packed, *listed} if packed.get(file) != listed.get(file))
         raise pack.wrong(f"{shards}{wrong} is not the shard that {name} lists.")
@@ -409,7 +433,9 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
     return PackedRun(manifest["audit"], manifest["fingerprint"], status, models, benchmarks, home)
 
 
-def _check_copies(pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]) -> None:
+def _check_copies(
+    pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]
+) -> None:
     names = ("config.json", "prompts.json", "environment.json", "shards.json")
     copies = {name: pack.json(f"{home}{name}") for name in names if f"{home}{name}" in pack.sums}
     for name in side_files.wrong_copies(manifest, copies, tables):
@@ -452,7 +478,9 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
         if same is None:
             taken.append(name)
         elif not same:
-            raise pack.wrong(f"{name} is not what this program, which made the pack, writes for these runs.")
+            raise pack.wrong(
+                f"{name} is not what this program, which made the pack, writes for these runs."
+            )
     return tuple(taken)
 
 
@@ -479,7 +507,9 @@ def _listed(data: bytes, path: Path) -> dict[str, str]:
     for line in data.decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
         if match is None or match[2] in sums:
-            raise SignatureError(f"{path}: {SUMS} has a line that is not '<sha256>  <name>': {line[:80]!r}.")
+            raise SignatureError(
+                f"{path}: {SUMS} has a line that is not '<sha256>  <name>': {line[:80]!r}."
+            )
         sums[match[2]] = match[1]
     return sums
 
@@ -509,19 +539,33 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
         run_dir = Path(folder) / RUN
         path, archive = pack.path, pack.archive
         try:
-            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{RUN}/")])
+            archive.extractall(
+                folder, [name for name in archive.namelist() if name.startswith(f"{RUN}/")]
+            )
             for name in [name for name in taken if name.endswith("libraries.json")]:
                 if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
                     raise SignatureError(f"{name} is not what the tables in the pack say.")
             named = panel_runs(run_dir)
-            runs = [run_dir / run.name for run in named or ()]  # in the pack the runs are always below it
+            runs = [
+                run_dir / run.name for run in named or ()
+            ]  # in the pack the runs are always below it
             for run in runs or [run_dir]:
                 _point_inside(run)
             if runs:
                 write_panel(run_dir, runs)
             verdicts = recomputed(run_dir, section_of, alone=True)
-        except (AuditError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise SignatureError(f"{path}: the verdict could not be computed again: {error}") from error
+        except (
+            AuditError,
+            OSError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            raise SignatureError(
+                f"{path}: the verdict could not be computed again: {error}"
+            ) from error
         changed = []
         for packed, computed in verdicts:
             if not packed.is_file() or packed.read_bytes() != json_text(computed.plain).encode():

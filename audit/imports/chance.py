@@ -23,7 +23,9 @@ _SHOWN = 3
 # answers too (`audit.memory.gates.FREE_ANSWER`).
 _LABELS_MAX = 0.1
 _WORDS_MAX = 10  # keys that are labels if there are no more
-_LATER = frozenset("CDEGHIJ")  # keys that name an option, or a later one than a given number allows; F may be false
+_LATER = frozenset(
+    "CDEGHIJ"
+)  # keys that name an option, or a later one than a given number allows; F may be false
 _YES_NO = frozenset(("yes", "no", "true", "false"))
 _LISTED = re.compile(r"(?:^|\n)[ \t]*\(?A[).:][ \t].{0,2000}?\n[ \t]*\(?B[).:][ \t]", re.DOTALL)
 _TEXT_MAX = 20_000  # characters at the end of a text in which options are looked for
@@ -39,7 +41,9 @@ def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
     for (model, benchmark), answers in scores:
         items = joined.items[benchmark]
         read = [(items[key], epoch) for key, epochs in answers.items() for epoch in epochs[:1]]
-        read = [(item, one) for item, one in read if one.right is not None and len(item.options) > 1]
+        read = [
+            (item, one) for item, one in read if one.right is not None and len(item.options) > 1
+        ]
         chances = [1 / len(item.options) for item, _ in read]
         right = float(sum(Fraction(one.right or 0, one.of) for _, one in read))
         if read and _below(right, chances) <= BELOW_ALPHA / len(scores):
@@ -64,7 +68,11 @@ def _wrong(read: Sequence[tuple[Imported, Answered]]) -> Iterator[str]:
     """Yield the first wrong answers beside their keys."""
     wrong = [(item, one) for item, one in read if not one.right]
     for item, one in wrong[:_SHOWN]:
-        key = "not told" if item.gold is None else f"{LETTERS[item.gold]} {item.options[item.gold]!r:.40}"
+        key = (
+            "not told"
+            if item.gold is None
+            else f"{LETTERS[item.gold]} {item.options[item.gold]!r:.40}"
+        )
         yield f"item {item.sample[:40]!r}: answer {one.answer!r:.40}, key {key}"
 
 
@@ -80,7 +88,9 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
         free = {key: item for key, item in items.items() if not item.options}
         given = {key: item.target or _answer(joined, benchmark, key) for key, item in free.items()}
         labels = [
-            key for key, item in free.items() if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(given[key])
+            key
+            for key, item in free.items()
+            if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(given[key])
         ]
         if len(labels) > _LABELS_MAX * len(items):
             return (
@@ -90,9 +100,7 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
         words = Counter(undressed(word).casefold() for word in given.values() if word)
         if 1 < len(words) <= _WORDS_MAX and words.total() >= ROWS_AN_OPTION * len(words):
             listed = ", ".join(sorted(words)[:_SHOWN])
-            return (
-                f"{words.total():,} items of {benchmark} have {len(words)} keys alone ({listed:.60}): labels, perhaps."
-            )
+            return f"{words.total():,} items of {benchmark} have {len(words)} keys alone ({listed:.60}): labels, perhaps."
     return ""
 
 
@@ -108,7 +116,9 @@ def is_label(word: str) -> bool:
 
 def _answer(joined: Joined, benchmark: str, key: str) -> str:
     """Return the first answer to an item, of any model; "" if none has one."""
-    cells = (answers.get(key, ()) for (_, name), answers in joined.answers.items() if name == benchmark)
+    cells = (
+        answers.get(key, ()) for (_, name), answers in joined.answers.items() if name == benchmark
+    )
     return next((one.answer for epochs in cells for one in epochs if one.answer), "")
 
 

@@ -21,12 +21,18 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
         for (model, benchmark), found in sorted(joined.partial.items())
         if benchmark in benchmarks
     ]
-    measured = sorted(f"{model} on {benchmark}" for model, benchmark in measures(joined) if benchmark in benchmarks)
+    measured = sorted(
+        f"{model} on {benchmark}"
+        for model, benchmark in measures(joined)
+        if benchmark in benchmarks
+    )
     unknown = "" if options is not None else unknown_chance(joined, benchmarks)
     listed = any(one.options for name in benchmarks for one in joined.items[name].values())
     free = "" if listed else " No log lists options, and no key names one: answers count as free."
     return [
-        LogCheck("log_finished", not unfinished, f"{'; '.join(unfinished) or 'Every log is finished'}."),
+        LogCheck(
+            "log_finished", not unfinished, f"{'; '.join(unfinished) or 'Every log is finished'}."
+        ),
         LogCheck("chance_known", not unknown, unknown or f"Chance is known.{free}"),
         LogCheck(
             "counts_right",
@@ -46,15 +52,23 @@ def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck
     if not any(told.count((model, one)) for model, _ in told for one in benchmarks[1:]):
         return
     different = [*_sampled_apart(joined, benchmarks), *_cut_off_apart(joined, benchmarks)]
-    yield LogCheck("asked_alike", not different, f"{'; '.join(different) or 'The sets were asked alike'}.")
+    yield LogCheck(
+        "asked_alike", not different, f"{'; '.join(different) or 'The sets were asked alike'}."
+    )
 
 
 def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
     """Yield the models whose replies to two sets were drawn otherwise, as the logs state."""
     for model in joined.models:
-        stated = {name: joined.sampling[model, name] for name in benchmarks if (model, name) in joined.sampling}
+        stated = {
+            name: joined.sampling[model, name]
+            for name in benchmarks
+            if (model, name) in joined.sampling
+        }
         if len(set().union(*stated.values())) > 1:
-            each = ", ".join(f"{' and '.join(sorted(how))} on {name}" for name, how in stated.items())
+            each = ", ".join(
+                f"{' and '.join(sorted(how))} on {name}" for name, how in stated.items()
+            )
             yield f"{model} was sampled at {each}"
 
 
@@ -77,8 +91,12 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
             beyond = abs(differ[model] - (median(rest) if rest else 0.0))
             p = scipy.stats.fisher_exact([[a[0], a[1] - a[0]], [b[0], b[1] - b[0]]]).pvalue
             if beyond > CUT_OFF_MAX and p <= CUT_OFF_ALPHA:
-                of_others = f"; the median of the others differs by {median(rest):.1%}" if rest else ""
-                shares = f"{a[0] / a[1]:.1%} of the replies to {first} and {b[0] / b[1]:.1%} to {name}"
+                of_others = (
+                    f"; the median of the others differs by {median(rest):.1%}" if rest else ""
+                )
+                shares = (
+                    f"{a[0] / a[1]:.1%} of the replies to {first} and {b[0] / b[1]:.1%} to {name}"
+                )
                 yield f"{shares} of {model} ended at the token limit{of_others}"
 
 

@@ -47,7 +47,13 @@ def _told(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
 def _as_its_format(path: Path) -> Iterator[None]:
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:  # a list for an object, say
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:  # a list for an object, say
         raise DataError(
             f"{path} is not as its format has it ({error!r:.120}). Expected a whole log: copy it again."
         ) from error
@@ -67,22 +73,32 @@ def _read(path: Path, wanted: Wanted) -> Log:
             line = file.readline(_HEAD)
             alone = not file.read(_HEAD).strip()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval.") from error
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval."
+        ) from error
     if line.startswith(b"PK\3\4"):
         return read_eval(path, wanted)
     if line.startswith(b"PAR1"):
-        return read_lighteval(path, wanted) if is_lighteval(_columns(path)) else read_table(path, "parquet", wanted)
+        return (
+            read_lighteval(path, wanted)
+            if is_lighteval(_columns(path))
+            else read_table(path, "parquet", wanted)
+        )
     text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] not in (b"{", b"["):
         if not text or (b"\0" in line and not _is_utf16(line)):
-            raise DataError(f"{path} is {'binary' if text else 'empty'}; expected an eval log, csv, jsonl or parquet.")
+            raise DataError(
+                f"{path} is {'binary' if text else 'empty'}; expected an eval log, csv, jsonl or parquet."
+            )
         return read_table(path, "csv", wanted)
     return _json(path, text, alone, wanted)
 
 
 def _is_utf16(line: bytes) -> bool:
     """Return whether a line is text in UTF-16, which the reader of tables refuses by that name."""
-    return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (any(line[:16:2]) and any(line[1:16:2]))
+    return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (
+        any(line[:16:2]) and any(line[1:16:2])
+    )
 
 
 def _columns(path: Path) -> list[str]:
@@ -130,13 +146,19 @@ def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
     if is_opencompass(found):
         return read_opencompass(path, found, wanted)
     mapped = [one for one in wanted.columns.values() if not one.isdecimal()]
-    if {"item", "correct"} <= set(found) or (mapped and all(at(found, one, ABSENT) is not ABSENT for one in mapped)):
+    if {"item", "correct"} <= set(found) or (
+        mapped and all(at(found, one, ABSENT) is not ABSENT for one in mapped)
+    ):
         return None  # a table of one row, which may hold a list of messages
     refuse_numbers(path, found)
     lists = lists_of(found)
     if len(lists) > 1:
-        raise DataError(f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one.")
-    facts = {name: found[name] for name in ("model", "benchmark") if isinstance(found.get(name), str)}
+        raise DataError(
+            f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one."
+        )
+    facts = {
+        name: found[name] for name in ("model", "benchmark") if isinstance(found.get(name), str)
+    }
     for name, rows in lists.items():
         return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
     return None

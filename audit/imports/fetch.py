@@ -50,7 +50,12 @@ def _zeroeval(one: Any) -> dict[str, Any]:
 
 def _mmlu_pro(one: Any) -> dict[str, Any]:
     options = len(one["options"])
-    return {"item": str(one["question_id"]), "gold": one["answer"], "options": options, "answer": one["pred"]}
+    return {
+        "item": str(one["question_id"]),
+        "gold": one["answer"],
+        "options": options,
+        "answer": one["pred"],
+    }
 
 
 RECIPES = {
@@ -81,7 +86,9 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
     """
     check_known("published set", name, RECIPES)
     if name in known_sets():
-        raise ConfigError(f"The reference set {name} is there, and sets never change: audit references show {name}")
+        raise ConfigError(
+            f"The reference set {name} is there, and sets never change: audit references show {name}"
+        )
     recipe, files = RECIPES[name], []
     fetched = sets_folder() / f".{name}.files"
     with tempfile.TemporaryDirectory() as folder:
@@ -93,11 +100,22 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
                 rows = answers_of(recipe, model, wanted, source or recipe.address, fetched)
                 out.writelines(json.dumps({"model": model, **row}) + "\n" for row in rows)
                 file = Path(recipe.file.format(model)).name
-                files.append({"file": file, "sha256": wanted, "tool": recipe.repository, "version": recipe.commit})
+                files.append(
+                    {
+                        "file": file,
+                        "sha256": wanted,
+                        "tool": recipe.repository,
+                        "version": recipe.commit,
+                    }
+                )
         joined = Joined()
-        joined.add(table.name, read_table(table, "jsonl", Wanted(benchmark=recipe.benchmark)).outcomes)
+        joined.add(
+            table.name, read_table(table, "jsonl", Wanted(benchmark=recipe.benchmark)).outcomes
+        )
         left_out = leave_out_changed(joined)
-        asked = Asked(joined.models, recipe.benchmark, None, files, {"left_out": {"changed": left_out}})
+        asked = Asked(
+            joined.models, recipe.benchmark, None, files, {"left_out": {"changed": left_out}}
+        )
         write_run(Path(folder, "run"), joined, asked)
         about = f"{recipe.repository} {recipe.commit}"
         found = build_set(Path(folder, "run"), name, about, recipe.licence, Path(name))
@@ -116,7 +134,9 @@ def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def answers_of(recipe: Recipe, model: str, wanted: str, source: str, fetched: Path) -> list[dict[str, Any]]:
+def answers_of(
+    recipe: Recipe, model: str, wanted: str, source: str, fetched: Path
+) -> list[dict[str, Any]]:
     """What is kept of a model's file. wanted: its sha256. source: a folder, or an address whose files go to `fetched`.
 
     ConfigError where the folder lacks it, DataError where it cannot be had whole or its answers are others.
@@ -127,10 +147,15 @@ def answers_of(recipe: Recipe, model: str, wanted: str, source: str, fetched: Pa
         if not path.is_file():
             _download(recipe, where, path)
     else:
-        path = next((one for one in (Path(source, file), Path(source, Path(file).name)) if one.is_file()), Path(source))
+        path = next(
+            (one for one in (Path(source, file), Path(source, Path(file).name)) if one.is_file()),
+            Path(source),
+        )
         where = str(path)
         if path.is_dir() or not path.exists():
-            raise ConfigError(f"{source} has no {file}. Expected a copy of its repository: {_by_hand(recipe)}")
+            raise ConfigError(
+                f"{source} has no {file}. Expected a copy of its repository: {_by_hand(recipe)}"
+            )
     try:
         rows = [recipe.kept(one) for one in _records(path)]
     except (DataError, LookupError, TypeError) as error:
@@ -140,7 +165,9 @@ def answers_of(recipe: Recipe, model: str, wanted: str, source: str, fetched: Pa
     if answers_sha256(rows) != wanted:
         if "://" in source:
             path.unlink()
-        raise DataError(f"{where} {why}; expected {wanted}. It was changed there or on the way, and is not used.")
+        raise DataError(
+            f"{where} {why}; expected {wanted}. It was changed there or on the way, and is not used."
+        )
     return rows
 
 
@@ -148,7 +175,11 @@ def _records(path: Path) -> list[Any]:
     if path.suffix != ".zip":
         return list(document(path))
     with open_zip(path) as archive:
-        names = [one for one in archive.namelist() if one.endswith(".json") and not one.startswith("__MACOSX")]
+        names = [
+            one
+            for one in archive.namelist()
+            if one.endswith(".json") and not one.startswith("__MACOSX")
+        ]
         return [record for one in names for record in member(archive, one, MAX_DOCUMENT)]
 
 
@@ -157,7 +188,10 @@ def _download(recipe: Recipe, url: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
     try:
-        with httpx2.stream("GET", url, timeout=TIMEOUT_S, follow_redirects=False) as reply, beside.open("wb") as file:
+        with (
+            httpx2.stream("GET", url, timeout=TIMEOUT_S, follow_redirects=False) as reply,
+            beside.open("wb") as file,
+        ):
             if reply.status_code != httpx2.codes.OK:
                 raise DataError(f"status {reply.status_code}, expected 200")
             for chunk in reply.iter_bytes():
@@ -167,7 +201,9 @@ def _download(recipe: Recipe, url: str, path: Path) -> None:
         beside.rename(path)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, DataError) as error:
         found = f"{url} could not be fetched ({str(error) or type(error).__name__})"
-        raise DataError(f"{found}. Without a network, copy the repository: {_by_hand(recipe)}") from error
+        raise DataError(
+            f"{found}. Without a network, copy the repository: {_by_hand(recipe)}"
+        ) from error
     finally:
         beside.unlink(missing_ok=True)
 

@@ -13,7 +13,11 @@ from audit.shards.manifest import MANIFEST
 
 SUFFIXES = (".eval", ".jsonl", ".json", ".parquet", ".csv")
 MAX_FILES, MAX_DEPTH = 10_000, 12
-_RESULTS, _PREDICTIONS, _SUMMARY = "results", "predictions", "summary"  # folders of a run of OpenCompass
+_RESULTS, _PREDICTIONS, _SUMMARY = (
+    "results",
+    "predictions",
+    "summary",
+)  # folders of a run of OpenCompass
 _SAMPLES = "_samples.jsonl"  # of Every Eval Ever, whose aggregate is read with them
 
 
@@ -48,7 +52,9 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
         taken.add(place)
         yield one, log
     if not taken:
-        raise ConfigError(f"The folder {path} has no log: {reason}. Expected log files, such as {path}/*.jsonl.")
+        raise ConfigError(
+            f"The folder {path} has no log: {reason}. Expected log files, such as {path}/*.jsonl."
+        )
 
 
 def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -60,16 +66,22 @@ def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
     files: list[Path] = []
     for root, folders, names in os.walk(folder):
         here = Path(root)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and not (here / name).is_symlink())
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and not (here / name).is_symlink()
+        )
         if len(here.relative_to(folder).parts) > MAX_DEPTH:
-            raise DataError(f"The folder {here} is more than {MAX_DEPTH} levels deep. Expected the folder of the logs.")
+            raise DataError(
+                f"The folder {here} is more than {MAX_DEPTH} levels deep. Expected the folder of the logs."
+            )
         runs += [here / name for name in folders if _is_run(here / name)]
         folders[:] = [name for name in folders if here / name not in runs]
         if {_PREDICTIONS, _SUMMARY} <= set(folders):
             folders.remove(_SUMMARY)
         files += [here / name for name in sorted(names) if _is_log(here / name, names)]
         if len(runs) + len(files) > MAX_FILES:
-            raise DataError(f"The folder {folder} has more than {MAX_FILES:,} logs. Expected fewer: give some of them.")
+            raise DataError(
+                f"The folder {folder} has more than {MAX_FILES:,} logs. Expected fewer: give some of them."
+            )
     return runs, sorted(files, key=lambda one: (_PREDICTIONS in one.relative_to(folder).parts, one))
 
 

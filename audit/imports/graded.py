@@ -39,7 +39,11 @@ class Sample:
 
     def outcome(self, score: str) -> Outcome:
         """Return the outcome by a score; without a value if the sample lacks it or was not graded."""
-        return (None, 1) if self.unscored or self.error is not None else self.scores.get(score, (None, 1))
+        return (
+            (None, 1)
+            if self.unscored or self.error is not None
+            else self.scores.get(score, (None, 1))
+        )
 
     def imported(self, score: str, wanted: Wanted) -> Imported:
         """Return the sample as the outcome of one score."""
@@ -63,7 +67,9 @@ class Sample:
         )
 
 
-Samples = Callable[[], Iterable[Sample]]  # as often as they are needed: a large log is not held in memory
+Samples = Callable[
+    [], Iterable[Sample]
+]  # as often as they are needed: a large log is not held in memory
 Choose = Callable[[Mapping[str, Column], str, str], str]
 _NO_TOTALS: Mapping[str, Any] = MappingProxyType({})
 
@@ -91,7 +97,12 @@ def graded_log(
     column = columns.get(score, {})
     check_total(totals.get(score), column, score, str(path))
     return Log(
-        tool, "", _outcomes(samples, score, wanted), score, _others(columns, score, path.name), sampling=sampling
+        tool,
+        "",
+        _outcomes(samples, score, wanted),
+        score,
+        _others(columns, score, path.name),
+        sampling=sampling,
     )
 
 
@@ -102,6 +113,12 @@ def _outcomes(samples: Samples, score: str, wanted: Wanted) -> Iterator[Imported
 def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
     """Return a sentence that names the scores that disagree with the one that is read; [] if all agree."""
     read = columns.get(score, {})
-    other = [f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items() if one != read]
+    other = [
+        f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items() if one != read
+    ]
     found = f"{name}: {score} {shown(mean_of(read.values()))} is read"
-    return [f"{found}; other scores disagree ({', '.join(other)}): choose by --metric"] if other else []
+    return (
+        [f"{found}; other scores disagree ({', '.join(other)}): choose by --metric"]
+        if other
+        else []
+    )

@@ -17,7 +17,9 @@ from audit.imports.typed import numbers, undressed
 
 _NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
 _APART = "name them apart: audit import first=A.eval second=B.eval"
-CHANGED_MAX = 0.01  # share of a benchmark's items that may not be the same in all logs; these are left out
+CHANGED_MAX = (
+    0.01  # share of a benchmark's items that may not be the same in all logs; these are left out
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,17 @@ class Joined:
     measures: set[tuple[str, str]] = field(default_factory=set)
     sampling: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     cut_off: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    _seen: dict[int, str] = field(default_factory=dict)  # by hash (64 bits, salted): a million names take much memory
+    _seen: dict[int, str] = field(
+        default_factory=dict
+    )  # by hash (64 bits, salted): a million names take much memory
 
     @property
     def models(self) -> list[str]:
         return sorted({model for model, _ in self.answers})
 
-    def add(self, log: str, outcomes: Iterable[Imported], unfinished: str = "", sampling: str = "") -> None:
+    def add(
+        self, log: str, outcomes: Iterable[Imported], unfinished: str = "", sampling: str = ""
+    ) -> None:
         """DataError where a sample is there twice, or logs contradict each other. unfinished, sampling: of the log."""
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
@@ -89,7 +95,9 @@ class Joined:
         if (before := self._seen.get(name)) is not None:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
             found = f"Sample {one.sample[:80]!r} of {one.model} on {one.benchmark} is {where}"
-            raise DataError(f"{found}: a repeat, or two models under one name. Leave one out, or {_APART}.")
+            raise DataError(
+                f"{found}: a repeat, or two models under one name. Leave one out, or {_APART}."
+            )
         self._seen[name] = log
         if one.revision and self.revisions.setdefault(one.model, one.revision) != one.revision:
             found = f"{one.model} has the weights {self.revisions[one.model]} in one log and {one.revision} in {log}"
@@ -142,9 +150,16 @@ def _differ(known: Imported, one: Imported) -> bool:
     """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
     if (known.options, known.gold, known.target) == (one.options, one.gold, one.target):
         return len(one.options) == 1
-    counts, keys = (len(known.options), len(one.options)), (_right_option(known), _right_option(one))
+    counts, keys = (
+        (len(known.options), len(one.options)),
+        (_right_option(known), _right_option(one)),
+    )
     others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys))
-    return 1 in counts or any(others) or (known.target != one.target and _other_target(known.target, one.target))
+    return (
+        1 in counts
+        or any(others)
+        or (known.target != one.target and _other_target(known.target, one.target))
+    )
 
 
 def _other_target(known: str, one: str) -> bool:
@@ -190,15 +205,25 @@ def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
     return found
 
 
-def _merge(joined: Joined, benchmark: str, cells: Sequence[dict[str, list[Answered]]], first: str, other: str) -> None:
+def _merge(
+    joined: Joined,
+    benchmark: str,
+    cells: Sequence[dict[str, list[Answered]]],
+    first: str,
+    other: str,
+) -> None:
     """Move the answers of one item to another of the same words."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
-        joined.changed.setdefault(benchmark, {})[first] = f"{item.sample[:80]!r} has another key in another log"
+        joined.changed.setdefault(benchmark, {})[first] = (
+            f"{item.sample[:80]!r} has another key in another log"
+        )
     for answers in cells:
         if other in answers:
             epochs = answers.pop(other)
-            answers[first] = [replace(one, answer=_put_back(known, item, one.answer)) for one in epochs]
+            answers[first] = [
+                replace(one, answer=_put_back(known, item, one.answer)) for one in epochs
+            ]
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:
@@ -206,7 +231,9 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
     for benchmark, changed in joined.changed.items():
         if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
             found = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
-            raise DataError(f"{found}: {min(changed.values())}. Of two versions of a benchmark, import one.")
+            raise DataError(
+                f"{found}: {min(changed.values())}. Of two versions of a benchmark, import one."
+            )
         _leave_out(joined, benchmark, changed)
     return {benchmark: len(changed) for benchmark, changed in joined.changed.items()}
 
@@ -220,7 +247,9 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
         theirs.setdefault(joined.items[held_out][key].stratum, []).append(key)
     if lacking := sorted(ours.keys() - theirs.keys()):
         found = f"No held-out item is of the stratum {lacking[0]!r}, as {ours[lacking[0]]:,} of {benchmark} are"
-        raise DataError(f"{found}. Expected some of each; leave such items out, or compare without strata.")
+        raise DataError(
+            f"{found}. Expected some of each; leave such items out, or compare without strata."
+        )
     scale = min(len(theirs[one]) / n for one, n in ours.items())
     gone = [key for one, keys in theirs.items() for key in keys[round(scale * ours[one]) :]]
     _leave_out(joined, held_out, gone)
@@ -240,7 +269,10 @@ def only(joined: Joined, models: set[str]) -> Joined:
     there: dict[str, set[str]] = {}
     for (_, benchmark), found in answers.items():
         there.setdefault(benchmark, set()).update(found)
-    items = {name: {k: one for k, one in joined.items[name].items() if k in keys} for name, keys in there.items()}
+    items = {
+        name: {k: one for k, one in joined.items[name].items() if k in keys}
+        for name, keys in there.items()
+    }
     return replace(
         joined,
         items=items,
@@ -270,7 +302,9 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
         for words in first.keys() & second.keys()
         if len(first[words]) == len(second[words]) == 1 or set(first[words]) & set(second[words])
     }
-    named = {key for key in ours.keys() & theirs.keys() if not (ours[key].text and theirs[key].text)}
+    named = {
+        key for key in ours.keys() & theirs.keys() if not (ours[key].text and theirs[key].text)
+    }
     if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
         alike |= named
     if len(alike) > CHANGED_MAX * len(theirs):
@@ -288,7 +322,9 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
     for model in joined.models:
         ours, theirs = (joined.answers.get((model, name), {}) for name in (benchmark, held_out))
         for key in keys & ours.keys() & theirs.keys():
-            first, second = ([(one.right, one.of) for one in found[key]] for found in (ours, theirs))
+            first, second = (
+                [(one.right, one.of) for one in found[key]] for found in (ours, theirs)
+            )
             if first != second:
                 return False
             outcomes.add(first[0])
@@ -310,7 +346,9 @@ def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
     for benchmark, model in product(benchmarks, joined.models):
         n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
         if there < JOINED_MIN * n:
-            found.setdefault(model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})")
+            found.setdefault(
+                model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
+            )
     return found
 
 
@@ -318,7 +356,8 @@ def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float |
     """Return by item the share of right trials in each epoch; None if it could not be read."""
     answers = joined.answers.get((model, benchmark), {})
     return {
-        key: [None if one.right is None else one.right / one.of for one in epochs] for key, epochs in answers.items()
+        key: [None if one.right is None else one.right / one.of for one in epochs]
+        for key, epochs in answers.items()
     }
 
 
@@ -340,7 +379,10 @@ def counts(joined: Joined) -> list[Counts]:
     """One for each model and benchmark, sorted."""
     found = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
-        shares = [[one.right / one.of for one in epochs if one.right is not None] for epochs in answers.values()]
+        shares = [
+            [one.right / one.of for one in epochs if one.right is not None]
+            for epochs in answers.values()
+        ]
         means = [sum(one) / len(one) for one in shares if one]
         n, accuracy = len(answers), sum(means) / len(means) if means else float("nan")
         lacking = len(joined.items[benchmark]) - n

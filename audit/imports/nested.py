@@ -52,7 +52,9 @@ def lists_of(document: Record) -> dict[str, list[Record]]:
     outer = {name: one for name, one in document.items() if isinstance(one, dict)}
     inner = {f"{name}.{key}": one for name, each in outer.items() for key, one in each.items()}
     every = {**document, **inner}
-    return {name: one for name, one in every.items() if isinstance(one, list) and one and _objects(one)}
+    return {
+        name: one for name, one in every.items() if isinstance(one, list) and one and _objects(one)
+    }
 
 
 def _objects(values: list[Any]) -> bool:

@@ -8,9 +8,32 @@ from audit.imports.nested import some_paths
 from audit.imports.record import Record, outcome
 
 _MODEL = ("model", "model_name", "model_id", "model_path")
-_ITEM = ("item", "item_id", "question_id", "sample_id", "task_id", "doc_id", "example_id", "id", "qid", "idx", "index")
-_CORRECT = ("correct", "is_correct", "acc", "accuracy", "exact_match", "extractive_match", "em", "passed", "pass",
-            "success", "score")  # fmt: skip
+_ITEM = (
+    "item",
+    "item_id",
+    "question_id",
+    "sample_id",
+    "task_id",
+    "doc_id",
+    "example_id",
+    "id",
+    "qid",
+    "idx",
+    "index",
+)
+_CORRECT = (
+    "correct",
+    "is_correct",
+    "acc",
+    "accuracy",
+    "exact_match",
+    "extractive_match",
+    "em",
+    "passed",
+    "pass",
+    "success",
+    "score",
+)
 _ANSWER = ("answer", "pred", "prediction", "predicted", "picked")
 _GOLD = ("gold", "target", "reference", "expected", "label", "ideal")
 _OPTIONS = ("options", "choices")
@@ -28,7 +51,10 @@ def propose(row: Record, has_model: bool) -> str:
     if not all(fields.values()):
         return ""
     model = "" if has_model else _first({path: one for path, one in scalars.items() if one}, _MODEL)
-    options = _first({path: one for path, one in found.items() if isinstance(one, list) and len(one) > 1}, _OPTIONS)
+    options = _first(
+        {path: one for path, one in found.items() if isinstance(one, list) and len(one) > 1},
+        _OPTIONS,
+    )
     fields |= {name: path for name, path in (("model", model), ("options", options)) if path}
     words = ",".join(f"{name}={path}" for name, path in fields.items())
     return f"--map {shlex.quote(words)}" + ("" if has_model or model else " --model NAME")

@@ -29,9 +29,30 @@ MAX_SHOWN = 200  # characters of an answer, a key and an error
 MAX_OF = 100  # trials of an item that a share is taken to be of
 _RIGHT = ("c", "true", "yes", "y", "t", "correct", "right", "pass", "passed")
 _WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
-_WORDS: dict[str, int | Fraction] = {**dict.fromkeys(_RIGHT, 1), **dict.fromkeys(_WRONG, 0), "p": Fraction(1, 2)}
+_WORDS: dict[str, int | Fraction] = {
+    **dict.fromkeys(_RIGHT, 1),
+    **dict.fromkeys(_WRONG, 0),
+    "p": Fraction(1, 2),
+}
 _NONE = frozenset(
-    ("", "none", "null", "nil", "nan", "-nan", "na", "n/a", "#n/a", "#na", "<na>", "nat", "#value!", "-", "--", "?")
+    (
+        "",
+        "none",
+        "null",
+        "nil",
+        "nan",
+        "-nan",
+        "na",
+        "n/a",
+        "#n/a",
+        "#na",
+        "<na>",
+        "nat",
+        "#value!",
+        "-",
+        "--",
+        "?",
+    )
 )
 _CODE = r"[45]\d\d\b"  # of HTTP, of a client's or a server's error
 _FAILURE = re.compile(
@@ -77,7 +98,9 @@ class Wanted:
         """Return the model: as the user says, else as the log names it. Raises ConfigError if neither does."""
         if model := self.model or str(named or ""):
             return model
-        raise ConfigError(f"The model of {log} is missing: {why}. Expected its name. Say --model NAME.")
+        raise ConfigError(
+            f"The model of {log} is missing: {why}. Expected its name. Say --model NAME."
+        )
 
     def score_of(self, found: Iterable[str], usual: Sequence[str], where: str) -> str:
         """The name of the score that is read: as asked, else the first of the usual ones that is there."""
@@ -86,7 +109,9 @@ class Wanted:
         if name := next((one for one in asked if one in names), ""):
             return name
         listed = ", ".join(names) or "it has no score"
-        raise DataError(f"{where} has no score {' or '.join(asked)}; found: {listed}. Say --metric NAME.")
+        raise DataError(
+            f"{where} has no score {' or '.join(asked)}; found: {listed}. Say --metric NAME."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +171,11 @@ def sampling_of(settings: Any, name: str = "temperature") -> str:
     if settings.get("do_sample") is False:
         return "temperature 0"
     value = settings.get(name)
-    return f"temperature {value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+    return (
+        f"temperature {value:g}"
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else ""
+    )
 
 
 def is_failure(text: str) -> bool:
@@ -201,14 +230,18 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
         if right is None or right == "":
             return None, 1
     found = f"{where}: found {right!r:.40} right of n={of!r:.40}"
-    raise DataError(f"{found}, expected a whole number k of n, such as 3 of 10. Of shares, map no `of`.")
+    raise DataError(
+        f"{found}, expected a whole number k of n, such as 3 of 10. Of shares, map no `of`."
+    )
 
 
 def checked(text: Any, where: str) -> str:
     """A text of a log, bounded."""
     found = text if isinstance(text, str) else str(text)
     if len(found) > MAX_CELL:
-        raise DataError(f"{where}: a text has {len(found):,} characters, expected at most {MAX_CELL:,}.")
+        raise DataError(
+            f"{where}: a text has {len(found):,} characters, expected at most {MAX_CELL:,}."
+        )
     return found
 
 
@@ -244,7 +277,10 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 
 def messages(given: Any, where: str) -> str:
     """Return a question: a text, or what messages hold."""
-    turns = [first_of(one, ("content", "prompt")) if isinstance(one, dict) else one for one in as_list(given)]
+    turns = [
+        first_of(one, ("content", "prompt")) if isinstance(one, dict) else one
+        for one in as_list(given)
+    ]
     return checked("\n".join(map(single, turns)), where)
 
 
@@ -260,7 +296,9 @@ def field_of(record: Any, path: str, where: str) -> str:
         value = value.get(part) if isinstance(value, dict) else None
     if value is None or isinstance(value, dict | list) or value == "":
         known = ", ".join(sorted(map(str, record))[:12]) if isinstance(record, dict) else "none"
-        raise DataError(f"{where}: there is no field {path!r} that could name the item; its fields: {known}.")
+        raise DataError(
+            f"{where}: there is no field {path!r} that could name the item; its fields: {known}."
+        )
     return checked(value, where)
 
 
@@ -271,8 +309,16 @@ def epoch(word: str) -> int:
 def letter_index(value: Any, n: int) -> int | None:
     """The place of an option that is named by its number from 0 or by its letter; None where neither."""
     word = str(value).strip()
-    letter = len(word) == 1 and word.isascii()  # of another, such as the German sharp s, two may become
-    place = int(word) if word.isdecimal() and len(word) < 3 else ord(word.upper()) - 65 if letter else -1
+    letter = (
+        len(word) == 1 and word.isascii()
+    )  # of another, such as the German sharp s, two may become
+    place = (
+        int(word)
+        if word.isdecimal() and len(word) < 3
+        else ord(word.upper()) - 65
+        if letter
+        else -1
+    )
     return place if 0 <= place < n else None
 
 
@@ -287,13 +333,17 @@ def parse(data: bytes | str, where: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where} is not JSON ({str(error)[:120]}). Expected a whole log: copy it again.") from error
+        raise DataError(
+            f"{where} is not JSON ({str(error)[:120]}). Expected a whole log: copy it again."
+        ) from error
 
 
 def document(path: Path) -> Any:
     """The JSON document that a file is."""
     if (size := path.stat().st_size) > MAX_DOCUMENT:
-        raise DataError(f"{path} has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval.")
+        raise DataError(
+            f"{path} has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval."
+        )
     return parse(read_bytes(path, MAX_DOCUMENT, follow=True), str(path))
 
 
@@ -313,12 +363,21 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         check_regular(path, follow=True)
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise DataError(f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again.") from error
+        raise DataError(
+            f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again."
+        ) from error
     if len(archive.infolist()) > MAX_MEMBERS:
-        raise DataError(f"{path} has {len(archive.infolist()):,} members; expected at most {MAX_MEMBERS:,}.")
-    unpacked, limit = sum(one.file_size for one in archive.infolist()), max(MAX_DOCUMENT, _PACKED * path.stat().st_size)
+        raise DataError(
+            f"{path} has {len(archive.infolist()):,} members; expected at most {MAX_MEMBERS:,}."
+        )
+    unpacked, limit = (
+        sum(one.file_size for one in archive.infolist()),
+        max(MAX_DOCUMENT, _PACKED * path.stat().st_size),
+    )
     if unpacked > limit:
-        raise DataError(f"{path} unpacks to {unpacked:,} bytes; expected at most {limit:,}. No log packs that well.")
+        raise DataError(
+            f"{path} unpacks to {unpacked:,} bytes; expected at most {limit:,}. No log packs that well."
+        )
     return archive
 
 
@@ -329,9 +388,20 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
         with _opened(archive, archive.getinfo(name)) as file:
             data = file.read(limit + 1)
     except KeyError as error:
-        raise DataError(f"{archive.filename} has no {name}. Expected an .eval log of Inspect.") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, pa.ArrowException) as error:
-        raise DataError(f"{where} cannot be read ({error}). Expected a whole .eval log without a password.") from error
+        raise DataError(
+            f"{archive.filename} has no {name}. Expected an .eval log of Inspect."
+        ) from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,
+        pa.ArrowException,
+    ) as error:
+        raise DataError(
+            f"{where} cannot be read ({error}). Expected a whole .eval log without a password."
+        ) from error
     if len(data) > limit:
         raise DataError(f"{where} unpacks to more than {limit:,} bytes; expected one sample.")
     return parse(data, where)
@@ -342,7 +412,9 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     if info.compress_type != _ZSTD:
         return archive.open(info)
     with Path(str(archive.filename)).open("rb") as file:
-        file.seek(info.header_offset + 26)  # of the member's own header, whose lengths may differ from the directory's
+        file.seek(
+            info.header_offset + 26
+        )  # of the member's own header, whose lengths may differ from the directory's
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
         file.seek(name + extra, os.SEEK_CUR)
         packed = file.read(min(info.compress_size, MAX_MEMBER))

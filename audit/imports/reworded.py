@@ -15,7 +15,15 @@ from audit.imports.write import Asked, digest, each_trial, question, row, save
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
 from audit.variants.arrow import FILE, write_library
-from audit.variants.record import Header, Library, ModelRef, State, Variant, question_sha256, questions_sha256
+from audit.variants.record import (
+    Header,
+    Library,
+    ModelRef,
+    State,
+    Variant,
+    question_sha256,
+    questions_sha256,
+)
 
 REWORDED = "reworded: "  # stands before the benchmark of such a log
 
@@ -24,18 +32,27 @@ def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
     """Writes the run; of several trials one is drawn. DataError where the logs' items do not meet."""
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
     _check(joined, asked.benchmark, names)
-    published = [question(asked.benchmark, key, one) for key, one in joined.items[asked.benchmark].items()]
+    published = [
+        question(asked.benchmark, key, one) for key, one in joined.items[asked.benchmark].items()
+    ]
     questions = [replace(one, order=tuple(range(len(one.options)))) for one in published]
     library = _library(joined, asked.benchmark, names, questions)
-    settings: list[tuple[Arm, int]] = [(Arm.ORIGINAL, 0), *((Arm.VARIANT, j) for j in range(1, len(names) + 1))]
+    settings: list[tuple[Arm, int]] = [
+        (Arm.ORIGINAL, 0),
+        *((Arm.VARIANT, j) for j in range(1, len(names) + 1)),
+    ]
     save(
-        run_dir, SCHEMA, joined, asked, questions=questions,
+        run_dir,
+        SCHEMA,
+        joined,
+        asked,
+        questions=questions,
         own={"variants": library.sha256, "num_variants": len(names)},
         analysis={"thresholds": PerturbThresholds().to_dict()},
         settings=[{"arm": arm.value, "level": level, "replicate": 0} for arm, level in settings],
         rows=lambda model: _rows(model, joined, questions, names, asked.seed),
         also=lambda path: write_library(library, path / FILE),
-    )  # fmt: skip
+    )
 
 
 def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
@@ -47,29 +64,61 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
                 f"expected {JOINED_MIN:.0%}. Name the field that both logs share, such as --key audit_id."
             )
     for name in names:
-        texts = [(joined.items[benchmark][key], one) for key, one in joined.items[name].items() if key in own]
+        texts = [
+            (joined.items[benchmark][key], one)
+            for key, one in joined.items[name].items()
+            if key in own
+        ]
         told = [(before, after) for before, after in texts if before.text and after.text]
-        same = sum(text_key(a.text or "", a.options) == text_key(b.text or "", b.options) for a, b in told)
+        same = sum(
+            text_key(a.text or "", a.options) == text_key(b.text or "", b.options) for a, b in told
+        )
         if same > PerturbThresholds().noop_share_max * len(told):
             found = f"{same:,} of the {len(told):,} items of {name} have the words of {benchmark}"
             raise DataError(f"{found}. Expected a log of the same items in other words.")
 
 
-def _library(joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]) -> Library:
+def _library(
+    joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]
+) -> Library:
     """Which rewordings were asked, in the logs' words; no gate of ours saw them and no person has read them yet."""
     header = Header(
-        name=f"{benchmark}_imported", benchmark=benchmark, benchmark_revision=digest(sorted(q.id for q in questions)),
-        questions_sha256=questions_sha256(questions), n_questions=len(questions), strategy=IMPORTED, window=(0.0, 2.0),
-        changes="stem", context="none", options="keep", num_variants=len(names), max_attempts=1, seed=0,
-        licence="that of the logs", embedder=ModelRef("none", "none"),
-    )  # fmt: skip
+        name=f"{benchmark}_imported",
+        benchmark=benchmark,
+        benchmark_revision=digest(sorted(q.id for q in questions)),
+        questions_sha256=questions_sha256(questions),
+        n_questions=len(questions),
+        strategy=IMPORTED,
+        window=(0.0, 2.0),
+        changes="stem",
+        context="none",
+        options="keep",
+        num_variants=len(names),
+        max_attempts=1,
+        seed=0,
+        licence="that of the logs",
+        embedder=ModelRef("none", "none"),
+    )
     found = tuple(
         Variant(
-            q.id, j, question_sha256(q), "", q.text, joined.items[name][q.id].text or "", q.options, q.gold, q.order,
-            None, name, 0, State.ACCEPTED,
+            q.id,
+            j,
+            question_sha256(q),
+            "",
+            q.text,
+            joined.items[name][q.id].text or "",
+            q.options,
+            q.gold,
+            q.order,
+            None,
+            name,
+            0,
+            State.ACCEPTED,
         )
-        for q in questions for j, name in enumerate(names, start=1) if q.id in joined.items[name]
-    )  # fmt: skip
+        for q in questions
+        for j, name in enumerate(names, start=1)
+        if q.id in joined.items[name]
+    )
     return Library(header, found)
 
 
@@ -83,8 +132,13 @@ def _rows(
         first = logs[0].get(q.id)
         for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
             # Trials of one wording are more alike than wordings, and a share of n is no answer: one of them is drawn.
-            answer = rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None
+            answer = (
+                rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None
+            )
             item = joined.items[name].get(q.id)
             own = {"arm": (Arm.VARIANT if level else Arm.ORIGINAL).value, "variant": level}
-            own |= {"wording": (item and item.text) or "", "variant_id": f"{q.id}#{level}" if level else None}
+            own |= {
+                "wording": (item and item.text) or "",
+                "variant_id": f"{q.id}#{level}" if level else None,
+            }
             yield row(SCHEMA, model, joined.revisions.get(model), q, answer) | own

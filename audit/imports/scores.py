@@ -73,18 +73,25 @@ def choose_score(columns: Mapping[str, Column], asked: str, where: str) -> str:
         raise DataError(f"{expected}. Example: --metric {next(iter(columns), 'acc')}")
     for one, other in combinations(columns, 2):
         if _disagree(columns[one], columns[other]):
-            raise DataError(f"The scores of {where} differ: {listed}. Expected one. Example: --metric {one}")
+            raise DataError(
+                f"The scores of {where} differ: {listed}. Expected one. Example: --metric {one}"
+            )
     return next(iter(columns))
 
 
 def _disagree(one: Column, other: Column) -> bool:
-    return any(other[item] != value for item, value in one.items() if item in other) or one.keys() != other.keys()
+    return (
+        any(other[item] != value for item, value in one.items() if item in other)
+        or one.keys() != other.keys()
+    )
 
 
 def differ_by_more_than_chance(one: Column, other: Column, alpha: float = 0.05) -> bool:
     """Return whether two scores of the same items differ: McNemar's exact test, two-sided, of the items that do."""
     shared = [item for item in one if item in other]
-    pairs = [(one[item], other[item]) for item in shared if None not in (one[item][0], other[item][0])]
+    pairs = [
+        (one[item], other[item]) for item in shared if None not in (one[item][0], other[item][0])
+    ]
     better = sum((a[0] or 0) * b[1] > (b[0] or 0) * a[1] for a, b in pairs)
     worse = sum((a[0] or 0) * b[1] < (b[0] or 0) * a[1] for a, b in pairs)
     return float(mcnemar_exact(better, worse, two_sided=True)) <= alpha

@@ -41,22 +41,32 @@ FACTS = Path(str(files("audit").joinpath("data", "references")))  # what is know
 _COLUMNS = ("model", "released", "family")
 
 
-def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None) -> ReferenceSet:
+def build_set(
+    run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None
+) -> ReferenceSet:
     """The set, written whole or not at all. facts: a csv with the columns model, released and family, or the name of a
     shipped one. ConfigError where the run is no finished import, the name is taken, or facts name a model that is not
     there."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024.")
+        raise ConfigError(
+            f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024."
+        )
     if name in known_sets():
-        raise ConfigError(f"The reference set {name} is there, and sets never change. Expected a new name: {name}_2.")
+        raise ConfigError(
+            f"The reference set {name} is there, and sets never change. Expected a new name: {name}_2."
+        )
     manifest = Manifest.load(run_dir)
     if not is_imported(manifest) or manifest.status != "finished":
-        raise ConfigError(f"{run_dir} is no finished import. Expected the directory that audit import wrote.")
+        raise ConfigError(
+            f"{run_dir} is no finished import. Expected the directory that audit import wrote."
+        )
     check_logs_passed(run_dir, manifest)
     for model in manifest.models:
         if said := list(found_in(run_dir, model)):
             why = f"{model} was itself convicted: {said[0]}"
-            raise ConfigError(f"{why}. It would hide the same in others: import the logs again without {model}.")
+            raise ConfigError(
+                f"{why}. It would hide the same in others: import the logs again without {model}."
+            )
     shards = listed_shards(run_dir, manifest)
     told = facts_of(facts, manifest.models)
     models = tuple(replace(one, **told[one.name]) for one in _counted(run_dir, manifest))
@@ -67,7 +77,9 @@ def build_set(run_dir: Path, name: str, source: str, licence: str, facts: Path |
         shutil.copy2(path, made / path.relative_to(run_dir))
     document = read_json(run_dir / MANIFEST)
     document["analysis"]["judged"] = []
-    (made / MANIFEST).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+    (made / MANIFEST).write_text(
+        json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8"
+    )
     benchmark = str(manifest.analysis["benchmark"])
     found = ReferenceSet(name, made, version_of(manifest), benchmark, source, licence, models)
     save_about(found)
@@ -88,14 +100,23 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
     """References from a set, chosen before a log is read. family: of the judged models. benchmark, held_out: what the
     set's are called in this import; "" for their own names. before: as `choose`. ConfigError without a family."""
     if not family:
-        raise ConfigError(f"set:{name} needs the family of the judged models, whose kin is left out: --family llama.")
+        raise ConfigError(
+            f"set:{name} needs the family of the judged models, whose kin is left out: --family llama."
+        )
     found = load_set(name)
     told = {one.name: Origin(one.released, one.family) for one in found.models}
     models = {one: told[one] for one in choose(found.models, [family], before=before)}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
-    ours = (one for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes if one.model in models)
+    ours = (
+        one for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes if one.model in models
+    )
     outcomes = (replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark) for one in ours)
-    about = {"file": f"set:{name}", "sha256": found.version, "tool": "reference set", "version": found.source}
+    about = {
+        "file": f"set:{name}",
+        "sha256": found.version,
+        "tool": "reference set",
+        "version": found.source,
+    }
     return Taken(models, outcomes, about)
 
 
@@ -116,13 +137,17 @@ def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
     file = path if path.is_file() else FACTS / f"{path.name}.csv"
     if not file.is_file():
         known = ", ".join(sorted(one.stem for one in FACTS.glob("*.csv")))
-        raise ConfigError(f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}.")
+        raise ConfigError(
+            f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}."
+        )
     rows = [row for _, row in rows_of(file, ".csv")]
     if not rows or not set(_COLUMNS) <= set(rows[0]):
         raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_COLUMNS)}.")
     for row in rows:
         if row["model"] not in found:
-            raise ConfigError(f"{path} names {row['model']}, which is no model of the run: {', '.join(found)}.")
+            raise ConfigError(
+                f"{path} names {row['model']}, which is no model of the run: {', '.join(found)}."
+            )
         found[row["model"]] = {name: row[name] or None for name in ("released", "family")}
     return found
 
@@ -131,16 +156,24 @@ def read_own(path: Path, wanted: Wanted) -> Log:
     """ConfigError where the run is not finished, lacks answers, or asked nothing as published."""
     manifest = Manifest.load(path)
     if manifest.status != "finished":
-        raise ConfigError(f"The run {path} is {manifest.status}. Expected a finished one: type its command again.")
+        raise ConfigError(
+            f"The run {path} is {manifest.status}. Expected a finished one: type its command again."
+        )
     check_logs_passed(path, manifest)
     for rows in cell_rows(path, count_rows(path, audit_of(path).schema)):
         if not rows.complete:
-            raise ConfigError(f"The run {path} is {rows.watermark}. Expected a whole one: type its command again.")
+            raise ConfigError(
+                f"The run {path} is {rows.watermark}. Expected a whole one: type its command again."
+            )
     if not any(one["arm"] in AS_PUBLISHED for one in manifest.settings):
-        raise ConfigError(f"The run {path} asked no item as published. Expected such as a sweep with arm direct.")
+        raise ConfigError(
+            f"The run {path} asked no item as published. Expected such as a sweep with arm direct."
+        )
     level = audit_of(path).schema.level
     asked = asked_rows(path, audit_of(path).schema)
-    outcomes = (_read(row, wanted) for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0)
+    outcomes = (
+        _read(row, wanted) for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0
+    )
     return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), outcomes)
 
 

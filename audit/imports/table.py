@@ -31,24 +31,49 @@ from audit.imports.typed import Columns, Typing, cell_of, same_truths, undressed
 from audit.scoring.keyed import read_against_key
 
 FIELDS = (
-    *("model", "item", "correct", "of", "benchmark", "text", "options", "answer", "reply", "gold", "epoch", "error"),
+    *(
+        "model",
+        "item",
+        "correct",
+        "of",
+        "benchmark",
+        "text",
+        "options",
+        "answer",
+        "reply",
+        "gold",
+        "epoch",
+        "error",
+    ),
     "stratum",
 )
 _SHORT = 12  # characters of an answer that may be a truth value
-_EMPTY_MAX, _EMPTY_MIN = 0.1, 2  # empty cells a right one, and in all, above which empty may stand for wrong
+_EMPTY_MAX, _EMPTY_MIN = (
+    0.1,
+    2,
+)  # empty cells a right one, and in all, above which empty may stand for wrong
 _WRONG = {"wrong", "incorrect", "error", "errors", "mistake", "mistakes", "failed", "failure"}
 _NAME_PARTS = re.compile(r"[a-z]+")
 _WORDS = ("model", "item", "benchmark", "epoch", "stratum")  # no object and no list
 
 
-def read_table(path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None) -> Log:
+def read_table(
+    path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None
+) -> Log:
     """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError where a column is
     missing that is needed."""
     notes: list[str] = []
-    return Log("table", kind, _outcomes(path, rows or partial(rows_of, path, f".{kind}"), wanted, notes), notes=notes)
+    return Log(
+        "table",
+        kind,
+        _outcomes(path, rows or partial(rows_of, path, f".{kind}"), wanted, notes),
+        notes=notes,
+    )
 
 
-Judge = Callable[[str | None, str | None, tuple[str, ...]], tuple[bool | None, int | None, int | None]]
+Judge = Callable[
+    [str | None, str | None, tuple[str, ...]], tuple[bool | None, int | None, int | None]
+]
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,9 @@ class _Table:
     blank: bool
 
 
-def _outcomes(path: Path, rows: Callable[[], Records], wanted: Wanted, notes: list[str]) -> Iterator[Imported]:
+def _outcomes(
+    path: Path, rows: Callable[[], Records], wanted: Wanted, notes: list[str]
+) -> Iterator[Imported]:
     """Yield the outcomes, then note how many answers are neither clearly the key nor clearly another."""
     table = _surveyed(path, rows, wanted)
     number = unclear = 0
@@ -73,9 +100,16 @@ def _outcomes(path: Path, rows: Callable[[], Records], wanted: Wanted, notes: li
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows():
         found = {name: at(row, column) for name, column in table.columns.items()}
-        one = _outcome(path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge)
+        one = _outcome(
+            path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge
+        )
         number += 1
-        if one.right is None and one.answer is not None and "correct" not in found and "reply" not in found:
+        if (
+            one.right is None
+            and one.answer is not None
+            and "correct" not in found
+            and "reply" not in found
+        ):
             unclear += 1
             example = example or f"{one.answer[:40]!r} beside {str(found['gold'])[:40]!r}"
         yield one
@@ -118,18 +152,26 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         rows_marked += mark is not None
         rows_empty += mark is None and "answer" not in found and "of" not in found
         answer = "" if found.get("answer") is None else str(found["answer"])
-        answers.add(undressed(answer).casefold() if 0 < len(answer) < _SHORT else "long" if answer else "")
+        answers.add(
+            undressed(answer).casefold() if 0 < len(answer) < _SHORT else "long" if answer else ""
+        )
         if "answer" in found and "of" not in found:
             empty = cell_of(found["answer"]) is None
             answered |= not empty
             blank &= not (empty and outcome(mark, where)[0])
-    if len(marks) == 1 and rows_empty > max(_EMPTY_MAX * rows_marked, _EMPTY_MIN) and outcome(min(marks), str(path))[0]:
+    if (
+        len(marks) == 1
+        and rows_empty > max(_EMPTY_MAX * rows_marked, _EMPTY_MIN)
+        and outcome(min(marks), str(path))[0]
+    ):
         raise DataError(
             f"{path}: correct is {min(marks)!r} in {rows_marked} rows and empty in {rows_empty}. Expected a "
             "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
         )
     _check_no_key(path, answers - {""}, marks, columns, wanted)
-    return _Table(columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered)
+    return _Table(
+        columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered
+    )
 
 
 def _mark(value: Any) -> str | None:
@@ -155,7 +197,9 @@ def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
         )
 
 
-def _check_no_key(path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted) -> None:
+def _check_no_key(
+    path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted
+) -> None:
     """Raise DataError if `correct` may be the key: it holds the words, or the letter, that the answers are among."""
     if "correct" in wanted.columns or "gold" in columns or not answers or not marks:
         return
@@ -174,7 +218,9 @@ def _is_no(path: Path, marks: set[str]) -> bool:
     yes, ours = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
     if NO_ANSWER in marks and yes == ours:
         found = "and both y and c or i" if yes else "and neither y nor c or i"
-        raise DataError(f"{path}: correct is n in some rows, {found}. Expected yes and no, such as 1 and 0.")
+        raise DataError(
+            f"{path}: correct is n in some rows, {found}. Expected yes and no, such as 1 and 0."
+        )
     return yes
 
 
@@ -193,14 +239,16 @@ def _cells(found: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | Non
 
 def _outcome(
     path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table, judge: Judge
-) -> Imported:  # fmt: skip
+) -> Imported:
     model, item = wanted.model or _word(found, "model", where), _word(found, "item", where)
     text = None if found.get("text") in (None, "") else checked(found["text"], where)
     for name, value in (("model", model), ("item", item or text)):
         if not value:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
     options, error = _options(found.get("options"), where), _failed(found, where) or None
-    right, of, answer, gold = _right(found, options, where, wanted, table, judge, failed=error is not None)
+    right, of, answer, gold = _right(
+        found, options, where, wanted, table, judge, failed=error is not None
+    )
     by_text = text_key(text or "", options)
     sample = item or by_text
     return Imported(
@@ -232,8 +280,13 @@ def _word(told: dict[str, Any], name: str, where: str) -> str:
 
 def _failed(found: dict[str, Any], where: str) -> str:
     """Return what went wrong in a row: its error, or a reply that a client or a server wrote; "" if nothing did."""
-    told = [_word(found, "error", where), *(str(found.get(one) or "") for one in ("reply", "answer"))]
-    return next((one[:200] for place, one in enumerate(told) if one and (not place or is_failure(one))), "")
+    told = [
+        _word(found, "error", where),
+        *(str(found.get(one) or "") for one in ("reply", "answer")),
+    ]
+    return next(
+        (one[:200] for place, one in enumerate(told) if one and (not place or is_failure(one))), ""
+    )
 
 
 def _letter(word: str, n: int) -> int | None:
@@ -245,14 +298,26 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
     """{field: column} for this table: as mapped, else the column of the field's own name."""
     for name, column in wanted.columns.items():
         if name not in FIELDS:
-            raise ConfigError(f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}.")
-        if column not in row and not (name == "options" and column.isdecimal()):  # 4: as many in every row
+            raise ConfigError(
+                f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}."
+            )
+        if column not in row and not (
+            name == "options" and column.isdecimal()
+        ):  # 4: as many in every row
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}
-    scored = "correct" in columns or any({one, "gold"} <= set(columns) for one in ("answer", "reply"))
-    if not scored or not ("model" in columns or wanted.model) or not {"item", "text"} & set(columns):
-        words = propose(row, bool(wanted.model)) or "--map model=name,item=question_id,correct=score"
+    scored = "correct" in columns or any(
+        {one, "gold"} <= set(columns) for one in ("answer", "reply")
+    )
+    if (
+        not scored
+        or not ("model" in columns or wanted.model)
+        or not {"item", "text"} & set(columns)
+    ):
+        words = (
+            propose(row, bool(wanted.model)) or "--map model=name,item=question_id,correct=score"
+        )
         raise ConfigError(
             f"{path} has the columns {listed(row)}; expected a model, an item and correct (or answer and gold), "
             f"such as {words}"
@@ -262,7 +327,9 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
 
 def _reply(found: dict[str, Any], where: str) -> str:
     reply = found["reply"]
-    return checked("\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where)
+    return checked(
+        "\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where
+    )
 
 
 def _right(
@@ -289,7 +356,9 @@ def _right(
     if failed:
         return None, 1, None, None
     cell, key = _cells(found, where, wanted)
-    if "reply" in found and not table.typing.pairs:  # by the rule of this program's own runs of free-form questions
+    if (
+        "reply" in found and not table.typing.pairs
+    ):  # by the rule of this program's own runs of free-form questions
         answer, same = read_against_key(_reply(found, where), key.strip("# "), options)
         return None if same is None else int(same), 1, answer, None
     same, place, gold = judge(cell, key, options)
@@ -303,12 +372,20 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
         return ()
     word = str(value).strip()
     try:
-        found = value if isinstance(value, list) else json.loads(word or "[]")  # a csv has a list as its text
+        found = (
+            value if isinstance(value, list) else json.loads(word or "[]")
+        )  # a csv has a list as its text
     except (ValueError, RecursionError):
         found = None
     if isinstance(found, list):
         return tuple(checked(one, where) for one in found)
     # 4.0 stands in a column that has gaps elsewhere.
-    if isinstance(found, int | float) and not isinstance(found, bool) and found in range(1, len(LETTERS) + 1):
+    if (
+        isinstance(found, int | float)
+        and not isinstance(found, bool)
+        and found in range(1, len(LETTERS) + 1)
+    ):
         return tuple(LETTERS[: int(found)])
-    raise DataError(f'{where}: found the options {word[:60]!r}; expected their number, such as 4, or ["cat", "dog"].')
+    raise DataError(
+        f'{where}: found the options {word[:60]!r}; expected their number, such as 4, or ["cat", "dog"].'
+    )

@@ -15,17 +15,30 @@ class NoOutcomesError(ConfigError):
 
 
 _SOLUTION = {"task_id", "solution", "completion", "raw_solution", "completion_id", "_identifier"}
-_MARKED = {"question_id", "judge"}  # of FastChat: by model and score, or by model_1, model_2 and g1_winner
+_MARKED = {
+    "question_id",
+    "judge",
+}  # of FastChat: by model and score, or by model_1, model_2 and g1_winner
 _REPLIES = {"question_id", "answer_id", "choices"}
 
 
 def refuse_numbers(path: Path, found: dict[str, Any]) -> None:
     """Raise NoOutcomesError if an object that is a whole file holds numbers alone."""
-    if found and all(isinstance(one, int | float) and not isinstance(one, bool) for one in found.values()):
+    if found and all(
+        isinstance(one, int | float) and not isinstance(one, bool) for one in found.values()
+    ):
         kind = "simple-evals" if any(name.endswith(":std") for name in found) else "an evaluation"
-        advice = "With OpenCompass, run.py --dump-eval-details writes them. " if "accuracy" in found else ""
-        totals = f"{path} holds totals of {kind} alone ({', '.join(list(found)[:4])}): no item is in it"
-        raise NoOutcomesError(f"{totals}. {advice}Example: a table with the columns model, item, correct.")
+        advice = (
+            "With OpenCompass, run.py --dump-eval-details writes them. "
+            if "accuracy" in found
+            else ""
+        )
+        totals = (
+            f"{path} holds totals of {kind} alone ({', '.join(list(found)[:4])}): no item is in it"
+        )
+        raise NoOutcomesError(
+            f"{totals}. {advice}Example: a table with the columns model, item, correct."
+        )
 
 
 def refuse_totals(path: Path, found: Any) -> None:
@@ -44,7 +57,9 @@ def _reason(found: dict[str, Any]) -> str:
     if names >= _MARKED and names & {"score", "g1_winner"}:
         return "holds marks of a judge (MT-bench), from 1 to 10 or -1. Expected right or wrong answers to items."
     if names >= _REPLIES:
-        return "holds replies of FastChat without a score. Expected right or wrong answers to items."
+        return (
+            "holds replies of FastChat without a score. Expected right or wrong answers to items."
+        )
     if "task_id" in names and names & {"solution", "completion"} and names <= _SOLUTION:
         return "holds solutions alone. Give the *_eval_results.json: evalplus.evaluate --samples writes it."
     if {"score", "metrics", "htmls"} <= names:

@@ -24,13 +24,30 @@ from audit.core.records import FinishReason
 from audit.imports.record import is_none
 from audit.scoring.letter import canonical, read_letter
 
-OPTION = ("letter", "from0", "from1", "text", "truth")  # readings that name an option; truth: if options are yes and no
+OPTION = (
+    "letter",
+    "from0",
+    "from1",
+    "text",
+    "truth",
+)  # readings that name an option; truth: if options are yes and no
 KINDS = (*OPTION, "number", "word")
-PAIRS = (*((a, k) for a in OPTION for k in OPTION), ("number", "number"), ("word", "word"))  # (of answers, of keys)
-ROWS_AN_OPTION = 8  # keys an option, from which one that is never the key is no chance: (1 - 1/n)^8n < e^-8
-CODES_MAX = 0.1  # share of words that may be letters or numbers; more are taken for names of options
+PAIRS = (
+    *((a, k) for a in OPTION for k in OPTION),
+    ("number", "number"),
+    ("word", "word"),
+)  # (of answers, of keys)
+ROWS_AN_OPTION = (
+    8  # keys an option, from which one that is never the key is no chance: (1 - 1/n)^8n < e^-8
+)
+CODES_MAX = (
+    0.1  # share of words that may be letters or numbers; more are taken for names of options
+)
 USUAL_MIN = 0.5  # share of the answers that a reading reads
-VOCABULARY_MAX, VOCABULARY_ROWS = 200, 3  # distinct keys of a closed list, and rows that each has on average
+VOCABULARY_MAX, VOCABULARY_ROWS = (
+    200,
+    3,
+)  # distinct keys of a closed list, and rows that each has on average
 USUAL_OPTIONS = 10
 _TOGETHER = 1 << 11  # distinct rows that are typed at once
 _NO_OPTION = "-1"  # what programs write for the number of no option
@@ -39,11 +56,16 @@ MAX_CELL = 2_000  # characters of an answer; a longer one is compared as it is
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
 _TRUTH = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
 _NOUN = r"(?:the )?(?:final |correct |best |right )?(?:answer|option|choice|letter)"
-_SAYS = re.compile(rf"{_NOUN}(?: is ?[:=]? ?| ?[:=] ?| (?=\W?(?:[a-z]|\d{{1,2}})\W?$))(?=\S)", re.IGNORECASE | re.ASCII)
+_SAYS = re.compile(
+    rf"{_NOUN}(?: is ?[:=]? ?| ?[:=] ?| (?=\W?(?:[a-z]|\d{{1,2}})\W?$))(?=\S)",
+    re.IGNORECASE | re.ASCII,
+)
 _BOX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|fbox) ?\{([^{}]*)\}")
 _SHORT = re.compile(r"[(\[{<'_#]{0,3}([A-Za-z]|\d{1,3}(?:\.0+)?)[)\]}>'_.:]{0,3}", re.ASCII)
 _LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII)
-_BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)  # in accounts, a number below zero
+_BRACKETED = re.compile(
+    r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII
+)  # in accounts, a number below zero
 _DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
 _PARTS = re.compile(r"\w+")
 _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")  # a unit: 4 km is not 4 m
@@ -53,7 +75,9 @@ _LETTERS_OF = re.compile(r"[^a-j]")
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third Cyrillic letter is
 # no B. Texts that differ by them alone are not told apart.
-_ALIKE = str.maketrans("АВЕКМНОРСТУХІЈЅаеорсухіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTYXIJSaeopcyxijsABEZHIKMNOPTYXo")
+_ALIKE = str.maketrans(
+    "АВЕКМНОРСТУХІЈЅаеорсухіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTYXIJSaeopcyxijsABEZHIKMNOPTYXo"
+)
 
 
 def cell_of(value: Any, *, literal: bool = False) -> str | None:
@@ -135,16 +159,24 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     if options and (place := _text_place(text, base, options)) is not None:
         found["text"] = place
     texts = () if options == tuple(LETTERS[: len(options)]) else options
-    if not short and "text" not in found and (letter := _longer_letter(text, base, texts, n)) is not None:
+    if (
+        not short
+        and "text" not in found
+        and (letter := _longer_letter(text, base, texts, n)) is not None
+    ):
         found["letter"] = letter
         if options and letter < len(options) and options[letter].upper() == LETTERS[letter]:
-            found["text"] = letter  # the option named A, which stands first: the letter is its text as well
+            found["text"] = (
+                letter  # the option named A, which stands first: the letter is its text as well
+            )
     found = {kind: place for kind, place in found.items() if 0 <= place < n}
     if value:
         found["number"] = value
     if (truth := _TRUTH.get(base.casefold())) is not None:
         facts = [_TRUTH.get(_word(one)) for one in options]
-        found["truth"] = facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
+        found["truth"] = (
+            facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
+        )
     return found | {"word": _word(text)}
 
 
@@ -168,14 +200,24 @@ def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
 
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
     """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another option's."""
-    if any(LETTERS.find(one.upper()) not in (-1, place) for place, one in enumerate(options) if len(one) == 1):
+    if any(
+        LETTERS.find(one.upper()) not in (-1, place)
+        for place, one in enumerate(options)
+        if len(one) == 1
+    ):
         return None  # among blood groups, B is a letter and a text
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
         if options:
-            return place if _text_place(lettered[3], undressed(lettered[3]), options) == place < n else None
+            return (
+                place
+                if _text_place(lettered[3], undressed(lettered[3]), options) == place < n
+                else None
+            )
         return place if lettered[2] == ")" and len(text) <= MAX_CELL else None
-    return read_letter(text, FinishReason.STOP, options or ("",) * n).index if len(base) > 1 else None
+    return (
+        read_letter(text, FinishReason.STOP, options or ("",) * n).index if len(base) > 1 else None
+    )
 
 
 def _skeleton(word: str) -> str:
@@ -194,14 +236,18 @@ def is_code(word: str) -> bool:
 def _letter_set(word: str) -> frozenset[str] | None:
     """Return the letters of options that a word lists, each once; None if it lists something else."""
     found = [one for one in word if one.isascii() and one.isalpha()]
-    return frozenset(found) if _LETTER_SET.fullmatch(word) and len(set(found)) == len(found) else None
+    return (
+        frozenset(found) if _LETTER_SET.fullmatch(word) and len(set(found)) == len(found) else None
+    )
 
 
 @lru_cache(maxsize=8)
 def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
     """Return {key: its letters} of items with several right options: if every key lists letters in their order."""
     found = {key: letters for key in vocabulary if (letters := _letter_set(key))}
-    ordered = all("".join(sorted(letters)) == _LETTERS_OF.sub("", key) for key, letters in found.items())
+    ordered = all(
+        "".join(sorted(letters)) == _LETTERS_OF.sub("", key) for key, letters in found.items()
+    )
     several = any(len(letters) > 1 for letters in found.values())
     return found if several and ordered and len(found) == len(vocabulary) > 2 else {}
 
@@ -223,7 +269,11 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
         return None  # a sentence about a label, whichever the key is
     if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
         return None  # the same in another order: "A,C" and "C,A"
-    return None if first == second or (first and first in second) or (second and second in first) else False
+    return (
+        None
+        if first == second or (first and first in second) or (second and second in first)
+        else False
+    )
 
 
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
@@ -233,10 +283,16 @@ def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
 
 def _rounds_to(exact: Fraction, short: Fraction) -> bool:
     places = next((n for n in range(2, 11) if (short * 10**n).denominator == 1), 0)
-    return places > 0 and (short * 10 ** (places - 1)).denominator > 1 and abs(exact - short) * 2 * 10**places <= 1
+    return (
+        places > 0
+        and (short * 10 ** (places - 1)).denominator > 1
+        and abs(exact - short) * 2 * 10**places <= 1
+    )
 
 
-def _same(kind: str, answer: Any, key: Any, vocabulary: frozenset[str] = frozenset()) -> bool | None:
+def _same(
+    kind: str, answer: Any, key: Any, vocabulary: frozenset[str] = frozenset()
+) -> bool | None:
     if kind == "number":
         if answer == key and len(key) == 1:
             return True
@@ -272,7 +328,10 @@ class Typing:
                 same = first == second and answer == gold
                 results.add(same or _same(first, found[first], keys[second], self.vocabulary))
         right = results.pop() if len(results) == 1 else None
-        places = _place(found, {pair[0] for pair in self.pairs}), _place(keys, {pair[1] for pair in self.pairs})
+        places = (
+            _place(found, {pair[0] for pair in self.pairs}),
+            _place(keys, {pair[1] for pair in self.pairs}),
+        )
         return right, *(places if n else (None, None))
 
 
@@ -336,7 +395,9 @@ class Columns:
 
     def __init__(self) -> None:
         self.answers, self.keys = _Column(), _Column()
-        self.marks: Counter[tuple[int, int]] = Counter()  # bits of PAIRS by which a row is right, and wrong
+        self.marks: Counter[tuple[int, int]] = (
+            Counter()
+        )  # bits of PAIRS by which a row is right, and wrong
         self.words: set[str] = set()
         self.counted = True  # the rows tell how many options there are
         self.listed = False  # some rows tell their texts
@@ -398,7 +459,9 @@ class Columns:
                 return n
         return len(LETTERS)
 
-    def _fits(self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool) -> bool:
+    def _fits(
+        self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool
+    ) -> bool:
         """Return whether a pair of readings is possible. answer_told, gold_told: the user chose this reading."""
         answer, gold = pair
         if self.keys.reads[gold] < self.keys.cells or not self._compared(pair):
@@ -414,7 +477,9 @@ class Columns:
             bits = [one.bits == one.cells for one in (self.answers, self.keys)]
             digits = self.answers.reads["number"] > self.answers.bits  # 2 and 1 are no truth values
             return gold_told or (bits[0] == bits[1] and not digits)
-        if answer == "number" and self.counted:  # of options from 0 or from 1, and one range does not fit
+        if (
+            answer == "number" and self.counted
+        ):  # of options from 0 or from 1, and one range does not fit
             return self.keys.reads["from0"] + self.keys.only["from1"] < self.keys.cells
         if answer == "word":
             return self._wordy() and not self.listed
@@ -429,7 +494,8 @@ class Columns:
             for kind, one in zip(pair, (self.answers, self.keys), strict=True)
         ]
         late = any(
-            kind == "letter" and max(at, default=0) >= USUAL_OPTIONS for kind, at in zip(pair, places, strict=True)
+            kind == "letter" and max(at, default=0) >= USUAL_OPTIONS
+            for kind, at in zip(pair, places, strict=True)
         )
         return not late or bool(pair == ("letter", "letter") and places[0] & places[1])
 
@@ -455,7 +521,9 @@ class Columns:
         if any(pair[0] != "word" for pair in fits):
             fits = [pair for pair in fits if pair[0] != "word"]
         same = self.answers.low == self.keys.low and self.answers.high == self.keys.high
-        if same and ("number", "number") in fits:  # of keys that name every option, another base has another range
+        if (
+            same and ("number", "number") in fits
+        ):  # of keys that name every option, another base has another range
             fits = [pair for pair in fits if pair[0] == pair[1]]
         return fits
 
@@ -472,9 +540,15 @@ class Columns:
         found = f"The answers are {self.answers.range()} and the keys (gold) {self.keys.range()}"
         if pairs:
             ways = [f"--answer-as {answer} --gold-as {key}" for answer, key in pairs]
-            scores = [f"{way} (score {self._score(pair)})" for way, pair in zip(ways, pairs, strict=True)]
+            scores = [
+                f"{way} (score {self._score(pair)})" for way, pair in zip(ways, pairs, strict=True)
+            ]
             return f"{found}: they can be read in {len(ways)} ways. Expected one of: {'; '.join(scores)}."
-        usual = [kind for kind in ("letter", "number", "truth") if 2 * self.keys.reads[kind] > self.keys.cells]
+        usual = [
+            kind
+            for kind in ("letter", "number", "truth")
+            if 2 * self.keys.reads[kind] > self.keys.cells
+        ]
         odd = [self.keys.odd[kind] for kind in usual if kind in self.keys.odd]
         why = f"; the key {odd[0][:40]!r} is not like the others" if odd else ""
         return (

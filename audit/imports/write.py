@@ -34,7 +34,10 @@ _SETTING = {"arm": Arm.SCORE.value, "ordering": 0}
 _LETTER, _NUMBER = Reading.LETTER.value, Reading.NUMBER.value
 _STOP, _ERROR = FinishReason.STOP.value, FinishReason.ERROR.value
 _SHARD_ROWS = 16_384
-_NO_VALUE = {pa.string(): "", pa.bool_(): False}  # of columns that only an engine fills; lists are empty, numbers 0
+_NO_VALUE = {
+    pa.string(): "",
+    pa.bool_(): False,
+}  # of columns that only an engine fills; lists are empty, numbers 0
 
 
 @dataclass(frozen=True)
@@ -58,29 +61,57 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     """Rows written. What is interrupted stays `running`, which no gate passes; the same command begins it again.
     DataError for more rows than a run of this kind should have, ConfigError where the directory is another run's."""
     names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
-    every = (epochs for (_, name), answers in joined.answers.items() if name in names for epochs in answers.values())
-    trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)  # rows that an item needs
+    every = (
+        epochs
+        for (_, name), answers in joined.answers.items()
+        if name in names
+        for epochs in answers.values()
+    )
+    trials = max(
+        sum(one.of for one in pooled(epochs)) for epochs in every
+    )  # rows that an item needs
     models = joined.models
     total = len(models) * sum(len(joined.items[name]) for name in names) * trials
     if total > MAX_ROWS:
         found = f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}"
         raise DataError(f"{found}. Import fewer models, or counts k of n with a smaller n.")
-    questions = [question(name, key, one) for name in names for key, one in joined.items[name].items()]
+    questions = [
+        question(name, key, one) for name in names for key, one in joined.items[name].items()
+    ]
     own = {"shard_items": 2, "orders": 0, "option_orders": 0}
-    analysis = {"thresholds": MemoryThresholds().to_dict(), "benchmark": asked.benchmark, "fresh": asked.held_out}
+    analysis = {
+        "thresholds": MemoryThresholds().to_dict(),
+        "benchmark": asked.benchmark,
+        "fresh": asked.held_out,
+    }
     settings = [{"arm": Arm.SCORE.value, "level": 0, "replicate": k} for k in range(trials)]
     save(
-        run_dir, SCHEMA, joined, asked, own=own, analysis=analysis, questions=questions, settings=settings,
+        run_dir,
+        SCHEMA,
+        joined,
+        asked,
+        own=own,
+        analysis=analysis,
+        questions=questions,
+        settings=settings,
         rows=lambda model: (row for q in questions for row in _rows(model, q, joined, trials)),
-    )  # fmt: skip
+    )
     return total
 
 
 def save(
-    run_dir: Path, schema: RowSchema, joined: Joined, asked: Asked, *, own: Mapping[str, Any],
-    analysis: Mapping[str, Any], questions: Sequence[Item], settings: Sequence[Mapping[str, Any]],
-    rows: Callable[[str], Iterator[Record]], also: Callable[[Path], object] = lambda path: None,
-) -> None:  # fmt: skip
+    run_dir: Path,
+    schema: RowSchema,
+    joined: Joined,
+    asked: Asked,
+    *,
+    own: Mapping[str, Any],
+    analysis: Mapping[str, Any],
+    questions: Sequence[Item],
+    settings: Sequence[Mapping[str, Any]],
+    rows: Callable[[str], Iterator[Record]],
+    also: Callable[[Path], object] = lambda path: None,
+) -> None:
     """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what else it holds."""
     ids: dict[str, list[str]] = {}
     for one in sorted(questions, key=lambda q: q.id):
@@ -96,12 +127,25 @@ def save(
         "seed": asked.seed,
         **own,
     }
-    facts = {name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models}
+    facts = {
+        name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models
+    }
     origins = {name: asdict(one) for name, one in asked.origins.items()}
-    common = {"seed": asked.seed, "judged": list(asked.judged), "references": [], "origins": origins, **analysis}
-    common |= {"log_checks": [asdict(one) for one in asked.checks], "partial": _partial(joined, asked.benchmark)}
+    common = {
+        "seed": asked.seed,
+        "judged": list(asked.judged),
+        "references": [],
+        "origins": origins,
+        **analysis,
+    }
+    common |= {
+        "log_checks": [asdict(one) for one in asked.checks],
+        "partial": _partial(joined, asked.benchmark),
+    }
     common |= {**asked.told, "held_out": [*asked.told["held_out"], NOT_OURS]}
-    with open_run_dir(run_dir, schema, fingerprint(config, schema, ids=ids), config, facts, common) as run:
+    with open_run_dir(
+        run_dir, schema, fingerprint(config, schema, ids=ids), config, facts, common
+    ) as run:
         about = {name: {"revision": digest(of), "n": len(of)} for name, of in ids.items()}
         run.update(benchmark=about, settings=list(settings), sampled_ids=ids)
         write_questions(run.path, questions)
@@ -110,7 +154,9 @@ def save(
         for model in joined.models:
             left = rows(model)
             while step := list(islice(left, _SHARD_ROWS)):
-                shards.append(write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt))
+                shards.append(
+                    write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt)
+                )
         whole = not any(one.get("unfinished") for one in asked.files)
         run.update(
             status="finished" if whole else "stopped",
@@ -126,7 +172,14 @@ def _partial(joined: Joined, benchmark: str) -> dict[str, str]:
 
 
 def question(benchmark: str, key: str, one: Imported) -> Item:
-    return Item(key, benchmark, one.text or "", one.options, NO_OPTION if one.gold is None else one.gold, key)
+    return Item(
+        key,
+        benchmark,
+        one.text or "",
+        one.options,
+        NO_OPTION if one.gold is None else one.gold,
+        key,
+    )
 
 
 def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Record]:
@@ -135,24 +188,41 @@ def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Recor
     outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
-        yield row(SCHEMA, model, joined.revisions.get(model), item, one) | _SETTING | {"replicate": replicate}
+        yield (
+            row(SCHEMA, model, joined.revisions.get(model), item, one)
+            | _SETTING
+            | {"replicate": replicate}
+        )
 
 
-def row(schema: RowSchema, model: str, revision: str | None, item: Item, one: Answered | None) -> Record:
+def row(
+    schema: RowSchema, model: str, revision: str | None, item: Item, one: Answered | None
+) -> Record:
     """What a row of any audit says of one outcome; None where the log does not hold it."""
     right = None if one is None or one.right is None else bool(one.right)
     error = NOT_IN_LOG if one is None else one.error
     options = list(item.options)
     return _empty_row(schema) | {
-        "model": model, "model_revision": revision or IMPORTED, "benchmark": item.benchmark,
-        "question_id": item.id, "group": item.group, "replicate": 0, "options_shown": True,
+        "model": model,
+        "model_revision": revision or IMPORTED,
+        "benchmark": item.benchmark,
+        "question_id": item.id,
+        "group": item.group,
+        "replicate": 0,
+        "options_shown": True,
         "reading": _LETTER if options else _NUMBER,
-        "question": item.text, "options": options, "gold": item.gold,
-        "response": (one.answer if one else None) or "", "correct": right, "parsed": right is not None,
+        "question": item.text,
+        "options": options,
+        "gold": item.gold,
+        "response": (one.answer if one else None) or "",
+        "correct": right,
+        "parsed": right is not None,
         "answer_form": "none" if right is None else IMPORTED,
         "finish_reason": _STOP if error is None else _ERROR,
-        "engine_id": IMPORTED, "error": error, "asked": one is not None,
-    }  # fmt: skip
+        "engine_id": IMPORTED,
+        "error": error,
+        "asked": one is not None,
+    }
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
@@ -177,7 +247,10 @@ _NULL = {"answer", "answer_number", "target", "request_sha256", "shard", "varian
 
 @cache
 def _empty_row(schema: RowSchema) -> Record:
-    empty = {one.name: [] if pa.types.is_list(one.type) else _NO_VALUE.get(one.type, 0) for one in schema.columns}
+    empty = {
+        one.name: [] if pa.types.is_list(one.type) else _NO_VALUE.get(one.type, 0)
+        for one in schema.columns
+    }
     return empty | dict.fromkeys(_NULL & empty.keys())
 
 

@@ -13,8 +13,12 @@ from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
-IMPLAUSIBLE = 1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
-_MARGIN = 3.5  # agreement may be this many standard errors below the expected, whatever the threshold
+IMPLAUSIBLE = (
+    1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
+)
+_MARGIN = (
+    3.5  # agreement may be this many standard errors below the expected, whatever the threshold
+)
 _LIMIT_MIN = 1.5  # with a lower limit, one broken order in ten or more would pass
 READ_ADVICE = (
     "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
@@ -48,11 +52,17 @@ def log_checks(checks: Iterable[LogCheck]) -> tuple[Gate, ...]:
     gates = []
     for check in checks:
         rule = Rule(check.name, 0.0, "the imported logs")
-        gates.append(rule.checked(check.passed, float(not check.passed), check.detail, _LOG_ADVICE[check.name]))
+        gates.append(
+            rule.checked(
+                check.passed, float(not check.passed), check.detail, _LOG_ADVICE[check.name]
+            )
+        )
     return tuple(gates)
 
 
-def above_chance(shown: str, z: float, chance: float, limit: float, numbers: Mapping[str, float | None]) -> Gate:
+def above_chance(
+    shown: str, z: float, chance: float, limit: float, numbers: Mapping[str, float | None]
+) -> Gate:
     """Check that the accuracy is above guessing by `limit` standard errors.
 
     Parameters
@@ -138,15 +148,25 @@ def exact_values(
     for condition, values in rows:
         answers = values[~np.isnan(values)]
         if answers.size and answers.mean() in (0.0, 1.0):
-            likely = answers.mean() == 1.0 and pooled < 1 and len(rows) * pooled**answers.size > IMPLAUSIBLE
-            (harmless if likely else alarms).append(f"accuracy of exactly {answers.mean():.0f} under {condition}")
+            likely = (
+                answers.mean() == 1.0
+                and pooled < 1
+                and len(rows) * pooled**answers.size > IMPLAUSIBLE
+            )
+            (harmless if likely else alarms).append(
+                f"accuracy of exactly {answers.mean():.0f} under {condition}"
+            )
     if unmoved:
         alarms.append(unmoved)
     values_seen = [*alarms, *harmless]
     sentence = "Found " + "; ".join(values_seen[:5]) + "."
     if not alarms:
         sentence += " At this accuracy that is likely enough."
-    return Rule("exact_values", 0.0, "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing").checked(
+    return Rule(
+        "exact_values",
+        0.0,
+        "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
+    ).checked(
         not values_seen,
         len(values_seen),
         sentence if values_seen else otherwise,
@@ -173,7 +193,14 @@ def read_limits(read: int, asked: int) -> tuple[float, float]:
 
 
 def reached_model(
-    name: str, counts: Iterable[RequestCounts], limit: float, sentence: str, advice: str, *, nothing: str, must: bool
+    name: str,
+    counts: Iterable[RequestCounts],
+    limit: float,
+    sentence: str,
+    advice: str,
+    *,
+    nothing: str,
+    must: bool,
 ) -> Gate:
     """Check that requests differ: one equal to the original, or to another, tests nothing.
 
@@ -203,7 +230,11 @@ def reached_model(
     compared = sum(c.compared for c in counts)
     same = sum(c.same_as_original for c in counts)
     repeated = sum(c.repeated for c in counts)
-    rule = Rule(name, limit, "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max")
+    rule = Rule(
+        name,
+        limit,
+        "request_sha256 over the tokens that the model was sent; conf/verdict: noop_share_max",
+    )
     if not compared:
         return rule.absent(nothing, withholds=must)
     share = (same + repeated) / compared
@@ -211,7 +242,11 @@ def reached_model(
     for count in counts:
         items += count.items
     return rule.checked(
-        share <= limit, share, sentence.format(compared=compared, same=same, repeated=repeated), advice, items=items
+        share <= limit,
+        share,
+        sentence.format(compared=compared, same=same, repeated=repeated),
+        advice,
+        items=items,
     )
 
 

@@ -111,7 +111,9 @@ def judge_cells(
         the panel.
     """
     streams = [cell_rng(settings.seed, *judge.name(cell)) for cell in cells]
-    evidence = [judge.measure(cell, settings, rng) for cell, rng in zip(cells, streams, strict=True)]
+    evidence = [
+        judge.measure(cell, settings, rng) for cell, rng in zip(cells, streams, strict=True)
+    ]
     panel = judge.over_panel(evidence)
     results = []
     for cell, rng, numbers, corrected in zip(cells, streams, evidence, panel, strict=True):

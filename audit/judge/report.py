@@ -47,7 +47,9 @@ class Report(Generic[Verdict, Behind]):
 
     judge: Callable[..., tuple[Verdict, Behind]]
     takes: tuple[str, ...] = ("seed",)
-    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = lambda run_dirs, asked: asked
+    options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = (
+        lambda run_dirs, asked: asked
+    )
 
     def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:
         """Judge the runs, and write their report.
@@ -95,7 +97,9 @@ class Report(Generic[Verdict, Behind]):
         ConfigError
             If an option belongs to another audit.
         """
-        if foreign := [name for name, value in asked.items() if value is not None and name not in self.takes]:
+        if foreign := [
+            name for name, value in asked.items() if value is not None and name not in self.takes
+        ]:
             option = f"--{foreign[0].replace('_', '-')}"
             known = ", ".join(f"--{name.replace('_', '-')}" for name in self.takes)
             raise ConfigError(f"{option} does not belong to this audit. Its report takes {known}.")
@@ -154,7 +158,9 @@ def only(run_dirs: Sequence[Path], audit: str) -> Path:
     return Path(run_dirs[0])
 
 
-def head_of(settings: Settings[Any], seen: Sequence[Seen], rows: Sequence[CellRows]) -> dict[str, Any]:
+def head_of(
+    settings: Settings[Any], seen: Sequence[Seen], rows: Sequence[CellRows]
+) -> dict[str, Any]:
     """Return the first fields of a `JudgedRun`.
 
     Parameters
@@ -211,4 +217,6 @@ def with_reservations(
         The result with these sentences.
     """
     quoted = quote(sensitivity, audit, result.model, result.benchmark, design, judged)
-    return replace(result, cannot_exclude=(*result.cannot_exclude, *reservations(analysis)), sensitivity=quoted)
+    return replace(
+        result, cannot_exclude=(*result.cannot_exclude, *reservations(analysis)), sensitivity=quoted
+    )

@@ -23,23 +23,29 @@ WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.P
 # As a page shows them; what each means for a job that asks the gate.
 SHOWN: dict[Decision, VerdictWord] = {
     Decision.BLOCK: VerdictWord(
-        "Block", "▲", "^",
+        "Block",
+        "▲",
+        "^",
         "Do not deploy: something was found. The gate stops this model; only people can let it pass.",
         Grade.FOUND_STRONG,
     ),
     Decision.REVIEW: VerdictWord(
-        "Review", "▼", "v",
+        "Review",
+        "▼",
+        "v",
         "Something stands out, and another cause is not excluded. The gate stops until a person has decided "
         "(audit review).",
         Grade.CAUSE_UNKNOWN,
     ),
     Decision.NO_DECISION: VerdictWord(
-        "No decision", "✚", "P",
+        "No decision",
+        "✚",
+        "P",
         "Neither approve nor reject the model: the evidence neither accuses nor clears it. The gate stops.",
         Grade.UNDECIDED,
     ),
     Decision.PASS: VerdictWord("Pass", "●", "o", "The gate lets this model pass.", Grade.CLEARED),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -150,13 +156,17 @@ def document_of(plain: Any, what: str = "verdict.json") -> Document:
     Raises ConfigError if a field is missing or has another kind of value, or a verdict is unknown; the message names
     the field.
     """
-    document = parse(_renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what)
+    document = parse(
+        _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what
+    )
     for audit, part in parts_of(document):
         known = words_of(audit)
         for k, cell in enumerate(part.cells):
             if cell.verdict not in known:
                 expected = ", ".join(map(str, known))
-                raise ConfigError(f"{what}: verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected {expected}.")
+                raise ConfigError(
+                    f"{what}: verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected {expected}."
+                )
     return document
 
 
@@ -167,7 +177,9 @@ def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
     """
     document = document_of(plain, what)
     if isinstance(document, JointVerdict):
-        raise ConfigError(f"{what} is of {len(document.audits)} audits. Expected one. Example: audit report RUN")
+        raise ConfigError(
+            f"{what} is of {len(document.audits)} audits. Expected one. Example: audit report RUN"
+        )
     return document
 
 
@@ -195,7 +207,10 @@ def _renamed(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
     if isinstance(plain.get("audits"), dict):
-        return {**plain, "audits": {audit: _renamed(part) for audit, part in plain["audits"].items()}}
+        return {
+            **plain,
+            "audits": {audit: _renamed(part) for audit, part in plain["audits"].items()},
+        }
     cells = plain.get("cells")
     if not isinstance(cells, list) or plain.get("audit") not in every_audit():
         return plain
@@ -209,7 +224,9 @@ def _renamed_cell(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
     cell = {**cell, "verdict": _EARLIER.get(cell["verdict"], cell["verdict"])}
     calibration = cell.get("calibration")
     if isinstance(calibration, dict) and isinstance(calibration.get("rates"), dict):
-        rates = {_EARLIER_RATES.get(name, name): rate for name, rate in calibration["rates"].items()}
+        rates = {
+            _EARLIER_RATES.get(name, name): rate for name, rate in calibration["rates"].items()
+        }
         cell["calibration"] = {**calibration, "rates": rates}
     if "grade" in cell or cell["verdict"] not in known:
         return cell
@@ -223,22 +240,35 @@ def rule(document: Document, run: str = "") -> Ruling:
     """Return the ruling on a verdict.json; a panel is ruled by its worst cell. It has failed if rows are missing, or an
     audit measured nothing."""
     parts = parts_of(document)
-    joint, suite = (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
+    joint, suite = (
+        (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
+    )
     each = [tuple(_cell(name, cell, part.block_at) for cell in part.cells) for name, part in parts]
     cells = tuple(gated(cell, suite) for own in each for cell in own)
     own = (*_thresholds(parts), *_suite_rule(suite))
     rules = (*(suite.sentences if suite else ()), *own)
     incomplete = tuple(rows for _, part in parts for rows in part.rows if not rows.complete)
-    together = tuple(f"{one.model} on {one.benchmark}: {said}" for one in joint for said in one.together)
+    together = tuple(
+        f"{one.model} on {one.benchmark}: {said}" for one in joint for said in one.together
+    )
     if incomplete or not all(each) or not each:
-        return replace(failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules)
+        return replace(
+            failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules
+        )
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     decision, unmet, said = _scoped(worst, joint, suite)
     rules += unmet
     return Ruling(
-        run, decision, decision.exit_code, decision, cells=cells, together=together, rules=rules, scope=said,
+        run,
+        decision,
+        decision.exit_code,
+        decision,
+        cells=cells,
+        together=together,
+        rules=rules,
+        scope=said,
         own_thresholds=own,
-    )  # fmt: skip
+    )
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
@@ -246,7 +276,10 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     if ruling.problem or not ruling.own_thresholds:
         return ruling
     said = " ".join(ruling.own_thresholds)
-    return failed(ruling.run, f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.")
+    return failed(
+        ruling.run,
+        f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.",
+    )
 
 
 def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
@@ -256,7 +289,11 @@ def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]
             continue
         shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
         told = part.thresholds.items()
-        other = [f"{name} {value} ({shipped[name]})" for name, value in told if shipped.get(name, value) != value]
+        other = [
+            f"{name} {value} ({shipped[name]})"
+            for name, value in told
+            if shipped.get(name, value) != value
+        ]
         if other:
             yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
 
@@ -267,7 +304,9 @@ def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
         yield "The suite's own numbers decide here (gate: source)."
 
 
-def _scoped(worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None) -> tuple[Decision, tuple[str, ...], str]:
+def _scoped(
+    worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
+) -> tuple[Decision, tuple[str, ...], str]:
     """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it speaks of)."""
     if worst != Decision.PASS:
         return worst, (), ""
@@ -311,7 +350,9 @@ def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
         reasons=cell.reasons,
         what_to_do=cell.what_to_do,
         not_run=cell.controls_missing,
-        failed_gates=tuple((gate.name, gate.detail) for gate in cell.gates if gate.status == Status.FAIL),
+        failed_gates=tuple(
+            (gate.name, gate.detail) for gate in cell.gates if gate.status == Status.FAIL
+        ),
         plain=subtitle(words_of(audit), cell),
         context=cell.context or "",
     )

@@ -19,7 +19,9 @@ from audit.judging.result import Calibration, Gate
 class Section(BaseModel):
     """A part of verdict.json: no value is converted, and no number is NaN or infinite."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="allow", allow_inf_nan=False, populate_by_name=True
+    )
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
     @property

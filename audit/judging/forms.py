@@ -18,7 +18,11 @@ import scipy
 from audit.judging.document import Cell
 from audit.judging.ladder import FINDINGS, Grade
 
-AUDITS = ("sweep", "perturb", "memory")  # the order of a key's letters; validity makes no claim about memory
+AUDITS = (
+    "sweep",
+    "perturb",
+    "memory",
+)  # the order of a key's letters; validity makes no claim about memory
 FORMS = ("answers", "wording", "text")
 DOSES = (0.15, 0.5)  # shares of the published items
 LETTERS = {  # outcome of one audit of one model
@@ -186,7 +190,10 @@ def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
     Share
         Of all models.
     """
-    return Share(sum(n for key, n in counts.items() if _letters(key, audits) & {"F", "S"}), sum(counts.values()))
+    return Share(
+        sum(n for key, n in counts.items() if _letters(key, audits) & {"F", "S"}),
+        sum(counts.values()),
+    )
 
 
 def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
@@ -204,7 +211,9 @@ def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
     Share
         Of all models.
     """
-    return Share(sum(n for key, n in counts.items() if {"C"} == _letters(key, audits)), sum(counts.values()))
+    return Share(
+        sum(n for key, n in counts.items() if {"C"} == _letters(key, audits)), sum(counts.values())
+    )
 
 
 def _letters(key: str, audits: Sequence[str]) -> set[str]:
@@ -238,7 +247,9 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
     sizes = _sizes(judged)
     near = []
     for entry in table["designs"]:
-        ratios = [size / (entry["design"][name] + _PLUS.get(name, 0)) for name, size in sizes.items()]
+        ratios = [
+            size / (entry["design"][name] + _PLUS.get(name, 0)) for name, size in sizes.items()
+        ]
         distance = sum(abs(log(ratio)) for ratio in ratios if ratio > 0)
         if min(ratios) * _SLACK >= 1 and distance <= NEAR:
             near.append((distance, entry))
@@ -300,7 +311,9 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     )
 
 
-def _passed(form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]) -> list[Passed]:
+def _passed(
+    form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]
+) -> list[Passed]:
     """Return an entry for each dose that a clearing audit finds often enough, the smallest dose
     first.
     """
@@ -310,7 +323,9 @@ def _passed(form: str, audits: Sequence[str], judged: Sequence[Judged], entry: M
         for audit in judged:
             detected = any_found(counts, [audit.audit])
             if audit.grade == Grade.CLEARED and form in audit.sees and detected.value >= LIKELY:
-                passed.append(Passed(form, dose, audit.audit, detected.rate, all_cleared(counts, audits).rate))
+                passed.append(
+                    Passed(form, dose, audit.audit, detected.rate, all_cleared(counts, audits).rate)
+                )
     return passed
 
 
@@ -414,10 +429,15 @@ def sentences(scope: Scope) -> tuple[str, ...]:
         )
     error = scope.error
     if error is None:
-        return (*lines, "The error of these audits together was not simulated for a design near this one.")
+        return (
+            *lines,
+            "The error of these audits together was not simulated for a design near this one.",
+        )
     d = error.design
     accused = "; ".join(f"{_WORLDS[name]} {rate}" for name, rate in error.any_finding.items())
-    doses = {name: name.replace("all_", "all three forms_").replace("_", " ") for name in error.passes}
+    doses = {
+        name: name.replace("all_", "all three forms_").replace("_", " ") for name in error.passes
+    }
     passes = ", ".join(f"{doses[name]} % {rate}" for name, rate in error.passes.items())
     lines.append(
         f"All audits together ({', '.join(error.audits)}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "

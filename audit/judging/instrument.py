@@ -233,7 +233,11 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     for kind, row in looked_for(findings).items():
         state = row[-1]
         names = ", ".join(finding.name for finding in findings if finding.kinds.get(kind) == state)
-        not_by = ", ".join(finding.name for finding in findings if finding.kinds.get(kind) == Seen.NOT_SEEN)
+        not_by = ", ".join(
+            finding.name for finding in findings if finding.kinds.get(kind) == Seen.NOT_SEEN
+        )
         against = f"; not by {not_by}" if not_by and state == Seen.SEEN else ""
         by_state[state].append(KINDS[kind] + (f" ({names}{against})" if names else ""))
-    return tuple(_LINES[state].format("; ".join(kinds)) for state, kinds in by_state.items() if kinds)
+    return tuple(
+        _LINES[state].format("; ".join(kinds)) for state, kinds in by_state.items() if kinds
+    )

@@ -15,7 +15,9 @@ from typing import Any
 from audit.core.json_types import plain
 from audit.core.number_text import listed, percent, points, pvalue, signed_points
 
-SIGNIFICANT_DIGITS = 6  # fixed for every float in verdict.json, so that equal shards give equal bytes
+SIGNIFICANT_DIGITS = (
+    6  # fixed for every float in verdict.json, so that equal shards give equal bytes
+)
 
 MAX_ITEMS = 50  # ids listed for a gate; `item_count` is the full number
 
@@ -58,26 +60,6 @@ class Calibration:
     design: dict[str, bool | float | int | str]
     rates: dict[str, float | None]
     sentence: str
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 def rounded(value: float) -> float | None:
@@ -169,7 +151,9 @@ def sentence(reason: Reason, texts: Texts) -> str:
     if reason.said:
         return reason.said
     text = texts[reason.code]
-    return text(**reason.numbers) if callable(text) else _Formatter().vformat(text, (), reason.numbers)
+    return (
+        text(**reason.numbers) if callable(text) else _Formatter().vformat(text, (), reason.numbers)
+    )
 
 
 def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
@@ -195,12 +179,12 @@ def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
     return tuple(Reason(f"gate_{g.name}", {}, g.advice) for g in gates if g.advice)
 
 
-
-
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "points": points,
     "signed": signed_points,
-    "bare": lambda share: f"{100 * share:.1f}".replace("-", "−"),  # a limit of an interval in points
+    "bare": lambda share: f"{100 * share:.1f}".replace(
+        "-", "−"
+    ),  # a limit of an interval in points
     "percent": percent,
     "p": pvalue,
     "listed": listed,
@@ -291,7 +275,9 @@ class Rule:
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
         """Return a gate that does not apply to these data. detail: the reason."""
         status = Status.NOT_APPLICABLE
-        return Gate(self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds)
+        return Gate(
+            self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds
+        )
 
 
 def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:

@@ -113,7 +113,9 @@ class JudgedRun(Generic[Cell, Result]):
     @property
     def marked(self) -> tuple[Result, ...]:
         """Return the results, with watermarks of the cells that lack rows."""
-        return tuple(_marked(r, self.mark(c, r)) for c, r in zip(self.cells, self.results, strict=True))
+        return tuple(
+            _marked(r, self.mark(c, r)) for c, r in zip(self.cells, self.results, strict=True)
+        )
 
     def own(self) -> dict[str, Any]:
         """Return the fields that the audit adds to a run in verdict.json."""
@@ -145,7 +147,11 @@ class JudgedRun(Generic[Cell, Result]):
         dict
             The head, and a dict for each cell.
         """
-        head = {"schema": f"{self.audit} verdict", "schema_version": self.schema_version, "audit": self.audit}
+        head = {
+            "schema": f"{self.audit} verdict",
+            "schema_version": self.schema_version,
+            "audit": self.audit,
+        }
         asked = attributes(self, "seed", "n_resamples", "thresholds", "runs", "rows")
         both = zip(self.cells, self.marked, strict=True)
         cells = [{**cell_head(result), **self.own_of_cell(cell, result)} for cell, result in both]
@@ -198,7 +204,15 @@ def cell_head(result: CellResult) -> dict[str, Any]:
     """Return the fields of a cell that all audits share."""
     return {
         **attributes(
-            result, "model", "benchmark", "verdict", "grade", "headline", "watermark", "reasons", "what_to_do"
+            result,
+            "model",
+            "benchmark",
+            "verdict",
+            "grade",
+            "headline",
+            "watermark",
+            "reasons",
+            "what_to_do",
         ),
         **attributes(result, "cannot_exclude", "gates", "calibration"),
         "reason_codes": result.decision.reasons,

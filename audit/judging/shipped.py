@@ -22,7 +22,9 @@ def nearest_design(
     are not the table's are named. None without a table, or where no design is like the run at all (infinitely far).
     """
     designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
-    far, found = min(((distance(e["design"]), k) for k, e in enumerate(designs)), default=(float("inf"), 0))
+    far, found = min(
+        ((distance(e["design"]), k) for k, e in enumerate(designs)), default=(float("inf"), 0)
+    )
     if far == float("inf"):
         return None
     if far > near:

@@ -28,7 +28,9 @@ PANEL = 12  # models of the panel, one of which each simulated one is judged as,
 Rates = Mapping[str, float | None]
 Entry = dict[str, Any]
 Entries = Sequence[Mapping[str, Any]]
-Stream = tuple[tuple[int, ...], int]  # the seed of a generator, and how many models are drawn from it
+Stream = tuple[
+    tuple[int, ...], int
+]  # the seed of a generator, and how many models are drawn from it
 
 
 class Case(NamedTuple):
@@ -77,7 +79,9 @@ def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> 
     return [judge(design, world, rng) for _ in range(count)]
 
 
-def calibrate(procedure: Procedure, run: Callable[..., Any] = map) -> Iterator[tuple[list[Entry], bool]]:
+def calibrate(
+    procedure: Procedure, run: Callable[..., Any] = map
+) -> Iterator[tuple[list[Entry], bool]]:
     """The entries of one design after another, as far as they are known after each world; true: that was the last.
 
     run: `map`, or the map of a process pool; what is counted does not depend on it.
@@ -85,14 +89,22 @@ def calibrate(procedure: Procedure, run: Callable[..., Any] = map) -> Iterator[t
     for _, group in groupby(procedure.cases, key=lambda case: case.design):
         cases, entries = list(group), list[Entry]()
         for case in cases:
-            found = list(run(_models, [(procedure.judge, case.design, case.world, *one) for one in case.streams]))
+            found = list(
+                run(
+                    _models,
+                    [(procedure.judge, case.design, case.world, *one) for one in case.streams],
+                )
+            )
             for part in procedure.entries(case, found):
                 _merge(entries, part)
             yield entries, case is cases[-1]
 
 
 def _merge(entries: list[Entry], part: Entry) -> None:
-    same = next((e for e in entries if (e["design"], e.get("name")) == (part["design"], part.get("name"))), None)
+    same = next(
+        (e for e in entries if (e["design"], e.get("name")) == (part["design"], part.get("name"))),
+        None,
+    )
     if same is None:
         entries.append(part)
     for key, value in part.items():
@@ -107,14 +119,18 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
     0 or 1 the error is that of one more model with the other outcome.
     """
     n, mean = values.size, float(values.mean())
-    spread = float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
+    spread = (
+        float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
+    )
     return {name: rounded(mean), f"{name}_se": rounded(spread / np.sqrt(n))}
 
 
 def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, float | None]:
     """`rate` of each name over all models; without those that are not defined here (NaN)."""
     found: dict[str, float | None] = {}
-    for name, values in zip(names, np.concatenate([np.array(part, dtype=float) for part in streams]).T, strict=True):
+    for name, values in zip(
+        names, np.concatenate([np.array(part, dtype=float) for part in streams]).T, strict=True
+    ):
         if not np.isnan(values).any():
             found |= rate(name, values)
     return found
@@ -168,9 +184,16 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
     """The options of a calibration. audit: its module `calibrate`, which may have some of its own (`add_options`)."""
     parser.description = audit.__doc__.split("\n")[0]
-    parser.add_argument("--simulations", type=int, help="clean models a design (default: the audit's own)")
+    parser.add_argument(
+        "--simulations", type=int, help="clean models a design (default: the audit's own)"
+    )
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1); the result does not depend on it")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="processes (default 1); the result does not depend on it",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as json")
     if hasattr(audit, "add_options"):
         audit.add_options(parser)
@@ -199,7 +222,9 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
     return 0
 
 
-def _fill(table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]) -> None:
+def _fill(
+    table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]
+) -> None:
     """Everything so far is written after each world: an interrupted calibration keeps what it has."""
     done: list[Entry] = []
     head: list[str] = []

@@ -28,7 +28,9 @@ class Limits:
                 )
         for name in ("alpha", "power", "effect_of_interest"):
             if hasattr(self, name) and not 0 < getattr(self, name) < 1:
-                raise ConfigError(f"Threshold {name} is {getattr(self, name)}; expected 0 < {name} < 1, such as 0.05.")
+                raise ConfigError(
+                    f"Threshold {name} is {getattr(self, name)}; expected 0 < {name} < 1, such as 0.05."
+                )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

@@ -97,7 +97,11 @@ def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
     list of (str, AuditVerdict)
         In the order of the file.
     """
-    return list(document.audits.items()) if isinstance(document, JointVerdict) else [(document.audit, document)]
+    return (
+        list(document.audits.items())
+        if isinstance(document, JointVerdict)
+        else [(document.audit, document)]
+    )
 
 
 def suite_of(document: Document) -> SuiteRules | None:
@@ -132,13 +136,17 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
     if not {"audits", "joint", "suite"} & plain.keys():
         return _audit(plain, cell_of, what, "")
     if not isinstance(plain.get("audits"), dict):
-        raise ConfigError(f"{what}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}")
+        raise ConfigError(
+            f"{what}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}"
+        )
     joint = _checked(JointVerdict, {**plain, "audits": {}}, what, "")
     parts = {}
     for name, part in plain["audits"].items():
         named = part.get("audit") if isinstance(part, dict) else None
         if named != name:
-            raise ConfigError(f"{what}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}")
+            raise ConfigError(
+                f"{what}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}"
+            )
         parts[name] = _audit(part, cell_of, what, f"audits.{name}.")
     whole = joint.model_copy(update={"audits": parts})
     whole._source = plain
@@ -148,7 +156,9 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
 _AGAIN = "Example: audit report RUN writes it again."
 
 
-def _audit(plain: Any, cell_of: Callable[[str], type[Cell]], what: str, at: str) -> AuditVerdict[Any]:
+def _audit(
+    plain: Any, cell_of: Callable[[str], type[Cell]], what: str, at: str
+) -> AuditVerdict[Any]:
     audit = plain.get("audit") if isinstance(plain, dict) else None
     kind = cell_of(audit) if isinstance(audit, str) else Cell
     found: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, what, at)  # type: ignore[valid-type]
@@ -165,7 +175,9 @@ def _checked(kind: type[Kind], plain: Any, what: str, at: str) -> Kind:
         if first["type"] == "missing":
             raise ConfigError(f"{what}: {field} is missing. {_AGAIN}") from None
         expected = first["msg"].removeprefix("Input should be ")
-        raise ConfigError(f"{what}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}") from None
+        raise ConfigError(
+            f"{what}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{what} holds a value that is not JSON ({error}). {_AGAIN}") from None
 
@@ -190,7 +202,11 @@ def schema() -> dict[str, JsonValue]:
     """
     made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
     about = "Scores, shares and differences are 0-1; null means not computed."
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "verdict.json", "description": about}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "verdict.json",
+        "description": about,
+    }
     return {**head, **_undescribed(made)}
 
 

@@ -132,8 +132,12 @@ class GateWord:
 
 LOG_GATES: dict[str, GateWord] = {  # gates of every audit of imported logs
     "log_finished": GateWord("Logs finished", "a log is not finished"),
-    "chance_known": GateWord("Number of options known", "the number of options is unknown, so chance is unknown"),
-    "counts_right": GateWord("Score counts right answers", "the score does not count right answers"),
+    "chance_known": GateWord(
+        "Number of options known", "the number of options is unknown, so chance is unknown"
+    ),
+    "counts_right": GateWord(
+        "Score counts right answers", "the score does not count right answers"
+    ),
     "asked_alike": GateWord("Sets asked alike", "the two sets were sampled, or cut off, otherwise"),
 }
 

@@ -31,7 +31,9 @@ def memory(config: MemoryConfig) -> int:
     int
         The exit code.
     """
-    return conduct("memory", config, "reading the benchmark, resolving models", lambda: _prepared(config))
+    return conduct(
+        "memory", config, "reading the benchmark, resolving models", lambda: _prepared(config)
+    )
 
 
 def _prepared(config: MemoryConfig) -> Prepared:

@@ -125,8 +125,14 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     evidence, tested, without = result.evidence, cell.tested[0], result.without
     scores = tested.score[~np.isnan(tested.score)]
     items = without.items
-    named = [] if items is None else [cell.published.question_ids[i] for i in items.order if items.named[i]]
-    indicators = [{**json_ready(shown), "test": INDICATORS[shown.name].level} for shown in evidence.indicators]
+    named = (
+        []
+        if items is None
+        else [cell.published.question_ids[i] for i in items.order if items.named[i]]
+    )
+    indicators = [
+        {**json_ready(shown), "test": INDICATORS[shown.name].level} for shown in evidence.indicators
+    ]
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
         "indicators": indicators,
@@ -144,12 +150,18 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "references": [reference.model for reference, _ in cell.references],
         "reads": tested.reads,
         "evidence": {
-            **attributes(evidence, "order", "options", "fresh_order", "exchangeable", "completion", "gap"),
+            **attributes(
+                evidence, "order", "options", "fresh_order", "exchangeable", "completion", "gap"
+            ),
             **attributes(evidence, "kind", "apart", "left_out"),
-            "aucs": {name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()},
+            "aucs": {
+                name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()
+            },
             "rasch": evidence.abilities[0] if evidence.abilities else None,
             "rasch_guessed": evidence.abilities[1] if len(evidence.abilities) > 1 else None,
-            "held": [{**json_ready(imputed), "gamma": str(imputed.gamma)} for imputed in evidence.held],
+            "held": [
+                {**json_ready(imputed), "gamma": str(imputed.gamma)} for imputed in evidence.held
+            ],
             "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
             "dropped": cell.dropped,
         },
@@ -159,13 +171,24 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
 NEAR = 1.5  # largest distance of a near design, about that of twice the items with half the held-out items
 # In these worlds models have no memory, but the sets or the models differ; the worst rate is quoted.
 _DIFFER = (
-    "abler", "weaker", "spread_wider", "spread_narrower", "tau_2", "tau_4", "touchy", "larger_1.5", "family", "felt_2",
+    "abler",
+    "weaker",
+    "spread_wider",
+    "spread_narrower",
+    "tau_2",
+    "tau_4",
+    "touchy",
+    "larger_1.5",
+    "family",
+    "felt_2",
     "larger_all",
-)  # fmt: skip
+)
 
 
 def nearest(
-    table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
+    table: Mapping[str, Any] | None,
+    run: Mapping[str, Any],
+    limits: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """Return the rates of the calibrated design that is nearest to a run.
 
@@ -204,7 +227,9 @@ def nearest(
 
     size = f"{n:,} items, {fresh:,} held-out items, {references} references, accuracy {percent(run['accuracy'])}"
     none_near = f"No calibrated design is near ({size}), so no error rate is quoted."
-    return nearest_design(table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=limits)
+    return nearest_design(
+        table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=limits
+    )
 
 
 def _log_odds(accuracy: float) -> float:
@@ -216,7 +241,11 @@ def _log_odds(accuracy: float) -> float:
 def rates_sentence(entry: Mapping[str, Any]) -> str:
     """Return the rates of one calibrated design in words: both error rates, then the power."""
     d, r = entry["design"], entry["rates"]
-    held_out = f"{d['fresh']} held-out items, {d['references']} references" if d["fresh"] else "no held-out items"
+    held_out = (
+        f"{d['fresh']} held-out items, {d['references']} references"
+        if d["fresh"]
+        else "no held-out items"
+    )
     if d["score_alone"]:
         held_out += ", the score alone"
     text = (

@@ -18,7 +18,14 @@ from audit.core.prompting import direct_prompt
 from audit.core.records import Generation, Item, Part, Presentation, Setting
 from audit.memory.config import design_of
 from audit.memory.design import Arm
-from audit.memory.items import OPTIONS, item_pieces, option_orders, orders_of, shard_pieces, shards_of
+from audit.memory.items import (
+    OPTIONS,
+    item_pieces,
+    option_orders,
+    orders_of,
+    shard_pieces,
+    shards_of,
+)
 from audit.shards.questions import QuestionFile
 from audit.shards.schema import row_schema
 
@@ -64,7 +71,9 @@ def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
     state = work.own
     if arm == Arm.SCORE:
         prompt = direct_prompt(work.protocol, item, work.reading)
-        return Presentation(prompt, item.options, item.gold, {"asked": True, "shard": None, "pieces": ()})
+        return Presentation(
+            prompt, item.options, item.gold, {"asked": True, "shard": None, "pieces": ()}
+        )
     if arm == Arm.PUBLISHED:
         return _given(item, item_pieces(item))
     if arm == Arm.OPTIONS:
@@ -121,7 +130,9 @@ def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
 
 
 def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
-    return np.random.default_rng([state.seed, zlib.crc32(f"{purpose}\0{item.benchmark}\0{item.id}".encode())])
+    return np.random.default_rng(
+        [state.seed, zlib.crc32(f"{purpose}\0{item.benchmark}\0{item.id}".encode())]
+    )
 
 
 @lru_cache(maxsize=2)
@@ -140,7 +151,9 @@ def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Pre
 
 
 def _not_asked(item: Item, shard: int | None = None) -> Presentation:
-    return Presentation("", item.options, item.gold, {"asked": False, "shard": shard, "pieces": ()}, NOT_ASKED)
+    return Presentation(
+        "", item.options, item.gold, {"asked": False, "shard": shard, "pieces": ()}, NOT_ASKED
+    )
 
 
 SCHEMA = row_schema(
@@ -148,11 +161,27 @@ SCHEMA = row_schema(
     1,
     own=(
         ("asked", pa.bool_(), "false: the item has no such order, so nothing was sent or scored"),
-        ("shard", pa.int32(), "order arm: which shard of neighbours the item belongs to; null elsewhere"),
-        ("pieces", pa.list_(pa.string()), "the given text as it was cut; option_logprobs has one entry a piece"),
-        ("token_logprobs", pa.list_(pa.float32()), "published arm: logprob (nats) of every token of the item"),
+        (
+            "shard",
+            pa.int32(),
+            "order arm: which shard of neighbours the item belongs to; null elsewhere",
+        ),
+        (
+            "pieces",
+            pa.list_(pa.string()),
+            "the given text as it was cut; option_logprobs has one entry a piece",
+        ),
+        (
+            "token_logprobs",
+            pa.list_(pa.float32()),
+            "published arm: logprob (nats) of every token of the item",
+        ),
         ("token_ranks", pa.list_(pa.int32()), "its rank in the vocabulary, 1 the likeliest"),
-        ("token_z", pa.list_(pa.float32()), "logprob less its expectation, over its spread (Min-K%++)"),
+        (
+            "token_z",
+            pa.list_(pa.float32()),
+            "logprob less its expectation, over its spread (Min-K%++)",
+        ),
         ("token_pieces", pa.list_(pa.int16()), "the piece in which the token ends"),
     ),
     level="ordering",
@@ -176,7 +205,10 @@ def reply_columns(setting: Setting, reply: Generation) -> dict[str, object]:
         Token columns; empty lists for other arms.
     """
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
-    return {f"token_{name}": getattr(tokens, name) if tokens else () for name in ("logprobs", "ranks", "z", "pieces")}
+    return {
+        f"token_{name}": getattr(tokens, name) if tokens else ()
+        for name in ("logprobs", "ranks", "z", "pieces")
+    }
 
 
 MEMORY = Audit(

@@ -15,7 +15,16 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from audit.judging.simulated import PANEL, Case, Entries, Procedure, by_world, shown, streams, table_text
+from audit.judging.simulated import (
+    PANEL,
+    Case,
+    Entries,
+    Procedure,
+    by_world,
+    shown,
+    streams,
+    table_text,
+)
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
@@ -30,19 +39,57 @@ SIMULATIONS = 300
 _OF_MEMORY = 2  # so many times fewer models with memory are drawn
 
 HOSTILE = (
-    "clean", "spread_wider", "spread_narrower", "larger_1.5", "felt_2", "guessed_wider", "larger_even", "gap_5_guessed",
-)  # fmt: skip
+    "clean",
+    "spread_wider",
+    "spread_narrower",
+    "larger_1.5",
+    "felt_2",
+    "guessed_wider",
+    "larger_even",
+    "gap_5_guessed",
+)
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
 ALONE = ("clean", "sequenced", "text")  # what tells anything without held-out items
 QUOTED = (
-    "clean", "clean_unparsed", "abler", "weaker", "spread_wider", "spread_narrower", "tau_2", "tau_4", "touchy",
-    "larger_1.5", "family", "felt_2", "larger_all", "answers", "half", "dose_15", "text", "gap_5",
-)  # fmt: skip
+    "clean",
+    "clean_unparsed",
+    "abler",
+    "weaker",
+    "spread_wider",
+    "spread_narrower",
+    "tau_2",
+    "tau_4",
+    "touchy",
+    "larger_1.5",
+    "family",
+    "felt_2",
+    "larger_all",
+    "answers",
+    "half",
+    "dose_15",
+    "text",
+    "gap_5",
+)
 OF_SCORES = (  # what tells anything of a score
-    "clean", "clean_unparsed", "abler", "weaker", "spread_wider", "spread_narrower", "tau_2", "tau_4", "harder",
-    "touchy", "guessed_wider", "guessed_narrower", "answers", "half", "dose_15", "half_contaminated", "gap_5",
+    "clean",
+    "clean_unparsed",
+    "abler",
+    "weaker",
+    "spread_wider",
+    "spread_narrower",
+    "tau_2",
+    "tau_4",
+    "harder",
+    "touchy",
+    "guessed_wider",
+    "guessed_narrower",
+    "answers",
+    "half",
+    "dose_15",
+    "half_contaminated",
+    "gap_5",
     "gap_5_tau_2",
-)  # fmt: skip
+)
 
 # The designs that ship, and their worlds: `analyse.nearest` picks from them.
 SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
@@ -87,7 +134,9 @@ def measured(cell: MemoryCell, limits: MemoryThresholds, rng: np.random.Generato
 
 def decided(evidence: Evidence, limits: MemoryThresholds) -> Decision:
     """Return the decision on evidence that was corrected."""
-    return decide(evidence, (fresh_matched(evidence, limits), fresh_drawn(evidence, limits)), limits)
+    return decide(
+        evidence, (fresh_matched(evidence, limits), fresh_drawn(evidence, limits)), limits
+    )
 
 
 def decision_of(cell: MemoryCell, rng: np.random.Generator) -> Decision:
@@ -106,10 +155,14 @@ def in_panel(evidence: Evidence) -> Evidence:
     judged = sum(one.judged for one in evidence.indicators)
     unguarded = sum(one.unguarded is not None for one in evidence.indicators)
     adjusted = [of(one.pvalue, judged) for one in evidence.indicators]
-    return with_adjusted(evidence, adjusted, [of(one.unguarded, unguarded) for one in evidence.indicators])
+    return with_adjusted(
+        evidence, adjusted, [of(one.unguarded, unguarded) for one in evidence.indicators]
+    )
 
 
-def procedures(options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]] = SHIPPED) -> tuple[Procedure, ...]:
+def procedures(
+    options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]] = SHIPPED
+) -> tuple[Procedure, ...]:
     """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with the other OUTCOMES,
     each with its Monte-Carlo standard error (..._se)."""
     clean = options.simulations or SIMULATIONS
@@ -133,8 +186,14 @@ def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str =
     """Per cent of models, one row a world and one column a design: found (label ""), or another of OUTCOMES."""
     columns = [e["design"] for e in entries]
     alone = [", score alone" if d["score_alone"] else "" for d in columns]
-    head = [f"{d['n']} / {d['fresh']}, R={d['references']}{end}" for d, end in zip(columns, alone, strict=True)]
-    rows = [[name.replace("_", " "), *(shown(e["rates"], f"{name}{label}") for e in entries)] for name in names]
+    head = [
+        f"{d['n']} / {d['fresh']}, R={d['references']}{end}"
+        for d, end in zip(columns, alone, strict=True)
+    ]
+    rows = [
+        [name.replace("_", " "), *(shown(e["rates"], f"{name}{label}") for e in entries)]
+        for name in names
+    ]
     return table_text(["world", *head], rows)
 
 

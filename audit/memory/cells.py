@@ -28,9 +28,25 @@ from audit.statistics.completion import Auc, kind_auc, text_scores
 from audit.statistics.paired import FloatArray
 
 _COLUMNS = (
-    "model", "benchmark", "question_id", "arm", "ordering", "options", "gold", "correct", "parsed", "error", "asked",
-    "shard", "pieces", "option_logprobs", "token_logprobs", "token_ranks", "token_z", "request_sha256",
-)  # fmt: skip
+    "model",
+    "benchmark",
+    "question_id",
+    "arm",
+    "ordering",
+    "options",
+    "gold",
+    "correct",
+    "parsed",
+    "error",
+    "asked",
+    "shard",
+    "pieces",
+    "option_logprobs",
+    "token_logprobs",
+    "token_ranks",
+    "token_z",
+    "request_sha256",
+)
 
 
 @dataclass
@@ -41,10 +57,16 @@ class _Rows:
     level, for an item's orders of options (by its id) and for a shard (by its number).
     """
 
-    score: dict[str, list[float]] = field(default_factory=dict)  # by item, one value for each replicate
+    score: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # by item, one value for each replicate
     asked: set[str] = field(default_factory=set)  # items whose score was requested
-    texts: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TEXT_SCORES})
-    tokens: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in TOKEN_SCORES})
+    texts: dict[str, dict[str, float]] = field(
+        default_factory=lambda: {name: {} for name in TEXT_SCORES}
+    )
+    tokens: dict[str, dict[str, float]] = field(
+        default_factory=lambda: {name: {} for name in TOKEN_SCORES}
+    )
     ranks: dict[str, float] = field(default_factory=dict)
     options: dict[tuple[str, int], float] = field(default_factory=dict)
     order: dict[tuple[int, int], array[float]] = field(default_factory=dict)
@@ -91,7 +113,9 @@ def load_memory(
     rows = _read(run_dir)
     others = [(rows, name) for name in sorted({model for model, _ in rows} - set(judged))]
     others += _of_runs(references, questions)
-    all_shards = shards_of(questions, own.shard_items) if own.orders else []  # imported answers have no orders
+    all_shards = (
+        shards_of(questions, own.shard_items) if own.orders else []
+    )  # imported answers have no orders
     sets = {}
     for name in filter(None, (benchmark, fresh)):
         of_set = [q for q in questions if q.benchmark == name]
@@ -100,7 +124,9 @@ def load_memory(
         shards = {k: shard for k, shard in enumerate(all_shards) if shard[0].benchmark == name}
         sets[name] = (_item_set(name, of_set, list(shards.values()), own), of_set, list(shards))
 
-    def both_sets(rows_of_run: Mapping[tuple[str, str], _Rows], model: str) -> tuple[ModelSet, ModelSet | None]:
+    def both_sets(
+        rows_of_run: Mapping[tuple[str, str], _Rows], model: str
+    ) -> tuple[ModelSet, ModelSet | None]:
         model_sets = []
         for name, (_, of_set, numbers) in sets.items():
             rows_of_model = rows_of_run.get((model, name), _Rows())
@@ -116,15 +142,24 @@ def load_memory(
     cells = []
     for model in sorted(set(judged)):
         if (model, benchmark) in rows:
-            cells.append(MemoryCell(sets[benchmark][0], held_out, both_sets(rows, model), tuple(compared), kind))
+            cells.append(
+                MemoryCell(
+                    sets[benchmark][0], held_out, both_sets(rows, model), tuple(compared), kind
+                )
+            )
     return tuple(cells)
 
 
-Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]  # trials by item, by (model, set)
+Answers = Mapping[
+    tuple[str, str], Mapping[str, Sequence[float | None]]
+]  # trials by item, by (model, set)
 
 
 def score_cells(
-    items: Mapping[str, Sequence[Item]], answers: Answers, references: Mapping[str, Sequence[str]], seed: int = 0
+    items: Mapping[str, Sequence[Item]],
+    answers: Answers,
+    references: Mapping[str, Sequence[str]],
+    seed: int = 0,
 ) -> tuple[MemoryCell, ...]:
     """Build cells from the scores of a panel on two sets of items, without likelihoods.
 
@@ -153,7 +188,10 @@ def score_cells(
     kind = _kind(sets[name], sets[fresh], seed)
     models = {}
     for model in sorted({*references, *chain.from_iterable(references.values())}):
-        on_sets = [_model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], own) for s in (name, fresh)]
+        on_sets = [
+            _model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], own)
+            for s in (name, fresh)
+        ]
         models[model] = (on_sets[0], on_sets[1])
     cells = []
     for model, names in references.items():
@@ -190,7 +228,9 @@ def _of_runs(
             yield rows, name
 
 
-def _kind(published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int) -> Auc | None:
+def _kind(
+    published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int
+) -> Auc | None:
     published_texts = [item_text(q) for q in published[1]]
     fresh_texts = [item_text(q) for q in fresh[1]]
     if not any(published_texts) or not any(fresh_texts):
@@ -230,7 +270,11 @@ def _renamed(
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
-    id_, arm, level = intern(row["question_id"]), row["arm"], row["ordering"]  # every row holds a copy of its id
+    id_, arm, level = (
+        intern(row["question_id"]),
+        row["arm"],
+        row["ordering"],
+    )  # every row holds a copy of its id
     reads = rows.reads[arm]
     if not row["asked"]:
         reads[2] += 1
@@ -266,14 +310,18 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
         rows.options[id_, 0] = sum(t for t in totals[OPTIONS:] if t is not None)
 
 
-def _model_set(model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], own: Orders) -> ModelSet:
+def _model_set(
+    model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], own: Orders
+) -> ModelSet:
     ids = [q.id for q in questions]
     parts = shards_of(questions, own.shard_items) if own.orders else []
     order = np.full((len(shards), own.orders + 1), np.nan)
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
             terms = rows.order.get((number, level), ())
-            if len(terms) == len(parts[s]):  # without one of its items, the sum is the likelihood of another text
+            if len(terms) == len(
+                parts[s]
+            ):  # without one of its items, the sum is the likelihood of another text
                 order[s, level] = sum(terms)
 
     def column(values: Mapping[str, float]) -> FloatArray:
@@ -281,7 +329,9 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Item], shards: Seque
 
     options = np.full((len(ids), own.option_orders + 1), np.nan)
     for i, id_ in enumerate(ids):
-        options[i] = [rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)]
+        options[i] = [
+            rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)
+        ]
     first_items = {number: part[0].id for number, part in zip(shards, parts, strict=True)}
     return ModelSet(
         model=model,
@@ -297,7 +347,9 @@ def _model_set(model: str, rows: _Rows, questions: Sequence[Item], shards: Seque
     )
 
 
-def _orders_sent(requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]) -> RequestCounts:
+def _orders_sent(
+    requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]
+) -> RequestCounts:
     """Compare the requests of every other order with the published one and the orders before it.
 
     first: an item of each shard, which names it. An order of a shard has one request for each item,
@@ -316,7 +368,9 @@ def _orders_sent(requests: Mapping[str | int, Mapping[int, int]], first: Mapping
     return replace(counts, items=tuple(sorted({name.partition("\0")[0] for name in counts.items})))
 
 
-def _item_set(name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders) -> ItemSet:
+def _item_set(
+    name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders
+) -> ItemSet:
     cluster = np.unique([q.group for q in questions], return_inverse=True)[1]
     return ItemSet(
         name=name,
@@ -349,7 +403,9 @@ def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, Float
     If these measures distinguish the published order from others, a model that has never read it
     may prefer it too.
     """
-    measures = {name: np.full((len(shards), own.orders + 1), np.nan) for name in ("words", "length")}
+    measures = {
+        name: np.full((len(shards), own.orders + 1), np.nan) for name in ("words", "length")
+    }
     for s, shard in enumerate(shards):
         texts = [item_text(q) for q in shard]
         words = [frozenset(text.casefold().split()) for text in texts]

@@ -103,4 +103,6 @@ def design_of(config: MemoryConfig) -> Design:
     Design
         Its arms and levels.
     """
-    return make_design(config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None)
+    return make_design(
+        config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None
+    )

@@ -22,11 +22,15 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
 _TELLS_APART = {  # advice that excludes another cause; the default is to take larger references
-    "no_reference": "add_references", "one_family": "other_families", "abler": "abler_references",
+    "no_reference": "add_references",
+    "one_family": "other_families",
+    "abler": "abler_references",
     "no_bracket": "add_held_out",
-    "ability_scale": "abler_references", "guessing_rate": "near_references",
-    "unparsed": "mend_unparsed", "undated": "state_dates",
-}  # fmt: skip
+    "ability_scale": "abler_references",
+    "guessing_rate": "near_references",
+    "unparsed": "mend_unparsed",
+    "undated": "state_dates",
+}
 
 
 def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
@@ -70,10 +74,15 @@ _VERDICTS = {
 }
 # Advice for what an indicator lacks; the default is to ask more items.
 _LACKS = {
-    "needs_both": "add_held_out", "needs_held_out": "add_held_out_alone", "needs_references": "name_references",
-    "few_references": "name_references", "references_guess": "abler_references",
-    "few_able_references": "abler_references", "no_other_order": "ask_every_item", "no_reference": "name_references",
-}  # fmt: skip
+    "needs_both": "add_held_out",
+    "needs_held_out": "add_held_out_alone",
+    "needs_references": "name_references",
+    "few_references": "name_references",
+    "references_guess": "abler_references",
+    "few_able_references": "abler_references",
+    "no_other_order": "ask_every_item",
+    "no_reference": "name_references",
+}
 
 
 def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) -> Decision:
@@ -117,19 +126,31 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     if graded.grade == Grade.CAUSE_UNKNOWN:
         first = sorted(statements, key=lambda statement: statement.code != "stands_out")
         codes = [_TELLS_APART.get(code, "larger_references") for code in graded.codes]
-        return Decision(verdict, graded.grade, tuple(first), tuple(map(because, dict.fromkeys(codes))))
+        return Decision(
+            verdict, graded.grade, tuple(first), tuple(map(because, dict.fromkeys(codes)))
+        )
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=_ability(evidence), effect=limits.effect_of_interest)
         return Decision(verdict, graded.grade, (room, *statements), (because("harder_items"),))
     if graded.grade == Grade.NOT_IDENTIFIED:
         return Decision(
-            verdict, graded.grade, (because("nothing_bounded"), *statements), _to_identify(indicators, limits)
+            verdict,
+            graded.grade,
+            (because("nothing_bounded"), *statements),
+            _to_identify(indicators, limits),
         )
     missing, advice = _missing(evidence, limits)
-    return Decision(verdict, graded.grade, (*missing, *statements), advice if graded.grade == Grade.UNDECIDED else ())
+    return Decision(
+        verdict,
+        graded.grade,
+        (*missing, *statements),
+        advice if graded.grade == Grade.UNDECIDED else (),
+    )
 
 
-def _contrast(indicator: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds) -> Contrast:
+def _contrast(
+    indicator: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds
+) -> Contrast:
     """Return an indicator as a contrast of the ladder."""
     alpha, gap = limits.alpha, indicator.name == Name.GAP
     judged = indicator.judged or indicator.unguarded is not None
@@ -140,11 +161,15 @@ def _contrast(indicator: Indicator, e: Evidence, unfit: Sequence[Gate], limits: 
     bound = None
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
-        bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)  # NaN clears nobody
+        bound = Bound(
+            e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room
+        )  # NaN clears nobody
     return Contrast(
         name=indicator.name,
         speaks=speaks,
-        guards=(Guard(indicator.doubt.code if indicator.doubt else "", excluded=indicator.seen(alpha)),),
+        guards=(
+            Guard(indicator.doubt.code if indicator.doubt else "", excluded=indicator.seen(alpha)),
+        ),
         bound=bound,
         failed=tuple(g.name for g in unfit) if gap and not speaks else (),
         missing=missing,
@@ -162,7 +187,9 @@ def _found_alone(e: Evidence, alpha: float) -> bool:
     """Return whether this cell would be found by itself, so that only the panel's correction takes
     it away.
     """
-    pvalues = [np.nan if indicator.pvalue is None else indicator.pvalue for indicator in e.indicators]
+    pvalues = [
+        np.nan if indicator.pvalue is None else indicator.pvalue for indicator in e.indicators
+    ]
     alone = holm(pvalues)
     return any(p <= alpha for p in alone)
 
@@ -180,7 +207,9 @@ def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> t
     return tuple(because(code, least=limits.references_min) for code in dict.fromkeys(codes))
 
 
-def _missing(evidence: Evidence, limits: MemoryThresholds) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
+def _missing(
+    evidence: Evidence, limits: MemoryThresholds
+) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
     """Return the reasons that prevent a clearance and the advice; both are empty if nothing does."""
     reasons, advice = [], []
     if _found_alone(evidence, limits.alpha):
@@ -236,9 +265,16 @@ def _statement(one: Indicator, alpha: float) -> Reason:
         code, p, adjusted = "seen" if one.seen(alpha) else "not_seen", one.pvalue, one.adjusted
     doubted = code == "stands_out" or (code == "not_seen" and one.low is not None and one.low > 0)
     return because(
-        code, indicator=one.name, unit=one.unit, estimate=one.estimate, low=one.low, high=one.high, p=p,
-        adjusted=p if adjusted is None else adjusted, doubt=one.doubt if doubted else None,
-    )  # fmt: skip
+        code,
+        indicator=one.name,
+        unit=one.unit,
+        estimate=one.estimate,
+        low=one.low,
+        high=one.high,
+        p=p,
+        adjusted=p if adjusted is None else adjusted,
+        doubt=one.doubt if doubted else None,
+    )
 
 
 def _advice(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
@@ -249,7 +285,9 @@ def _advice(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
     )
 
 
-def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[Gate], alpha: float) -> Reason:
+def headline(
+    cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[Gate], alpha: float
+) -> Reason:
     """Return the headline of a cell.
 
     Parameters
@@ -283,11 +321,15 @@ def headline(cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[G
         return of("not_identified")
     if verdict == V.MEMORY_OF_TEXT:
         names = [indicator.name for indicator in significant(evidence.indicators, alpha)]
-        return of("text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names)
+        return of(
+            "text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names
+        )
     if verdict == V.GAP_TO_FRESH:
         assert evidence.gap is not None  # noqa: S101 - only a gap gives this verdict
         published, held_out = cell.scores
-        return of("gap", published=published, held_out=held_out, difference=evidence.gap.did.difference)
+        return of(
+            "gap", published=published, held_out=held_out, difference=evidence.gap.did.difference
+        )
     if verdict == V.CAUSE_UNKNOWN:
         names = [indicator.name for indicator in open_]
         return of("unknown", indicators=names, doubt=open_[0].doubt)
@@ -328,5 +370,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
     }
     reasons = [because(code) for code, applies in codes.items() if applies]
     for reference in contaminated(evidence, alpha):
-        reasons.append(because("reference_learnt", model=reference.model, difference=reference.difference))
+        reasons.append(
+            because("reference_learnt", model=reference.model, difference=reference.difference)
+        )
     return tuple(reasons)

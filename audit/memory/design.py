@@ -53,7 +53,9 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
         ("option_orders", option_orders, 1),
     ):
         if not least <= count <= ORDERS_MAX:
-            raise ConfigError(f"Invalid {name}: {count}. Expected a whole number from {least}, such as {name}=5.")
+            raise ConfigError(
+                f"Invalid {name}: {count}. Expected a whole number from {least}, such as {name}=5."
+            )
     parts = [Part(Arm.SCORE, (0,)), Part(Arm.PUBLISHED, (0,))]
     parts += [Part(Arm.OPTIONS, (k,)) for k in range(1, option_orders + 1)]
     if whole:

@@ -41,9 +41,15 @@ PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
 ONE_SIDED = 1.6449 / 1.96  # normal quantile of a one-sided 95 % limit over that of a two-sided one
 _DRAWS = 1999  # fewest permutations of the test of matched items: they are cheap, and Holm needs a small p
-_STANDARD_ERRORS = 2.0  # a reference of the score must be so far above chance, as guesses show no difficulty
-_MORE_LIKELY = 0.05  # share of nats a byte below the best reference beyond which the references do not bracket
-_ABLER = 0.10  # accuracy on held-out items above the best reference beyond which they do not bracket
+_STANDARD_ERRORS = (
+    2.0  # a reference of the score must be so far above chance, as guesses show no difficulty
+)
+_MORE_LIKELY = (
+    0.05  # share of nats a byte below the best reference beyond which the references do not bracket
+)
+_ABLER = (
+    0.10  # accuracy on held-out items above the best reference beyond which they do not bracket
+)
 _ALIKE = 0.01  # two sets are guessed alike if their chances of a guess differ by no more than this
 
 
@@ -96,12 +102,19 @@ class Indicator:
         """Return whether it speaks for memory after the panel's correction, with an interval above
         zero.
         """
-        return self.adjusted is not None and self.adjusted <= alpha and self.low is not None and self.low > 0
+        return (
+            self.adjusted is not None
+            and self.adjusted <= alpha
+            and self.low is not None
+            and self.low > 0
+        )
 
     def open(self, alpha: float) -> bool:
         """Return whether it would speak if another cause were excluded (`doubt`)."""
         alone = self.unguarded_adjusted
-        return alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
+        return (
+            alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
+        )
 
 
 @dataclass(frozen=True)
@@ -246,7 +259,9 @@ class Evidence:
 
     def indicator(self, name: Name) -> Indicator:
         """Return the indicator of that name; an empty one if it was not measured."""
-        return next((indicator for indicator in self.indicators if indicator.name == name), Indicator(name))
+        return next(
+            (indicator for indicator in self.indicators if indicator.name == name), Indicator(name)
+        )
 
     def upper(self, gamma: float = DECIDE_AT) -> float:
         """Return the one-sided 95 % upper limit of the gap on all scales.
@@ -264,7 +279,9 @@ class Evidence:
         if self.gap is None:
             return float("nan")
         held = self._imputed(gamma)
-        return (upper_limit(self.gap, self.abilities) if held is None else held.upper) - self.unbracketed[0]
+        return (
+            upper_limit(self.gap, self.abilities) if held is None else held.upper
+        ) - self.unbracketed[0]
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
         """Return p, lower and upper 95 % limit of the gap on all scales.
@@ -282,7 +299,11 @@ class Evidence:
         if self.gap is None:
             return float("nan"), float("nan"), float("nan")
         held = self._imputed(gamma)
-        return on_all_scales(self.gap, self.abilities) if held is None else (held.pvalue, held.low, held.high)
+        return (
+            on_all_scales(self.gap, self.abilities)
+            if held is None
+            else (held.pvalue, held.low, held.high)
+        )
 
     def _imputed(self, gamma: float) -> ImputedGap | None:
         return next((imputed for imputed in self.held if imputed.gamma == gamma), None)
@@ -334,7 +355,9 @@ def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
     return tuple(map(with_adjusted, panel, holm_rows(pvalues), holm_rows(unguarded_pvalues)))
 
 
-def with_adjusted(e: Evidence, adjusted: Sequence[float | None], unguarded: Sequence[float | None]) -> Evidence:
+def with_adjusted(
+    e: Evidence, adjusted: Sequence[float | None], unguarded: Sequence[float | None]
+) -> Evidence:
     """Set the adjusted p-values of a cell's indicators.
 
     Parameters
@@ -520,14 +543,18 @@ def measure(
     (own, own_fresh), references = cell.tested, [reference for reference, _ in cell.references]
     outside = _outside(cell)
 
-    def ordered(x: FloatArray, theirs: Sequence[FloatArray], outside: Reason | None) -> Ordered | None:
+    def ordered(
+        x: FloatArray, theirs: Sequence[FloatArray], outside: Reason | None
+    ) -> Ordered | None:
         return _ordered(x, theirs, rng, n_resamples, outside, describe)
 
     order = ordered(own.order, [r.order for r in references], outside)
     options = ordered(own.options, [r.options for r in references], outside)
     fresh_order = None
     if own_fresh is not None:
-        fresh_order = ordered(own_fresh.order, [b.order for _, b in cell.references if b is not None], None)
+        fresh_order = ordered(
+            own_fresh.order, [b.order for _, b in cell.references if b is not None], None
+        )
     exchangeable = {}
     for name, values in cell.published.neighbours.items():
         if values.shape[1] > 1:
@@ -625,7 +652,9 @@ def _ordered(
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
         if beyond.units > 1:
             unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
-            known = not any(np.isnan(r).all() for r in (unit, *theirs))  # a single other order has no spread
+            known = not any(
+                np.isnan(r).all() for r in (unit, *theirs)
+            )  # a single other order has no spread
             twice = _beyond(unit, [2 * r for r in theirs]) if known else None
             if len(references) > 1:
                 spread = _beyond(_gains(own), [_gains(r) for r in references])
@@ -658,7 +687,9 @@ def _clusters(cell: MemoryCell) -> tuple[IntArray, IntArray]:
     return cell.published.cluster, cell.fresh.cluster if cell.fresh else cell.published.cluster
 
 
-def likelihoods(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet | None]], text: str) -> list[Sets]:
+def likelihoods(
+    cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet | None]], text: str
+) -> list[Sets]:
     """Return the likelihoods of one text for each model with held-out items.
 
     Parameters
@@ -735,12 +766,23 @@ def _gap(
 
     def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
         return fresh_gap(
-            scores[0], scores[1:], clusters, rng=rng, alpha=limits.alpha / len(Name), power=limits.power,
-            n_resamples=max(n_resamples, _DRAWS), heights=heights, prior=PRIOR,
-        )  # fmt: skip
+            scores[0],
+            scores[1:],
+            clusters,
+            rng=rng,
+            alpha=limits.alpha / len(Name),
+            power=limits.power,
+            n_resamples=max(n_resamples, _DRAWS),
+            heights=heights,
+            prior=PRIOR,
+        )
 
     def able(scores: Sequence[Sets]) -> tuple[RaschGap, ...]:
-        return ability_gaps(scores[0], scores[1:], clusters, prior=PRIOR, chance=cell.chance) if len(scores) > 1 else ()
+        return (
+            ability_gaps(scores[0], scores[1:], clusters, prior=PRIOR, chance=cell.chance)
+            if len(scores) > 1
+            else ()
+        )
 
     if cell.fresh is None:
         return None, (), ()
@@ -775,7 +817,9 @@ def _apart(
     gaps, sets = [], [(a.score, b.score) for a, b in references]
     for k, (reference, _) in enumerate(references):
         rest = [*sets[:k], *sets[k + 1 :]]
-        gap = fresh_gap(sets[k], rest, clusters, rng=np.random.default_rng(0), n_resamples=1, prior=PRIOR)
+        gap = fresh_gap(
+            sets[k], rest, clusters, rng=np.random.default_rng(0), n_resamples=1, prior=PRIOR
+        )
         above = gap.did.pvalue if gap.predicted is None else gap.predicted.pvalue
         two_sided = min(1.0, 2 * min(above, 1 - above))
         gaps.append(ReferenceGap(reference.model, gap.did.difference, gap.low, gap.high, two_sided))
@@ -834,7 +878,9 @@ def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple
 def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
     exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
     # Fine-tunes of one base model agree on style, and so understate how much models differ.
-    family = one_family(cell.model, [reference.model for reference, _ in cell.references], cell.families)
+    family = one_family(
+        cell.model, [reference.model for reference, _ in cell.references], cell.families
+    )
     if family and not exact:
         return because("one_family", family=family)
     return because("undated") if cell.undated and name == Name.GAP else None
@@ -871,14 +917,24 @@ def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicat
 def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
     own, shown, p = ordered.own, ordered.shown, ordered.pvalue
     if recorded:  # a random order carries no meaning, so no guard is needed
-        return Indicator(name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue)
+        return Indicator(
+            name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue
+        )
     if ordered.beyond is not None and ordered.beyond.units > 1 and ordered.twice is None:
         return Indicator(name, why=because("one_other_order"))
     alone = because("no_reference") if p is None else None
     return Indicator(
-        name, p, None, shown.gain, shown.low, shown.high, unit,
-        why=alone, unguarded=ordered.unguarded, doubt=alone or ordered.outside or because("references_feel_it"),
-    )  # fmt: skip
+        name,
+        p,
+        None,
+        shown.gain,
+        shown.low,
+        shown.high,
+        unit,
+        why=alone,
+        unguarded=ordered.unguarded,
+        doubt=alone or ordered.outside or because("references_feel_it"),
+    )
 
 
 def _read_by_all(orders: Sequence[FloatArray]) -> int:
@@ -901,12 +957,17 @@ def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresho
     if few := _few(nats, limits):
         return Indicator(name, why=few)
     return Indicator(
-        name, 1.0 if e.outside else text.pvalue, None, scale * nats.difference, scale * nats.low, scale * nats.high,
+        name,
+        1.0 if e.outside else text.pvalue,
+        None,
+        scale * nats.difference,
+        scale * nats.low,
+        scale * nats.high,
         "bits a byte",
         # Without an effect in its own unit, the nats are explained by how likely any text is to the model.
         unguarded=nats.pvalue if text.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
-    )  # fmt: skip
+    )
 
 
 def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
@@ -927,9 +988,16 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     if 0 < low <= e.lucky[1]:
         pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
     return Indicator(
-        Name.GAP, pvalue, None, 100 * did.difference, 100 * low, 100 * high, "points of accuracy",
-        unguarded=unguarded, doubt=doubt,
-    )  # fmt: skip
+        Name.GAP,
+        pvalue,
+        None,
+        100 * did.difference,
+        100 * low,
+        100 * high,
+        "points of accuracy",
+        unguarded=unguarded,
+        doubt=doubt,
+    )
 
 
 def _few(difference: SetDifference, limits: MemoryThresholds) -> Reason | None:

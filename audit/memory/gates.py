@@ -15,7 +15,14 @@ from audit.core.number_text import percent, pvalue, signed_points
 from audit.judge.gates import READ_ADVICE, log_checks, reached_model, read_limits
 from audit.judging.result import Gate, Rule, because, sentences
 from audit.memory.design import Arm, MemoryThresholds
-from audit.memory.evidence import Evidence, guessed_apart, of_another_kind, selected, told_by_words, unmatched
+from audit.memory.evidence import (
+    Evidence,
+    guessed_apart,
+    of_another_kind,
+    selected,
+    told_by_words,
+    unmatched,
+)
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
@@ -98,7 +105,9 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
     advice = "Take a benchmark on which this model is better than guessing."
     if limit >= 1.0:
         advice = (
-            f"Take more items: {n:,} cannot tell any score from guessing." if n else "See why no answer was parsed."
+            f"Take more items: {n:,} cannot tell any score from guessing."
+            if n
+            else "See why no answer was parsed."
         )
     return Rule("above_guessing", limit, source).checked(
         mean > limit,
@@ -116,10 +125,16 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
     scores as they would be at the benchmark's chance of a guess.
     """
     published, held_out = cell.chance
-    rule = Rule("same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)")
+    rule = Rule(
+        "same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)"
+    )
     sides = zip(*((a.score, b.score) for a, b in cell.references if b is not None), strict=True)
     weakest = [min(float(np.nanmean(one)) for one in side) for side in sides]
-    theirs = f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}." if weakest else ""
+    theirs = (
+        f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
+        if weakest
+        else ""
+    )
     by_points = 1.0 if evidence.gap is None else evidence.gap.pvalue
     return rule.checked(
         passed=not by_points <= limits.alpha < (evidence.same_chance or 0.0),
@@ -155,7 +170,14 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
         model, limit = pair[0].model, limits.answered_share_min
         bad = [because("reference_repeats", model=model)] if k in twice else []
         bad += [
-            because("reference_unread", model=model, read=reads.read, asked=reads.asked, arm=arm, items=name)
+            because(
+                "reference_unread",
+                model=model,
+                read=reads.read,
+                asked=reads.asked,
+                arm=arm,
+                items=name,
+            )
             for name, arm, reads in _rows(cell, pair, tuple(Arm))
             if _surely_below(reads, limit)
         ]
@@ -191,11 +213,20 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
         return rule.absent("This run has no such rows.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     low, high = read_limits(worst.read, worst.asked)
-    out = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}." if cell.dropped else ""
+    out = (
+        f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}."
+        if cell.dropped
+        else ""
+    )
     theirs = [
-        reads for pair in cell.references for name, arm, reads in _rows(cell, pair, (worst_arm,)) if name == worst_set
+        reads
+        for pair in cell.references
+        for name, arm, reads in _rows(cell, pair, (worst_arm,))
+        if name == worst_set
     ]
-    beside = f" References there: {percent(min(one.share for one in theirs))} or more." if theirs else ""
+    beside = (
+        f" References there: {percent(min(one.share for one in theirs))} or more." if theirs else ""
+    )
     return rule.checked(
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
@@ -253,11 +284,20 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
     gap = evidence.gap
-    if gap is None or gap.matched is None or gap.reference_gap is None or gap.reference_pvalue is None:
+    if (
+        gap is None
+        or gap.matched is None
+        or gap.reference_gap is None
+        or gap.reference_pvalue is None
+    ):
         detail = "Without held-out items, or references above chance, nothing says how hard the held-out items are."
         return rule.absent(detail, withholds=False)
     bad, uneven = unmatched(evidence, limits), gap.reference_pvalue <= limits.matched_alpha
-    scales = f" The sets are not as hard; the scales {'disagree' if bad else 'agree'} about a gap." if uneven else ""
+    scales = (
+        f" The sets are not as hard; the scales {'disagree' if bad else 'agree'} about a gap."
+        if uneven
+        else ""
+    )
     return rule.checked(
         passed=not bad,
         number=gap.reference_pvalue,
@@ -305,7 +345,9 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     )
 
 
-def order_exchangeable(evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False) -> Gate:
+def order_exchangeable(
+    evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False
+) -> Gate:
     """Check that the words and lengths of neighbours do not give away the published order within
     shards.
 
@@ -326,7 +368,9 @@ def order_exchangeable(evidence: Evidence, limits: MemoryThresholds, *, recorded
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
     rule = Rule("order_exchangeable", limits.exchangeable_alpha, source)
     if recorded:
-        return rule.absent("The order was drawn at random and recorded, so it is exchangeable.", withholds=False)
+        return rule.absent(
+            "The order was drawn at random and recorded, so it is exchangeable.", withholds=False
+        )
     found = {k: p for k, p in evidence.exchangeable.items() if p == p}
     if not found or evidence.order is None:
         return rule.absent("The order test was not run.", withholds=False)
@@ -364,7 +408,9 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     rule = Rule("same_kind", limits.kind_auc_max, source)
     kind = evidence.kind
     if kind is None:
-        return rule.absent("There are no held-out items, or too few to learn from.", withholds=False)
+        return rule.absent(
+            "There are no held-out items, or too few to learn from.", withholds=False
+        )
     return rule.checked(
         passed=not of_another_kind(kind, limits),
         number=kind.auc,
@@ -383,7 +429,9 @@ def _surely_below(reads: Reads, limit: float) -> bool:
     return bool(reads.asked) and read_limits(reads.read, reads.asked)[1] < limit
 
 
-def _sides(cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]) -> list[tuple[ModelSet, ItemSet]]:
+def _sides(
+    cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]
+) -> list[tuple[ModelSet, ItemSet]]:
     both = zip(pair, (cell.published, cell.fresh), strict=True)
     return [(one, items) for one, items in both if one is not None and items is not None]
 
@@ -392,5 +440,7 @@ def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
     """Return (set, arm, rows) of one model for the arms with rows."""
-    every = [(items.name, arm, one.reads.get(arm)) for one, items in _sides(cell, pair) for arm in arms]
+    every = [
+        (items.name, arm, one.reads.get(arm)) for one, items in _sides(cell, pair) for arm in arms
+    ]
     return [(name, arm, reads) for name, arm, reads in every if reads is not None and reads.asked]

@@ -30,7 +30,11 @@ from audit.core.records import Item
 from audit.memory.record import TEXT_SCORES
 
 SEPARATOR = "\n\n"  # between the items of a shard
-FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2  # pieces of an item; from OPTIONS on letters and options alternate
+FIRST_HALF, SECOND_HALF, OPTIONS = (
+    0,
+    1,
+    2,
+)  # pieces of an item; from OPTIONS on letters and options alternate
 _ALL_ORDERS_UP_TO = 7  # up to this number every order is listed; beyond it orders are drawn
 _REFERS = re.compile(
     r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"
@@ -216,7 +220,10 @@ def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
     runs: list[list[Item]] = []
     for question in questions:
         last = runs[-1][-1] if runs else None
-        if last is None or (last.benchmark, section(last)) != (question.benchmark, section(question)):
+        if last is None or (last.benchmark, section(last)) != (
+            question.benchmark,
+            section(question),
+        ):
             runs.append([])
         runs[-1].append(question)
     shards: list[tuple[Item, ...]] = []
@@ -322,7 +329,9 @@ def _drawn(item: Item, rng: np.random.Generator) -> Item:
     if len(item.options) < 2 or natural_order(item.options):
         return replace(item, order=())
     order = [int(k) for k in rng.permutation(len(item.options))]
-    return replace(item, options=tuple(item.options[k] for k in order), gold=order.index(item.gold), order=())
+    return replace(
+        item, options=tuple(item.options[k] for k in order), gold=order.index(item.gold), order=()
+    )
 
 
 def order_sha256(questions: Iterable[Item]) -> str:

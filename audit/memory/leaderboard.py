@@ -25,7 +25,10 @@ _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
 # No verdict rests on what `describe` adds, and its cost grows with the square of the number of references.
 _JUDGE = replace(
-    JUDGE, measure=lambda cell, s, rng: measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, describe=False)
+    JUDGE,
+    measure=lambda cell, s, rng: measure(
+        cell, s.thresholds, rng=rng, n_resamples=s.n_resamples, describe=False
+    ),
 )
 
 
@@ -69,7 +72,11 @@ class Row:
     @property
     def moved(self) -> int | None:
         """Return by how many places the model falls (negative: rises) without memory."""
-        return None if self.rank is None or self.rank_without is None else self.rank_without - self.rank
+        return (
+            None
+            if self.rank is None or self.rank_without is None
+            else self.rank_without - self.rank
+        )
 
     @property
     def word(self) -> str:
@@ -117,14 +124,21 @@ class Leaderboard:
         """Return the points that a gap must exceed to stand out by itself in half of the judged
         models: the median of half the 95 % intervals' widths. None without a gap.
         """
-        widths = [(high - low) / 2 for _, low, high in (row.gap for row in self.judged if row.gap is not None)]
+        widths = [
+            (high - low) / 2
+            for _, low, high in (row.gap for row in self.judged if row.gap is not None)
+        ]
         return float(np.median(widths)) if widths else None
 
 
 def leaderboard(
-    cells: Sequence[MemoryCell], *, seed: int = 0, n_resamples: int = N_RESAMPLES, chosen: bool = False,
+    cells: Sequence[MemoryCell],
+    *,
+    seed: int = 0,
+    n_resamples: int = N_RESAMPLES,
+    chosen: bool = False,
     unjudged: Iterable[Row] = (),
-) -> Leaderboard:  # fmt: skip
+) -> Leaderboard:
     """Judge the cells of a panel, one for each model, and rank them.
 
     Parameters
@@ -157,7 +171,9 @@ def leaderboard(
     first = read[0]
     rows = sorted([*_ranked(rows), *unjudged], key=_by_score)
     held_out = first.fresh.n if first.fresh else 0
-    return Leaderboard(first.benchmark, first.published.n, held_out, tuple(rows), chosen, first.published.chance)
+    return Leaderboard(
+        first.benchmark, first.published.n, held_out, tuple(rows), chosen, first.published.chance
+    )
 
 
 def _by_score(row: Row) -> tuple[float, str]:
@@ -198,7 +214,10 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
     judged = [row for row in rows if row.score is not None and row.without is not None]
     by_score = _ranks(judged, lambda row: row.score)
     by_without = _ranks(judged, lambda row: row.without)
-    return [replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model)) for row in rows]
+    return [
+        replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model))
+        for row in rows
+    ]
 
 
 def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[str, int]:
@@ -231,12 +250,17 @@ def sentence(board: Leaderboard) -> str:
     if not findings and not open_gaps:
         unsure = sum(row.grade == Grade.UNDECIDED for row in board.judged)
         rest = f" For {unsure} of them the data are too few to exclude one." if unsure else ""
-        return f"No gap shows in {n} judged models on {on} beyond what the references explain.{rest}"
+        return (
+            f"No gap shows in {n} judged models on {on} beyond what the references explain.{rest}"
+        )
     counts = [f"Of {n} judged models {findings} score higher on {on} than the references explain"]
     if open_gaps:
         counts.append(f"in {open_gaps} a gap stands out whose cause is unknown")
     summary = f"{'; '.join(counts)}."
-    row = max(board.found or board.doubtful, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
+    row = max(
+        board.found or board.doubtful,
+        key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)),
+    )
     if row.score is None or row.without is None:
         return summary
     falls = f" and falls from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""

@@ -18,10 +18,15 @@ _HEIGHT = 0.24  # inches for each model
 
 
 def page(
-    board: Leaderboard, figures: Mapping[str, str], *, references: Sequence[str], families: bool,
-    files: Sequence[Mapping[str, Any]], command: str,
+    board: Leaderboard,
+    figures: Mapping[str, str],
+    *,
+    references: Sequence[str],
+    families: bool,
+    files: Sequence[Mapping[str, Any]],
+    command: str,
     title: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """Return the page as text.
 
     Parameters
@@ -47,19 +52,43 @@ def page(
         HTML.
     """
     return render_page(
-        "memory/leaderboard.html.j2", rows=(), title=title or f"{board.benchmark}: score with and without memory",
-        board=board, figures=figures, sentence=sentence(board), cautions=cautions(board), words=VERDICTS,
-        references=references, families=families, files=files, command=command,
-    )  # fmt: skip
+        "memory/leaderboard.html.j2",
+        rows=(),
+        title=title or f"{board.benchmark}: score with and without memory",
+        board=board,
+        figures=figures,
+        sentence=sentence(board),
+        cautions=cautions(board),
+        words=VERDICTS,
+        references=references,
+        families=families,
+        files=files,
+        command=command,
+    )
 
 
 def table(board: Leaderboard) -> str:
     """Return the rows as csv, with scores as shares (0-1) and the gap in points."""
     return columns(
-        [_flat(row) for row in board.rows], "model", "rank", "rank_without_memory", "score", "without_memory",
-        "without_low", "without_high", "at_most", "gap", "gap_low", "gap_high", "p", "p_holm", "verdict", "grade",
-        "references", "why",
-    )  # fmt: skip
+        [_flat(row) for row in board.rows],
+        "model",
+        "rank",
+        "rank_without_memory",
+        "score",
+        "without_memory",
+        "without_low",
+        "without_high",
+        "at_most",
+        "gap",
+        "gap_low",
+        "gap_high",
+        "p",
+        "p_holm",
+        "verdict",
+        "grade",
+        "references",
+        "why",
+    )
 
 
 def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -125,8 +154,16 @@ def figure(board: Leaderboard) -> Figure:
         _draw(axes, y, row)
     axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     axes.set_yticks(range(len(rows)), [canvas.plain(row.model, 20) for row in rows])
-    most = max(max(row.score.estimate, row.without.high if row.without else 0.0) for row in rows if row.score)
-    axes.set(xlim=(0, min(1.02, 1.05 * most)), ylim=(len(rows) - 0.4, -0.6), xlabel="accuracy; dotted: guessing")
+    most = max(
+        max(row.score.estimate, row.without.high if row.without else 0.0)
+        for row in rows
+        if row.score
+    )
+    axes.set(
+        xlim=(0, min(1.02, 1.05 * most)),
+        ylim=(len(rows) - 0.4, -0.6),
+        xlabel="accuracy; dotted: guessing",
+    )
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axes.grid(visible=False, axis="y")
     return chart
@@ -141,7 +178,16 @@ def _draw(axes: Any, y: int, row: Row) -> None:
         axes.plot([score], [y], "o", markerfacecolor="none", color=canvas.MUTED, markersize=6)
         return
     middle = row.without.high if row.at_most else row.without.estimate
-    axes.plot([middle, score], [y, y], color=canvas.GRID, linewidth=3, solid_capstyle="butt", zorder=1)
+    axes.plot(
+        [middle, score], [y, y], color=canvas.GRID, linewidth=3, solid_capstyle="butt", zorder=1
+    )
     axes.plot([row.without.low, row.without.high], [y, y], color=colour, linewidth=1.4, zorder=2)
-    axes.plot([middle], [y], "D" if row.found else "v" if row.doubtful else "s", color=colour, markersize=5, zorder=3)
+    axes.plot(
+        [middle],
+        [y],
+        "D" if row.found else "v" if row.doubtful else "s",
+        color=colour,
+        markersize=5,
+        zorder=3,
+    )
     axes.plot([score], [y], "o", color=canvas.INK, markersize=6, zorder=4)

@@ -88,13 +88,22 @@ def examples_of(
     ranks = [{row.question_id: row for row in rows} for rows in memory]
     chosen = []
     for cell, ranked_items in zip(cells, ranks, strict=True):
-        own = [one for one in items if one.model == cell.model and one.set_name == cell.published.name]
+        own = [
+            one for one in items if one.model == cell.model and one.set_name == cell.published.name
+        ]
         place = {id_: k for k, id_ in enumerate(ranked_items)}
         own.sort(key=lambda one: place.get(one.question_id, len(place)))
         for one in own[:EXAMPLES]:
             row = ranked_items.get(one.question_id)
             known = {"chance": row.chance, "right": row.right, "named": row.named} if row else {}
-            about = (one.model, one.text, one.gold, one.marks[1], len(cell.references), one.texts["item"])
+            about = (
+                one.model,
+                one.text,
+                one.gold,
+                one.marks[1],
+                len(cell.references),
+                one.texts["item"],
+            )
             chosen.append(Example(*about, **known))  # type: ignore[arg-type]
     return chosen[:EXAMPLES]
 
@@ -127,11 +136,17 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     tables = {"items.csv": _items_csv(items)}
     if any(memory):
         tables["items_from_memory.csv"] = ranked_csv(list(chain.from_iterable(memory)))
-    return Page(tables, drawn, lambda figures: render(verdict, run_facts(run_dir), figures, items, memory))
+    return Page(
+        tables, drawn, lambda figures: render(verdict, run_facts(run_dir), figures, items, memory)
+    )
 
 
 def render(
-    verdict: RunVerdict, facts: RunFacts, figures: dict[str, str], items: list[PageItem], memory: list[list[Ranked]]
+    verdict: RunVerdict,
+    facts: RunFacts,
+    figures: dict[str, str],
+    items: list[PageItem],
+    memory: list[list[Ranked]],
 ) -> str:
     """Return the page as text.
 
@@ -165,33 +180,61 @@ def render(
     write = partial(sentence, texts=TEXTS)
     most = max((c.published.n for c in verdict.cells), default=0)
     held_out = max((c.fresh.n for c in verdict.cells if c.fresh), default=0)
-    subtitle = because("subtitle", items=most, held_out=held_out, rows=sum(r.found for r in verdict.rows))
+    subtitle = because(
+        "subtitle", items=most, held_out=held_out, rows=sum(r.found for r in verdict.rows)
+    )
     measured: set[Name] = set()
     for result in verdict.results:
         measured.update(indicator.name for indicator in result.evidence.indicators)
     return render_page(
-        "memory/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
+        "memory/page.html.j2",
+        rows=verdict.rows,
+        scripts=("report/items.js",),
+        gates=GATES,
+        labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-        title=verdict.title("Has the model read the exam?", "and"), subtitle=write(subtitle), words=VERDICTS,
+        title=verdict.title("Has the model read the exam?", "and"),
+        subtitle=write(subtitle),
+        words=VERDICTS,
         indicators={name.value: word for name, word in INDICATORS.items() if name in measured},
-        cells=cells, conditions=CONDITIONS,
-        said=write, fdr=FDR, decisions=marks_of(verdict, VERDICTS), errors=errors_of(verdict.results, ERRORS),
-        named=any(memory), figures=figures, thresholds=verdict.thresholds, orders=verdict.orders, facts=facts,
-        items=shown, total_items=len(items), examples=examples_of(verdict.cells, items, memory),
-    )  # fmt: skip
+        cells=cells,
+        conditions=CONDITIONS,
+        said=write,
+        fdr=FDR,
+        decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(verdict.results, ERRORS),
+        named=any(memory),
+        figures=figures,
+        thresholds=verdict.thresholds,
+        orders=verdict.orders,
+        facts=facts,
+        items=shown,
+        total_items=len(items),
+        examples=examples_of(verdict.cells, items, memory),
+    )
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     rows = []
     for r in verdict.results:
         rows += [(f"score, {r.model}", r.without.score, False)] if r.without.score else []
-        rows += [(f"without memory, {r.model}", r.without.found.without, True)] if r.without.found else []
-    drawn = {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))} if rows else {}
+        rows += (
+            [(f"without memory, {r.model}", r.without.found.without, True)]
+            if r.without.found
+            else []
+        )
+    drawn = (
+        {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))}
+        if rows
+        else {}
+    )
     matters = verdict.thresholds["effect_of_interest"]
     limits = [(r.model, *r.evidence.limits()[1:]) for r in verdict.results]
     if known := [row for row in limits if np.isfinite(row[2])]:
         drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
-    found = [(r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)]
+    found = [
+        (r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)
+    ]
     if curves := [(gap, n) for gap, n in found if gap is not None and np.isfinite(gap.detectable)]:
         gap, n = max(curves, key=lambda one: one[0].detectable)
         share, needed = gap.detectable**2 - gap.between**2, None
@@ -211,7 +254,9 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
         rows = []
         if ordered is not None:
             rows = [(cell.model, ordered.own, True)]
-            rows += [(cell.model + beyond, ordered.beyond, True)] if ordered.beyond is not None else []
+            rows += (
+                [(cell.model + beyond, ordered.beyond, True)] if ordered.beyond is not None else []
+            )
             compared = zip(cell.references, ordered.references, strict=True)
             rows += [(f"{one[0].model} (reference)", test, False) for one, test in compared]
         if what == "order_of_items" and e.fresh_order is not None and cell.fresh is not None:
@@ -225,7 +270,9 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
         label = "log-likelihood of the item, bits a byte"
         if cell.references:
             label += ",\nless the references' mean"
-        found[f"text_of_items_{name}"] = text_scores(_text(cell, 0, "item"), _text(cell, 1, "item"), label)
+        found[f"text_of_items_{name}"] = text_scores(
+            _text(cell, 0, "item"), _text(cell, 1, "item"), label
+        )
     return found
 
 
@@ -282,9 +329,16 @@ def _rank(orders: FloatArray) -> str:
 
 def _items_csv(items: list[PageItem]) -> str:
     return columns(
-        items, "model", "set=set_name", "question_id", "score", *(f"bits_{name}=texts.{name}" for name in TEXT_SCORES),
-        *(f"{name}=tokens.{name}" for name in TOKEN_SCORES), "first_token_share=first", "option_order_rank=option_rank",
-    )  # fmt: skip
+        items,
+        "model",
+        "set=set_name",
+        "question_id",
+        "score",
+        *(f"bits_{name}=texts.{name}" for name in TEXT_SCORES),
+        *(f"{name}=tokens.{name}" for name in TOKEN_SCORES),
+        "first_token_share=first",
+        "option_order_rank=option_rank",
+    )
 
 
 @canvas.styled()
@@ -312,9 +366,18 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
         # The number stands beside the line, as a name stands above it.
         end, ha = (x.high, "left") if x.high < 0.85 else (x.low, "right")
         at = (6 if ha == "left" else -6, 0)
-        axes.annotate(f"{100 * x.estimate:.0f} %", (end, y), at, textcoords="offset points", ha=ha, va="center")
+        axes.annotate(
+            f"{100 * x.estimate:.0f} %",
+            (end, y),
+            at,
+            textcoords="offset points",
+            ha=ha,
+            va="center",
+        )
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
-    canvas.names_above(axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))])
+    canvas.names_above(
+        axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))]
+    )
     axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     return figure
@@ -343,7 +406,9 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
     axes.axvline(0, color=canvas.INK, linewidth=0.8)
     canvas.names_above(axes, [row[0] for row in rows], [k - 0.4 for k in range(len(rows))])
     axes.set_ylim(len(rows) - 0.6, -0.7)
-    axes.set_xlabel("how much likelier than other orders\n(log-likelihood, nats: 0.7 is twice as likely)")
+    axes.set_xlabel(
+        "how much likelier than other orders\n(log-likelihood, nats: 0.7 is twice as likely)"
+    )
     return figure
 
 
@@ -365,10 +430,19 @@ def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
     """
     figure = Figure(figsize=(canvas.PHONE, 3.0), layout="constrained")
     axes = figure.subplots()
-    for values, name, colour in ((published, "benchmark", canvas.VERMILLION), (fresh, "held-out items", canvas.BLUE)):
+    for values, name, colour in (
+        (published, "benchmark", canvas.VERMILLION),
+        (fresh, "held-out items", canvas.BLUE),
+    ):
         x = np.sort(values[~np.isnan(values)])
         if x.size:
-            axes.step(x, np.arange(1, x.size + 1) / x.size, where="post", color=colour, label=f"{name} ({x.size})")
+            axes.step(
+                x,
+                np.arange(1, x.size + 1) / x.size,
+                where="post",
+                color=colour,
+                label=f"{name} ({x.size})",
+            )
     axes.set_xlabel(label)
     axes.set_ylabel("share of items")
     axes.set_ylim(0, 1)

@@ -45,7 +45,13 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
 
 def orders_of(config: MemoryConfig, place: Path) -> Orders:
     """place: the folder with the questions that are asked."""
-    return Orders(where(place / QUESTIONS), config.seed, config.shard_items, config.orders, config.option_orders)
+    return Orders(
+        where(place / QUESTIONS),
+        config.seed,
+        config.shard_items,
+        config.orders,
+        config.option_orders,
+    )
 
 
 def _all(sample: BenchmarkSample) -> Iterator[Item]:
@@ -93,10 +99,16 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
 
 def _references(config: MemoryConfig) -> int:
     """Return how many reference models the run has, stored ones among them."""
-    return len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
+    return (
+        len(config.model)
+        - len(judged(config))
+        + sum(len(one.models) for one in reference_runs(config))
+    )
 
 
-def _reach(resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]) -> list[str]:
+def _reach(
+    resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]
+) -> list[str]:
     enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
     if not enough:
         return []
@@ -119,8 +131,12 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         found.append("  No order test: it needs every item (n=all).")
     references = _references(config)
     if config.control_benchmark is None or not references:
-        fresh = "" if config.control_benchmark is not None else "held-out items (control_benchmark=)"
-        lacks = " and ".join(filter(None, (fresh, "" if references else "references ('references=[...]')")))
+        fresh = (
+            "" if config.control_benchmark is not None else "held-out items (control_benchmark=)"
+        )
+        lacks = " and ".join(
+            filter(None, (fresh, "" if references else "references ('references=[...]')"))
+        )
         found.append(
             f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
             "gap alone."

@@ -135,7 +135,9 @@ class MemoryCell:
         """Return accuracy (0-1) over parsed answers on the benchmark and, if asked, on the held-out
         items.
         """
-        return tuple(float(np.nanmean(answers.score)) for answers in self.tested if answers is not None)
+        return tuple(
+            float(np.nanmean(answers.score)) for answers in self.tested if answers is not None
+        )
 
     @property
     def benchmark(self) -> str:

@@ -47,15 +47,23 @@ def judge(
     analysis = manifest.analysis
     limits = MemoryThresholds.from_mapping(analysis["thresholds"])
     settings = Settings(
-        limits, int(analysis["seed"]) if seed is None else seed, n_resamples, shipped_table(JUDGE.shipped)
+        limits,
+        int(analysis["seed"]) if seed is None else seed,
+        n_resamples,
+        shipped_table(JUDGE.shipped),
     )
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
     # The orders are made again from the questions, with the options of the run.
-    orders = {name: int(manifest.config[name]) for name in ("seed", "shard_items", "orders", "option_orders")}
+    orders = {
+        name: int(manifest.config[name])
+        for name in ("seed", "shard_items", "orders", "option_orders")
+    }
     own = Orders(str(run_dir), **orders)
-    loaded = load_memory(run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own)
+    loaded = load_memory(
+        run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own
+    )
     drawn = bool(analysis.get("published_order"))
     undated = analysis.get("undated", analysis["judged"])
     families = told_families(analysis.get("origins", {}))
@@ -76,7 +84,9 @@ def judge(
     for cell, result in zip(cells, analyse(cells, settings), strict=True):
         field = Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
         # The run has no sensitivity of indicators that could not be judged.
-        judged = {indicator.name.value for indicator in result.evidence.indicators if indicator.judged}
+        judged = {
+            indicator.name.value for indicator in result.evidence.indicators if indicator.judged
+        }
         results.append(with_reservations(result, "memory", analysis, sensitivity, field, judged))
     head = head_of(settings, [seen], rows)
     return RunVerdict(**head, orders=orders, cells=tuple(cells), results=tuple(results)), run_dir

@@ -25,7 +25,9 @@ class IndicatorWord:
     level: str
 
 
-_TWO_SCALES = "the larger p of a difference in differences (t), in nats and in each model's own spread"
+_TWO_SCALES = (
+    "the larger p of a difference in differences (t), in nats and in each model's own spread"
+)
 INDICATORS: dict[Name, IndicatorWord] = {
     Name.ORDER: IndicatorWord(
         "Order of the items",
@@ -37,12 +39,18 @@ INDICATORS: dict[Name, IndicatorWord] = {
         "that items were read with their options in the published order",
         "exact permutation test of the wrong options of each item, and beyond twice what the references have",
     ),
-    Name.ITEM: IndicatorWord("Text of the item", "that items were read as they are published", _TWO_SCALES),
+    Name.ITEM: IndicatorWord(
+        "Text of the item", "that items were read as they are published", _TWO_SCALES
+    ),
     Name.HALF: IndicatorWord(
-        "Second half of the question", "that questions were read, with or without options", _TWO_SCALES
+        "Second half of the question",
+        "that questions were read, with or without options",
+        _TWO_SCALES,
     ),
     Name.WRONG: IndicatorWord(
-        "Wrong options", "that the distractors were read: nobody needs them to know the answer", _TWO_SCALES
+        "Wrong options",
+        "that the distractors were read: nobody needs them to know the answer",
+        _TWO_SCALES,
     ),
     Name.GAP: IndicatorWord(
         "Score on held-out items",
@@ -92,9 +100,16 @@ def _titles(indicators: Sequence[Name]) -> str:
 
 
 def _says(
-    what: str, indicator: Name, unit: str, estimate: float, low: float, high: float, p: float, adjusted: float,
+    what: str,
+    indicator: Name,
+    unit: str,
+    estimate: float,
+    low: float,
+    high: float,
+    p: float,
+    adjusted: float,
     doubt: Reason | None,
-) -> str:  # fmt: skip
+) -> str:
     shown, least, most = (scaled(x, low, high) for x in (estimate, low, high))
     effect = f"{shown} {unit} (95 % interval {least} to {most})"
     more = f" {sentence(doubt, TEXTS)}" if doubt else ""
@@ -103,7 +118,11 @@ def _says(
 
 def _compatible(high: float, gamma: float | None) -> str:
     gap = points(high) if high == high else "any size"
-    odds = f", if the odds that unparsed answers were right are {gamma:g} times what is expected" if gamma else ""
+    odds = (
+        f", if the odds that unparsed answers were right are {gamma:g} times what is expected"
+        if gamma
+        else ""
+    )
     return f"A gap of {gap} to held-out items is still compatible with the data (one-sided 95 % limit){odds}."
 
 
@@ -126,7 +145,9 @@ TEXTS: Texts = {
     "seen": partial(_says, "seen"),
     "not_seen": partial(_says, "not seen"),
     "stands_out": partial(_says, "stands out"),
-    "not_judged": lambda indicator, why: f"{INDICATORS[indicator].title}: not judged. {sentence(why, TEXTS)}",
+    "not_judged": lambda indicator, why: (
+        f"{INDICATORS[indicator].title}: not judged. {sentence(why, TEXTS)}"
+    ),
     # Reasons why it was not judged
     "no_other_order": "No other order was asked: the test needs every item (n=all) and a model that gives likelihoods.",
     "few_shards": "There are {shards} shards, and {least:g} are needed (shards_min).",

@@ -59,67 +59,97 @@ class MemoryResult(CellResult):
 # The page keeps this order, which begins with the worst verdict.
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     MemoryVerdict.MEMORY_OF_TEXT: VerdictWord(
-        "Memory of the text seen", "▲", "^",
+        "Memory of the text seen",
+        "▲",
+        "^",
         "The benchmark's own text, or its own order, is likelier to the model than what it is compared with: more than "
         "chance, and more than to the reference models where there are some. Having read it makes it so.",
-        Grade.FOUND_STRONG, plain="The published text is likelier than chance allows",
+        Grade.FOUND_STRONG,
+        plain="The published text is likelier than chance allows",
     ),
     MemoryVerdict.GAP_TO_FRESH: VerdictWord(
-        "Gap to held-out items", "◆", "D",
+        "Gap to held-out items",
+        "◆",
+        "D",
         "The model scores higher on the benchmark than on held-out items that are as hard for the reference models. "
         "Memory of questions and answers makes such a gap; so does training on items of the benchmark's kind.",
-        Grade.FOUND_STRONG, plain="Scores higher here than on questions it cannot have seen",
+        Grade.FOUND_STRONG,
+        plain="Scores higher here than on questions it cannot have seen",
     ),
     MemoryVerdict.CAUSE_UNKNOWN: VerdictWord(
-        "Something stands out, cause unknown", "▼", "v",
+        "Something stands out, cause unknown",
+        "▼",
+        "v",
         "The published text, its order or the score stands out. Memory makes it so, and so does another cause that "
         "this run cannot exclude. The report names the cause and says which references would tell them apart.",
-        Grade.CAUSE_UNKNOWN, plain="Memory may be the cause, and so may something else",
+        Grade.CAUSE_UNKNOWN,
+        plain="Memory may be the cause, and so may something else",
     ),
     MemoryVerdict.WITHHELD: VerdictWord(
-        "Withheld", "✖", "X",
+        "Withheld",
+        "✖",
+        "X",
         "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
-        Grade.CHECK_FAILED, plain="A check of the measurement failed",
+        Grade.CHECK_FAILED,
+        plain="A check of the measurement failed",
     ),
     MemoryVerdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified", "○", "h",
+        "Not identified",
+        "○",
+        "h",
         "These data cannot answer the question, whatever the answers are. The report states what this run lacks: "
         "references, held-out items, or room that the score leaves for an effect.",
-        Grade.NOT_IDENTIFIED, plain="This run lacks what the question needs",
+        Grade.NOT_IDENTIFIED,
+        plain="This run lacks what the question needs",
     ),
     MemoryVerdict.UNDERPOWERED: VerdictWord(
-        "Not enough data", "✚", "P",
+        "Not enough data",
+        "✚",
+        "P",
         "What was measured shows no memory, and it does not refute a gap of the size that matters. This neither clears "
         "nor suspects the model: measure more.",
         Grade.UNDECIDED,
     ),
     MemoryVerdict.NOTHING_SEEN: VerdictWord(
-        "Nothing seen by this instrument", "●", "o",
+        "Nothing seen by this instrument",
+        "●",
+        "o",
         "Nothing stands out, and the data exclude a gap to held-out items of the size that matters. Forms of memory "
         "that no indicator here examined, such as of the text, are not excluded.",
-        Grade.CLEARED, plain="No gap to held-out items that matters",
+        Grade.CLEARED,
+        plain="No gap to held-out items that matters",
     ),
-}  # fmt: skip
+}
 
 
 GATES: dict[str, GateWord] = {
     **LOG_GATES,
     "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
-    "orders_reach_model": GateWord("Orders reach the model", "the model was sent other orders as the published one"),
+    "orders_reach_model": GateWord(
+        "Orders reach the model", "the model was sent other orders as the published one"
+    ),
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "same_guessing": GateWord("Guesses as often right", "the sets' numbers of options alone explain the gap"),
+    "same_guessing": GateWord(
+        "Guesses as often right", "the sets' numbers of options alone explain the gap"
+    ),
     "fresh_matched": GateWord(
-        "Held-out items as hard", "the held-out items are not as hard as the benchmark's, and the scales disagree"
+        "Held-out items as hard",
+        "the held-out items are not as hard as the benchmark's, and the scales disagree",
     ),
     "fresh_drawn": GateWord(
-        "Held-out items not chosen by the references", "the held-out items were chosen by the references' own answers"
+        "Held-out items not chosen by the references",
+        "the held-out items were chosen by the references' own answers",
     ),
     "same_kind": GateWord(
-        "Held-out items of the same kind", "words alone tell the held-out items from the benchmark's"
+        "Held-out items of the same kind",
+        "words alone tell the held-out items from the benchmark's",
     ),
-    "above_guessing": GateWord("Better than guessing", "its score is not shown to be better than guessing"),
+    "above_guessing": GateWord(
+        "Better than guessing", "its score is not shown to be better than guessing"
+    ),
     "order_exchangeable": GateWord(
-        "Order not given away by its words", "the words of neighbours alone give the published order away"
+        "Order not given away by its words",
+        "the words of neighbours alone give the published order away",
     ),
 }
 
@@ -188,7 +218,9 @@ def measured(cell: MemoryVerdictCell) -> Measured:
     Measured
         The figure behind the verdict.
     """
-    return Measured("gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean"))
+    return Measured(
+        "gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean")
+    )
 
 
 def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
@@ -215,7 +247,11 @@ def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | N
     for indicator in cell.indicators:
         if indicator.name != Name.GAP:
             continue
-        if indicator.estimate is not None and indicator.low is not None and indicator.high is not None:
+        if (
+            indicator.estimate is not None
+            and indicator.low is not None
+            and indicator.high is not None
+        ):
             return indicator.estimate / 100, indicator.low / 100, indicator.high / 100
     gap = cell.evidence.gap
     if gap is None:
@@ -250,7 +286,9 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
         return {}
     grades = {}
     for kind in ("answers", "text"):
-        of_kind = [indicator for indicator in known if (indicator.name == Name.GAP) == (kind == "answers")]
+        of_kind = [
+            indicator for indicator in known if (indicator.name == Name.GAP) == (kind == "answers")
+        ]
         if any(indicator.seen(alpha) for indicator in of_kind):
             grades[kind] = Grade.FOUND_STRONG
         elif any(indicator.open(alpha) for indicator in of_kind):
@@ -263,6 +301,11 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
 
 
 INSTRUMENT = Instrument(
-    "memory", "the memory audit", frozenset({"answers", "text"}), measured, tracked, by_kind=by_kind,
+    "memory",
+    "the memory audit",
+    frozenset({"answers", "text"}),
+    measured,
+    tracked,
+    by_kind=by_kind,
     cell=MemoryVerdictCell,
-)  # fmt: skip
+)

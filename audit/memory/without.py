@@ -16,7 +16,13 @@ from audit.statistics.between_models import one_family
 from audit.statistics.chance import Limits
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.without_memory import FromMemory, WithoutMemory, from_memory, score_of, without_memory
+from audit.statistics.without_memory import (
+    FromMemory,
+    WithoutMemory,
+    from_memory,
+    score_of,
+    without_memory,
+)
 
 
 @dataclass(frozen=True)
@@ -60,18 +66,26 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     score = score_of(published.score, cell.published.cluster)
     needs, refused = _needs(cell, evidence, gates), ""
     if not needs and cell.fresh is not None and held_out is not None:
-        kept = [(a, b) for a, b in cell.references if b is not None and a.model not in evidence.left_out]
+        kept = [
+            (a, b) for a, b in cell.references if b is not None and a.model not in evidence.left_out
+        ]
         models = [(published, held_out), *kept]
         scores: list[Sets] = [(a.score, b.score) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
             # The limits allow for unparsed answers for and against the gap, at the odds ratio of decisions.
-            gaps = [(0.0, imputed.low, imputed.high) for imputed in evidence.held if imputed.gamma == DECIDE_AT]
+            gaps = [
+                (0.0, imputed.low, imputed.high)
+                for imputed in evidence.held
+                if imputed.gamma == DECIDE_AT
+            ]
             # For a model that no reference brackets, they allow for another rate of lucky answers.
             (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
             if more:
                 gaps.append((0.0, low - more, high - less))
-            estimate = without_memory(scores[0], scores[1:], clusters, held=gaps, chance=cell.chance)
+            estimate = without_memory(
+                scores[0], scores[1:], clusters, held=gaps, chance=cell.chance
+            )
             items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:
             needs, refused = ("more_answers",), str(error)
@@ -82,7 +96,11 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
             return ScoreWithout(reason, estimate.score, estimate, items)
     counts = all(check.passed for check in cell.log_checks if check.name == "counts_right")
     about = {"partial": cell.partial, "measure": not counts}
-    return ScoreWithout(because("not_identified", score=score, needs=needs, error=refused, **about), score, needs=needs)
+    return ScoreWithout(
+        because("not_identified", score=score, needs=needs, error=refused, **about),
+        score,
+        needs=needs,
+    )
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
@@ -90,7 +108,8 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
     names = [reference.model for reference, _ in cell.references]
     missing = {
         "held_out": cell.fresh is None,
-        "able_references" if evidence.left_out else "references": len(cell.references) == len(evidence.left_out),
+        "able_references" if evidence.left_out else "references": len(cell.references)
+        == len(evidence.left_out),
         # Their spread would be the interval, and one family understates it: it held the score of 48 to 68 % of models.
         "other_families": bool(one_family(cell.model, names, cell.families)),
         "parsed": any(g.name == "parseability" for g in failed(gates)),
@@ -122,7 +141,9 @@ class Ranked:
     named: bool
 
 
-def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Item]) -> list[Ranked]:
+def ranked(
+    cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Item]
+) -> list[Ranked]:
     """Return the answered items of a cell, the likeliest from memory first.
 
     Parameters
@@ -168,6 +189,14 @@ def ranked(cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str,
 def ranked_csv(rows: list[Ranked]) -> str:
     """Return a table with one line for each answered item of the benchmark."""
     return columns(
-        rows, "model", "question_id", "answered", "chance_without_memory=chance", "references_right=right",
-        "text_likelier_sd=text", "p=pvalue", "q=qvalue", "named",
-    )  # fmt: skip
+        rows,
+        "model",
+        "question_id",
+        "answered",
+        "chance_without_memory=chance",
+        "references_right=right",
+        "text_likelier_sd=text",
+        "p=pvalue",
+        "q=qvalue",
+        "named",
+    )

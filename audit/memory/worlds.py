@@ -97,17 +97,24 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
     def side(answers: FloatArray, **likelier: Any) -> list[ModelSet]:
         if design.score_alone:
             return [_of_score(k, score) for k, score in enumerate(answers)]
-        return side_of(answers, uses, rng, even=world.even, shard_items=design.shard_items, **likelier)
+        return side_of(
+            answers, uses, rng, even=world.even, shard_items=design.shard_items, **likelier
+        )
 
     read, orders = world.text, world.sequenced * felt
-    published = side(scores[0], popular=world.popular, sequenced=orders, read=read, read_orders=read)
+    published = side(
+        scores[0], popular=world.popular, sequenced=orders, read=read, read_orders=read
+    )
     fresh = side(scores[1]) if design.fresh else []
     undated = world.newer > 0  # if the dates are stated, such items are refused
     return cell_of(published, fresh, world.fresh_options, undated=undated)
 
 
 def cell_of(
-    published: Sequence[ModelSet], fresh: Sequence[ModelSet], fresh_options: int = N_OPTIONS, undated: bool = False
+    published: Sequence[ModelSet],
+    fresh: Sequence[ModelSet],
+    fresh_options: int = N_OPTIONS,
+    undated: bool = False,
 ) -> MemoryCell:
     """Return a cell. published, fresh: every model on each set, the tested one first; fresh: empty without a set."""
     items = _items("simulated", published[0].score.size)
@@ -143,7 +150,9 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
     for side, (items, n) in enumerate(((published, design.n), (fresh, design.fresh))):
         pool = _POOL * n if side and world.chosen else n
         taste = tastes((accuracy.size, pool), 1 - (_OWN_ITEM / items.spread) ** 2, rng)
-        right = rng.random(taste.shape) < items.chances(items.ability(accuracies[side])[:, None], taste)
+        right = rng.random(taste.shape) < items.chances(
+            items.ability(accuracies[side])[:, None], taste
+        )
         if pool > n:
             right = right[:, _chosen(like, right[1:].sum(axis=0), n)]
         if side == 0:
@@ -151,7 +160,9 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
             right[: 1 + world.knowing] |= learnt(n, world.answers, rng)
         scores = unparsed(right.astype(float), world.unparsed, rng)
         if world.hidden:
-            speaks = int((side == 1) != (world.hidden > 0))  # for a gap: right as published, wrong on held-out items
+            speaks = int(
+                (side == 1) != (world.hidden > 0)
+            )  # for a gap: right as published, wrong on held-out items
             scores[0] = unparsed(scores[0], abs(world.hidden), rng, speaks)
         sides.append(scores)
     return sides
@@ -162,7 +173,9 @@ def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
     found = np.concatenate([np.flatnonzero(pool == k)[:some] for k, some in enumerate(quota)])
-    return np.append(found, np.setdiff1d(np.arange(pool.size), found))[:m]  # others where a pool has too few
+    return np.append(found, np.setdiff1d(np.arange(pool.size), found))[
+        :m
+    ]  # others where a pool has too few
 
 
 def side_of(
@@ -201,7 +214,9 @@ def side_of(
     made = []
     for k in range(models):
         of_model = {name: values[k] for name, values in texts.items()}
-        made.append(ModelSet(f"model {k}", scores[k], of_model, {}, np.zeros(n), options[k], order[k], {}))
+        made.append(
+            ModelSet(f"model {k}", scores[k], of_model, {}, np.zeros(n), options[k], order[k], {})
+        )
     return made
 
 
@@ -213,7 +228,9 @@ def _of_score(k: int, score: FloatArray) -> ModelSet:
     return ModelSet(f"model {k}", score, texts, {}, np.full(n, np.nan), *nothing, {})
 
 
-_LEARNT = MemoryThresholds().effect_of_interest / 0.3  # of the answers that are wrong at an accuracy of .7
+_LEARNT = (
+    MemoryThresholds().effect_of_interest / 0.3
+)  # of the answers that are wrong at an accuracy of .7
 _OF_15 = MemoryThresholds().effect_of_interest / 0.15  # likewise, of .85
 _ABLER, _WEAKER = (0.8, 0.95), (0.45, 0.6)
 CLEAN: Mapping[str, World] = {
@@ -251,6 +268,8 @@ WITH_MEMORY: Mapping[str, World] = {
     "gap_5_unparsed": World(answers=_LEARNT, unparsed=0.04),
     "gap_5_hidden": World(answers=_LEARNT, hidden=0.04),
     "chosen_easier": World(answers=0.15, harder=-0.09, chosen=True),
-    "gap_5_guessed": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_OF_15),
+    "gap_5_guessed": World(
+        accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_OF_15
+    ),
 }
 WORLDS: Mapping[str, World] = {**CLEAN, **WITH_MEMORY}

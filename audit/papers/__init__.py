@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_all(out: Path, found: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]) -> list[Path]:
+def write_all(
+    out: Path, found: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]
+) -> list[Path]:
     """Write reanalysis.json, the tables and the figures into a folder.
 
     Parameters

@@ -109,7 +109,9 @@ class CellResult:
     @property
     def bucket_follows(self) -> bool:
         """Return whether Table 3 and the raw verdict agree with the algorithm."""
-        return self.printed_bucket == self.status.status and self.raw_verdict in raw_words(self.status.status)
+        return self.printed_bucket == self.status.status and self.raw_verdict in raw_words(
+            self.status.status
+        )
 
 
 @dataclass(frozen=True)
@@ -194,24 +196,41 @@ def shipped() -> Li2026:
     for row in table6:
         cell = _cell(row)
         bucket = buckets[cell.model, cell.benchmark]
-        cells.append(CellResult(cell, paper_status(cell), float(row["csr"]), bucket, row["raw_verdict"]))
+        cells.append(
+            CellResult(cell, paper_status(cell), float(row["csr"]), bucket, row["raw_verdict"])
+        )
     noop = {row["benchmark"]: float(row["canonical"]) / 100 for row in table7 if row["canonical"]}
 
-    def swept(change: Callable[[PaperCell], PaperCell], thresholds: PaperThresholds = PAPER) -> tuple[int, ...]:
+    def swept(
+        change: Callable[[PaperCell], PaperCell], thresholds: PaperThresholds = PAPER
+    ) -> tuple[int, ...]:
         return counts(paper_status(change(r.cell), thresholds) for r in cells)
 
-    def repaired(cell: PaperCell) -> PaperCell:  # uses Appendix E's rates: only that of CrowS is not 0 after the repair
-        return replace(cell, instrumented=True, noop=noop[CROWS] if cell.benchmark == CROWS else 0.0)
+    def repaired(
+        cell: PaperCell,
+    ) -> PaperCell:  # uses Appendix E's rates: only that of CrowS is not 0 after the repair
+        return replace(
+            cell, instrumented=True, noop=noop[CROWS] if cell.benchmark == CROWS else 0.0
+        )
 
-    with_table7 = swept(lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark)))
+    with_table7 = swept(
+        lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark))
+    )
     return Li2026(
         cells=tuple(cells),
         g3={value: swept(lambda c: c, replace(PAPER, g3_denominator=value)) for value in G3_GRID},
         g1={value: swept(repaired, replace(PAPER, g1_noop=value)) for value in G1_GRID},
-        epsilon={value: tuple(r.name for r in cells if r.cell.denominator < value) for value in EPSILON_GRID},
+        epsilon={
+            value: tuple(r.name for r in cells if r.cell.denominator < value)
+            for value in EPSILON_GRID
+        },
         with_table7=with_table7,
-        answer_only=tuple(paper_status(replace(r.cell, baseline=ANSWER_ONLY[r.cell.benchmark])) for r in cells),
-        statements=_statements(cells, with_table7, [row["status"] for row in trail].count("unfixed")),
+        answer_only=tuple(
+            paper_status(replace(r.cell, baseline=ANSWER_ONLY[r.cell.benchmark])) for r in cells
+        ),
+        statements=_statements(
+            cells, with_table7, [row["status"] for row in trail].count("unfixed")
+        ),
     )
 
 
@@ -232,7 +251,9 @@ def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
     return tuple(sum(number[status] for status in group) for _, group in ORDER)
 
 
-def _statements(cells: Sequence[CellResult], with_table7: tuple[int, ...], unfixed: int) -> tuple[Statement, ...]:
+def _statements(
+    cells: Sequence[CellResult], with_table7: tuple[int, ...], unfixed: int
+) -> tuple[Statement, ...]:
     """Return the printed statements that do not follow."""
     truth = [r for r in cells if r.cell.benchmark == TRUTHFULQA]
     moved = [r for r in truth if r.cell.denominator < 0.1]
@@ -244,7 +265,8 @@ def _statements(cells: Sequence[CellResult], with_table7: tuple[int, ...], unfix
         Statement(
             "Appendix E, G3 = 0.1",
             "would reclassify TruthfulQA's exploratory cells",
-            f"{len(moved)} of {len(truth)}: " + ", ".join(f"{r.name} {r.cell.denominator:.3f}" for r in truth),
+            f"{len(moved)} of {len(truth)}: "
+            + ", ".join(f"{r.name} {r.cell.denominator:.3f}" for r in truth),
         ),
         Statement(
             "Appendix E, size of 0.1",
@@ -268,7 +290,11 @@ def _statements(cells: Sequence[CellResult], with_table7: tuple[int, ...], unfix
             "8 cells with CSR above 0, both BBQ cells among them",
             f"Qwen-2.5-7B x BBQ is exactly 0 in Table 6; without CrowS {len(positive)} cells are above 0",
         ),
-        Statement("Section 3, seeds", "single seed 42", "Appendix F reports CSR over the seeds 42, 123 and 2024"),
+        Statement(
+            "Section 3, seeds",
+            "single seed 42",
+            "Appendix F reports CSR over the seeds 42, 123 and 2024",
+        ),
         Statement(
             "Table 2, F3b",
             "MC1 fixes the order of the options",
@@ -280,7 +306,8 @@ def _statements(cells: Sequence[CellResult], with_table7: tuple[int, ...], unfix
 def _cell(row: Mapping[str, str]) -> PaperCell:
     benchmark = row["benchmark"]
     fmt, sem, attr = (
-        round(float(row[f"delta_{name}"]) * N_SCORES) / N_SCORES for name in ("format", "semantic", "attribute")
+        round(float(row[f"delta_{name}"]) * N_SCORES) / N_SCORES
+        for name in ("format", "semantic", "attribute")
     )
     return PaperCell(
         model=row["model"],
@@ -356,7 +383,9 @@ def as_json(result: Li2026) -> dict[str, Any]:
         "cells": rows(result),
         "sweep_g3": {f"{value:g}": named(counts) for value, counts in result.g3.items()},
         "sweep_g1": {f"{value:g}": named(counts) for value, counts in result.g1.items()},
-        "floored_by_epsilon": {f"{value:g}": list(names) for value, names in result.epsilon.items()},
+        "floored_by_epsilon": {
+            f"{value:g}": list(names) for value, names in result.epsilon.items()
+        },
         "with_table7": named(result.with_table7),
         "answer_only": {"baselines": ANSWER_ONLY, "counts": named(result.answer_only_counts)},
         "statements_that_do_not_follow": [asdict(statement) for statement in result.statements],
@@ -366,14 +395,34 @@ def as_json(result: Li2026) -> dict[str, Any]:
 def show(result: Li2026, console: Console) -> None:
     """Print the cells, the sweeps and the statements that do not follow."""
     table = Table(title="Table 6, recomputed", title_justify="left", box=SIMPLE)
-    for name in ("model", "benchmark", "score", "z", f"fmt/sem/attr of {N_SCORES}", "CSR", "status", "flags"):
+    for name in (
+        "model",
+        "benchmark",
+        "score",
+        "z",
+        f"fmt/sem/attr of {N_SCORES}",
+        "CSR",
+        "status",
+        "flags",
+    ):
         # On a narrow terminal, fold puts a status on two lines instead of cutting it.
-        table.add_column(name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold"
+        )
     for r in result.cells:
         ratio = f"{r.cell.csr():.2f}" + ("" if r.csr_follows else f" (printed {r.printed_csr:.2f})")
-        status = str(r.status.status) + ("" if r.bucket_follows else f" (printed {r.printed_bucket})")
+        status = str(r.status.status) + (
+            "" if r.bucket_follows else f" (printed {r.printed_bucket})"
+        )
         deltas = "/".join(map(str, r.counts))
-        cells = (f"{r.cell.score:.3f}", f"{r.cell.z:.2f}", deltas, ratio, status, ", ".join(r.status.flags))
+        cells = (
+            f"{r.cell.score:.3f}",
+            f"{r.cell.z:.2f}",
+            deltas,
+            ratio,
+            status,
+            ", ".join(r.status.flags),
+        )
         table.add_row(r.cell.model, r.cell.benchmark, *cells)
     console.print(table)
     sweep = Table(title="Thresholds", title_justify="left", box=SIMPLE)
@@ -386,8 +435,14 @@ def show(result: Li2026, console: Console) -> None:
     sweep.add_row("G1 from Table 7, C", *map(str, result.with_table7))
     sweep.add_row("G2 above answer-only", *map(str, result.answer_only_counts))
     console.print(sweep)
-    better = ", ".join(f"{name} {ANSWER_ONLY[name]:.3f}" for name in BASELINES if ANSWER_ONLY[name] != BASELINES[name])
-    console.print(f"- Answer-only: the best rule that never reads the question ({better}).", highlight=False)
+    better = ", ".join(
+        f"{name} {ANSWER_ONLY[name]:.3f}"
+        for name in BASELINES
+        if ANSWER_ONLY[name] != BASELINES[name]
+    )
+    console.print(
+        f"- Answer-only: the best rule that never reads the question ({better}).", highlight=False
+    )
     for value, names in result.epsilon.items():
         console.print(f"- epsilon = {value:g} floors {len(names)} denominators.", highlight=False)
     console.print("Printed statements that do not follow:", highlight=False)
@@ -402,7 +457,12 @@ DOES = "Statuses, ratios and sweeps from li2026's printed tables."
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis_li2026"), help="folder for json and csv")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("outputs/reanalysis_li2026"),
+        help="folder for json and csv",
+    )
     parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
 
 
@@ -427,7 +487,10 @@ def run(asked: argparse.Namespace) -> int:
     result = shipped()
     paths = write(result, asked.out)
     if asked.json:
-        print(next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"), end="")
+        print(
+            next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"),
+            end="",
+        )
         return 0
     console = Console(width=None if sys.stdout.isatty() else 120)
     show(result, console)
@@ -441,7 +504,15 @@ def figures(result: Li2026) -> dict[str, Figure]:
 
     cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
     shown = [
-        Ratio(name, str(r.status.status), r.status.step, r.printed_csr, cell.ci_low, cell.ci_high, cell.g3())
+        Ratio(
+            name,
+            str(r.status.status),
+            r.status.step,
+            r.printed_csr,
+            cell.ci_low,
+            cell.ci_high,
+            cell.g3(),
+        )
         for name, cell, r in cells
     ]
     changes = {name: (cell.delta_fmt, cell.delta_sem, cell.delta_attr) for name, cell, _ in cells}

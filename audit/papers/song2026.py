@@ -40,8 +40,21 @@ def shipped(name: str) -> str:
 ALPHA = 0.05
 COLUMNS = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
 EXAMPLE = "Llama-3.1-8B,6,0.26,0.43,0.17,21,4"
-TABLE1_COLUMNS = ("violation_count", "violation_rate", "max_positive_excess", "mean_positive_excess", "mean_gain")
-TABLE3_COLUMNS = ("violating_models", "violation_rate", "mean_positive_excess", "improve", "degrade", "net_improve")
+TABLE1_COLUMNS = (
+    "violation_count",
+    "violation_rate",
+    "max_positive_excess",
+    "mean_positive_excess",
+    "mean_gain",
+)
+TABLE3_COLUMNS = (
+    "violating_models",
+    "violation_rate",
+    "mean_positive_excess",
+    "improve",
+    "degrade",
+    "net_improve",
+)
 
 
 def analyse(
@@ -90,7 +103,9 @@ def analyse(
     from audit.papers.song2026_reanalysis import reanalyse
 
     if n < 1:
-        raise DataError(f"--n is the number of questions behind each accuracy, such as 100; found {n}.")
+        raise DataError(
+            f"--n is the number of questions behind each accuracy, such as 100; found {n}."
+        )
     if not 0 < chance <= 0.5:
         raise DataError(
             f"--chance is the expected accuracy of guessing, such as 0.25 for four options; found {chance}."
@@ -103,7 +118,14 @@ def analyse(
             read_printed(printed[1], "routers", TABLE3_COLUMNS, "Table 3"),
         )
     rng = np.random.default_rng(42)
-    result = reanalyse(rows, chance, rng=rng, printed=summaries, simulations=simulations, chance_assumed=chance_assumed)
+    result = reanalyse(
+        rows,
+        chance,
+        rng=rng,
+        printed=summaries,
+        simulations=simulations,
+        chance_assumed=chance_assumed,
+    )
     return result, contradictions
 
 
@@ -124,21 +146,33 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
     """
     raw, after_holm, after_bh = result.rejected
     return {
-        "sentence": result.sentence, "n": result.n, "alpha": ALPHA, "settings": len(result.settings),
-        "violations": result.violations, "p_below_alpha": raw, "p_below_alpha_holm": after_holm,
-        "p_below_alpha_benjamini_hochberg": after_bh, "compared_cells": result.compared_cells,
+        "sentence": result.sentence,
+        "n": result.n,
+        "alpha": ALPHA,
+        "settings": len(result.settings),
+        "violations": result.violations,
+        "p_below_alpha": raw,
+        "p_below_alpha_holm": after_holm,
+        "p_below_alpha_benjamini_hochberg": after_bh,
+        "compared_cells": result.compared_cells,
         "mismatches": [asdict(m) for m in result.mismatches],
-        "contradictions": list(contradictions), "chance": {m: asdict(c) for m, c in result.chance.items()},
+        "contradictions": list(contradictions),
+        "chance": {m: asdict(c) for m, c in result.chance.items()},
         "chance_assumed": result.chance_assumed,
-        "exact_values": [[r.model, r.routers, r.clean_accuracy, r.noisy_accuracy] for r in result.exact_values],
+        "exact_values": [
+            [r.model, r.routers, r.clean_accuracy, r.noisy_accuracy] for r in result.exact_values
+        ],
         "discordance": result.discordance,
         "minimum_detectable_gain": {
-            "one_setting": result.mde_single, "one_model": result.mde_model, "panel": result.mde_panel,
+            "one_setting": result.mde_single,
+            "one_model": result.mde_model,
+            "panel": result.mde_panel,
         },
-        "without_any_effect": asdict(result.no_effect), "table1": [asdict(m) for m in result.models],
+        "without_any_effect": asdict(result.no_effect),
+        "table1": [asdict(m) for m in result.models],
         "table3": [asdict(r) for r in result.routers],
         "panels": [_panel_json(panel) for panel in result.panels],
-    }  # fmt: skip
+    }
 
 
 def _panel_json(panel: Panel) -> dict[str, Any]:
@@ -176,7 +210,9 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
     ]
     names = {(row.model, row.benchmark): row.model for row in rows}
     other = {panel.name: panel for panel in result.panels}.get("without_exact")
-    without = {} if other is None else {"figure4_without_exact_cells": paper.transitions(other.routers)}
+    without = (
+        {} if other is None else {"figure4_without_exact_cells": paper.transitions(other.routers)}
+    )
     return {
         **without,
         "figure2_violation_pattern": paper.violation_pattern(router_summary(rows)),
@@ -204,14 +240,17 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
         The files.
     """
     settings = [
-        asdict(t.row) | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
+        asdict(t.row)
+        | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
         for t in result.settings
     ]
     tables = {
         "settings.csv": csv_text(list(settings[0]), map(dict.values, settings)),
         "table1.csv": _csv(result.models),
         "table3.csv": _csv(result.routers),
-        "mismatches.csv": _csv(result.mismatches, "table", "key", "column", "printed", "recomputed"),
+        "mismatches.csv": _csv(
+            result.mismatches, "table", "key", "column", "printed", "recomputed"
+        ),
         "net_improve.csv": _net_improve_csv(result.panels),
     }
     return write_all(out, as_json(result, contradictions), tables, figures(result))
@@ -219,7 +258,9 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
 
 def _net_improve_csv(panels: Sequence[Panel]) -> str:
     """Return net improve by router count, a row for each selection of settings."""
-    rows = [(panel.name, r.routers, r.models, r.net_improve) for panel in panels for r in panel.routers]
+    rows = [
+        (panel.name, r.routers, r.models, r.net_improve) for panel in panels for r in panel.routers
+    ]
     return csv_text(("settings", "routers", "models", "net_improve"), rows)
 
 
@@ -241,13 +282,26 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         return text if mismatch is None else f"[bold red]{text}*[/]"
 
     def table(title: str, *names: str, caption: str | None = None) -> Table:
-        made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE)
+        made = Table(
+            title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE
+        )
         for name in names:
-            made.add_column(name, justify="left" if name == "model" else "right", no_wrap=name == "model")
+            made.add_column(
+                name, justify="left" if name == "model" else "right", no_wrap=name == "model"
+            )
         return made
 
     note = "* not what is printed, see below" if odd else None
-    names = ("model", "viol.", "rate", "max exc.", "mean exc.", "mean gain", "clean", "above chance")
+    names = (
+        "model",
+        "viol.",
+        "rate",
+        "max exc.",
+        "mean exc.",
+        "mean gain",
+        "clean",
+        "above chance",
+    )
     t1 = table("Table 1, recomputed", *names, caption=note)
     for m in result.models:
         c = result.chance[m.model]
@@ -256,10 +310,22 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         count = cell("Table 1", m.model, "violation_count", str(m.violation_count))
         t1.add_row(m.model, count, *values, f"{c.accuracy:.2f}", above)
     console.print(t1)
-    t3 = table("Table 3, recomputed", "routers", "violating", "rate", "mean excess", "improve", "degrade", "net")
+    t3 = table(
+        "Table 3, recomputed",
+        "routers",
+        "violating",
+        "rate",
+        "mean excess",
+        "improve",
+        "degrade",
+        "net",
+    )
     for r in result.routers:
         shown = {"violation_rate": ".3f", "mean_positive_excess": ".3f"}
-        values = [cell("Table 3", str(r.routers), k, f"{getattr(r, k):{shown.get(k, 'g')}}") for k in TABLE3_COLUMNS]
+        values = [
+            cell("Table 3", str(r.routers), k, f"{getattr(r, k):{shown.get(k, 'g')}}")
+            for k in TABLE3_COLUMNS
+        ]
         t3.add_row(str(r.routers), *values)
     console.print(t3)
     title = f"Settings with an exact one-sided McNemar p < {ALPHA:g}"
@@ -329,10 +395,16 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     if low:
         threshold = next(iter(result.chance.values())).threshold
         assumed = ", four options assumed" if result.chance_assumed else ""
-        lines.append(f"Clean accuracy not above chance + 2 SE ({threshold:.3f}{assumed}): {', '.join(low)}.")
+        lines.append(
+            f"Clean accuracy not above chance + 2 SE ({threshold:.3f}{assumed}): {', '.join(low)}."
+        )
     if result.exact_values:
-        named = ", ".join(f"{r.model} r={r.routers} ({r.noisy_accuracy:.2f})" for r in result.exact_values)
-        lines.append(f"{len(result.exact_values)} cells at exactly 0 or 1, which suggests unparsed output: {named}.")
+        named = ", ".join(
+            f"{r.model} r={r.routers} ({r.noisy_accuracy:.2f})" for r in result.exact_values
+        )
+        lines.append(
+            f"{len(result.exact_values)} cells at exactly 0 or 1, which suggests unparsed output: {named}."
+        )
     lines += [_hypotheses(panel) for panel in result.panels]
     if result.compared_cells:
         lines.append(
@@ -361,17 +433,30 @@ def _hypotheses(panel: Panel) -> str:
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Exact tests, corrections and consistency checks for a published model-by-router table."
+    parser.description = (
+        "Exact tests, corrections and consistency checks for a published model-by-router table."
+    )
     parser.epilog = (
         f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. With li2026 in place of a csv: "
         "the tables of the construct-validity paper."
     )
-    parser.add_argument("csv", nargs="?", type=Path, help="table to analyse; song2026 or nothing: the paper's Table 2")
-    parser.add_argument("--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv")
-    parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
-    parser.add_argument("--n", type=int, default=100, help="questions behind each accuracy (default 100)")
     parser.add_argument(
-        "--chance", type=float, help="expected accuracy of guessing (default 0.25, four options: an assumption)"
+        "csv",
+        nargs="?",
+        type=Path,
+        help="table to analyse; song2026 or nothing: the paper's Table 2",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv"
+    )
+    parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
+    parser.add_argument(
+        "--n", type=int, default=100, help="questions behind each accuracy (default 100)"
+    )
+    parser.add_argument(
+        "--chance",
+        type=float,
+        help="expected accuracy of guessing (default 0.25, four options: an assumption)",
     )
 
 
@@ -396,7 +481,9 @@ def run(asked: argparse.Namespace) -> int:
     given = None if asked.csv == Path("song2026") else asked.csv
     result, contradictions = analyse(
         _text(given) if given else shipped("table2_model_router"),
-        printed=None if given else (shipped("table1_model_summary"), shipped("table3_router_summary")),
+        printed=None
+        if given
+        else (shipped("table1_model_summary"), shipped("table3_router_summary")),
         n=asked.n,
         chance=0.25 if asked.chance is None else asked.chance,
         chance_assumed=asked.chance is None and not given,
@@ -404,7 +491,10 @@ def run(asked: argparse.Namespace) -> int:
     )
     paths = write(result, contradictions, asked.out)
     if asked.json:
-        print(next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"), end="")
+        print(
+            next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"),
+            end="",
+        )
         return 0
     from rich.console import Console
 
@@ -457,25 +547,40 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
         model = cells["model"]
         where = f"{source}, line {line} ({model}, routers={cells['routers']})"
         routers = _whole(cells["routers"], "routers", where)
-        improve, degrade = _whole(cells["improve"], "improve", where), _whole(cells["degrade"], "degrade", where)
+        improve, degrade = (
+            _whole(cells["improve"], "improve", where),
+            _whole(cells["degrade"], "degrade", where),
+        )
         clean = _items(cells["clean_accuracy"], "clean_accuracy", n, where)
         noisy = _items(cells["noisy_accuracy"], "noisy_accuracy", n, where)
         gain = _number(cells["gain"], "gain", where)
         if degrade > clean:
-            raise DataError(f"{where}: degrade is {degrade}, but only {clean} of {n} items were right when clean.")
+            raise DataError(
+                f"{where}: degrade is {degrade}, but only {clean} of {n} items were right when clean."
+            )
         if improve > n - clean:
-            raise DataError(f"{where}: improve is {improve}, but only {n - clean} of {n} items were wrong when clean.")
+            raise DataError(
+                f"{where}: improve is {improve}, but only {n - clean} of {n} items were wrong when clean."
+            )
         if (model, routers) in seen:
-            raise DataError(f"{where}: this setting occurs twice; every model and router count occurs once.")
+            raise DataError(
+                f"{where}: this setting occurs twice; every model and router count occurs once."
+            )
         seen.add((model, routers))
         net = improve - degrade
         if abs(net / n - gain) > _half_digit(cells["gain"]) + 1e-9:
-            contradictions.append(f"{where}: gain {gain:+g}, but (improve - degrade) / n = {net / n:+g}")
+            contradictions.append(
+                f"{where}: gain {gain:+g}, but (improve - degrade) / n = {net / n:+g}"
+            )
         if noisy - clean != net:
-            contradictions.append(f"{where}: noisy - clean = {noisy - clean} items, improve - degrade = {net}")
+            contradictions.append(
+                f"{where}: noisy - clean = {noisy - clean} items, improve - degrade = {net}"
+            )
         first = clean_of.setdefault(model, clean)
         if first != clean:
-            contradictions.append(f"{where}: clean accuracy {clean / n:g}, {first / n:g} in its first row")
+            contradictions.append(
+                f"{where}: clean accuracy {clean / n:g}, {first / n:g} in its first row"
+            )
         rows.append(setting_row(model, routers, clean, improve, degrade, n))
     return rows, contradictions
 
@@ -519,7 +624,9 @@ def _read_csv(text: str, columns: Sequence[str], source: str) -> list[tuple[int,
     for cells in reader:
         line = reader.line_num
         if any(cells[c] is None for c in columns):
-            raise DataError(f"{source}, line {line}: fewer cells than the header has. A row looks like: {EXAMPLE}")
+            raise DataError(
+                f"{source}, line {line}: fewer cells than the header has. A row looks like: {EXAMPLE}"
+            )
         out.append((line, {c: cells[c].strip() for c in columns}))
     if not out:
         raise DataError(f"{source} has a header and no rows. A row looks like: {EXAMPLE}")
@@ -532,7 +639,9 @@ def _number(cell: str, column: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise DataError(f"{where}: {column} is {cell!r}, expected a number such as 0.26. A row looks like: {EXAMPLE}")
+        raise DataError(
+            f"{where}: {column} is {cell!r}, expected a number such as 0.26. A row looks like: {EXAMPLE}"
+        )
     return value
 
 
@@ -547,7 +656,9 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
     """Return the number of items that an accuracy over n items stands for."""
     value = _number(cell, column, where)
     if not 0 <= value <= 1:
-        raise DataError(f"{where}: {column} is {cell}, expected a share between 0 and 1 such as 0.26 (not per cent).")
+        raise DataError(
+            f"{where}: {column} is {cell}, expected a share between 0 and 1 such as 0.26 (not per cent)."
+        )
     count = round(value * n)
     if abs(count / n - value) > _half_digit(cell) + 1e-9:
         raise DataError(f"{where}: no count of {n} items gives {column} {cell}. Is --n {n} right?")

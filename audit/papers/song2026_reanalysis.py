@@ -17,7 +17,14 @@ from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import false_discovery, holm
 from audit.statistics.paired import FloatArray
 from audit.statistics.power import minimum_detectable_gain
-from audit.sweep.paper import ModelSummary, RouterSummary, SettingRow, model_summary, router_summary, slope_weights
+from audit.sweep.paper import (
+    ModelSummary,
+    RouterSummary,
+    SettingRow,
+    model_summary,
+    router_summary,
+    slope_weights,
+)
 
 OTHER_CHANCE = 0.10  # the chance with ten options, if a table does not state their number
 
@@ -322,7 +329,9 @@ def reanalyse(
     models, routers = model_summary(rows), router_summary(rows)
     mismatches: list[Mismatch] = []
     if printed:
-        mismatches = _compare("Table 1", printed[0], models) + _compare("Table 3", printed[1], routers)
+        mismatches = _compare("Table 1", printed[0], models) + _compare(
+            "Table 3", printed[1], routers
+        )
     discordance = float(np.mean([(r.improve + r.degrade) / r.n for r in rows]))
     per_model = max(sum(r.model == m.model for r in rows) for m in models)
     return Reanalysis(
@@ -451,9 +460,15 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
     answered the same items and are taken as independent here, which the printed counts cannot
     check.
     """
-    varied = [settings for settings in _by_model(rows).values() if len({row.routers for row in settings}) > 1]
+    varied = [
+        settings
+        for settings in _by_model(rows).values()
+        if len({row.routers for row in settings}) > 1
+    ]
     if len(varied) < 2:
-        raise DataError(f"Number of models with two router counts is {len(varied)}. Expected two or more.")
+        raise DataError(
+            f"Number of models with two router counts is {len(varied)}. Expected two or more."
+        )
     rising, falling = [], []
     for settings in varied:
         weights = slope_weights([row.routers for row in settings])
@@ -488,7 +503,11 @@ def _gain_se(row: SettingRow) -> float:
 def _sign_flip(slopes: FloatArray) -> float:
     """Return the one-sided exact p-value that the mean slope is above zero."""
     tested = scipy.stats.permutation_test(
-        (slopes,), np.mean, permutation_type="samples", alternative="greater", rng=np.random.default_rng(0)
+        (slopes,),
+        np.mean,
+        permutation_type="samples",
+        alternative="greater",
+        rng=np.random.default_rng(0),
     )
     return float(tested.pvalue)
 
@@ -534,7 +553,9 @@ def expected_without_effect(
             if disagree >= most:
                 item = np.full(n, mean)
             else:
-                size = disagree / (most - disagree)  # Beta(a, b): E[p(1-p)] = mean (1 - mean) (a+b) / (a+b+1)
+                size = disagree / (
+                    most - disagree
+                )  # Beta(a, b): E[p(1-p)] = mean (1 - mean) (a+b) / (a+b+1)
                 item = rng.beta(mean * size, (1 - mean) * size, size=n)
             right = (rng.random((len(mine) + 1, n)) < item).sum(axis=1)
             counts[s, k] = int(np.sum(right[1:] > right[0]))
@@ -558,7 +579,10 @@ def _compare(
     table: str, printed: PrintedTable, summary: Sequence[ModelSummary] | Sequence[RouterSummary]
 ) -> list[Mismatch]:
     """Return printed cells that differ from the recomputed value by more than their rounding."""
-    computed = {entry.model if isinstance(entry, ModelSummary) else str(entry.routers): entry for entry in summary}
+    computed = {
+        entry.model if isinstance(entry, ModelSummary) else str(entry.routers): entry
+        for entry in summary
+    }
     mismatches = []
     for row, columns in printed.items():
         for column, (value, half_digit) in columns.items():
@@ -569,7 +593,10 @@ def _compare(
 
 
 def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:
-    return {r.model: chance_check(r.clean_accuracy, np.full(n, 1 / chance), CHANCE_STANDARD_ERRORS) for r in rows}
+    return {
+        r.model: chance_check(r.clean_accuracy, np.full(n, 1 / chance), CHANCE_STANDARD_ERRORS)
+        for r in rows
+    }
 
 
 def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResult]) -> str:

@@ -49,7 +49,10 @@ def _prepared(config: PerturbConfig) -> Prepared:
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)
-    sets = (f"library {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets)
+    sets = (
+        f"library {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}"
+        for x in run.sets
+    )
     return Prepared(
         run.resolved,
         PerturbThresholds.from_mapping(config.verdict),

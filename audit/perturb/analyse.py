@@ -27,7 +27,9 @@ from audit.statistics.wording_drop import item_means
 from audit.variants.record import Library
 
 
-def _measure(cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator) -> Evidence | None:
+def _measure(
+    cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator
+) -> Evidence | None:
     if np.isnan(item_means(*cell.tested.pair)[0]).all():
         return None  # without an item with both answers the verdict is withheld
     return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples)
@@ -170,7 +172,9 @@ NEAR = 1.0  # largest distance of a near design, about that of half the items wi
 
 
 def nearest(
-    table: Mapping[str, Any] | None, run: Mapping[str, Any], limits: Mapping[str, float] | None = None
+    table: Mapping[str, Any] | None,
+    run: Mapping[str, Any],
+    limits: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """Return the rates of the calibrated design that is nearest to a run.
 
@@ -196,19 +200,28 @@ def nearest(
     + 2 |accuracy| (differences). It adds 10 times the share of unparsed answers above the 4 % that
     are simulated.
     """
-    n, variants, references, checked = (run[name] for name in ("n", "variants", "references", "checked"))
+    n, variants, references, checked = (
+        run[name] for name in ("n", "variants", "references", "checked")
+    )
 
     def distance(design: Mapping[str, Any]) -> float:
         total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
-        total += apart(1 + references, 1 + design["references"]) + apart(run["replicates"], design["replicates"]) / 4
-        total += 2 * abs(run["accuracy"] - design["accuracy"]) + 10 * max(run["unparsed"] - 0.04, 0.0)
+        total += (
+            apart(1 + references, 1 + design["references"])
+            + apart(run["replicates"], design["replicates"]) / 4
+        )
+        total += 2 * abs(run["accuracy"] - design["accuracy"]) + 10 * max(
+            run["unparsed"] - 0.04, 0.0
+        )
         return total + (apart(checked, design["checked"]) / 4 if checked else 0.0)
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "
         f"{percent(run['accuracy'])}, {percent(run['unparsed'])} unparsed."
     )
-    near = nearest_design(table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=limits)
+    near = nearest_design(
+        table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=limits
+    )
     if near is None or not near.rates:
         return near
     text = near.sentence
@@ -244,11 +257,14 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
             " Where models differ by 2 points in what rewording costs them, "
             f"{told(r, 'uneven_beyond')} of clean models are called so"
         )
-        others = ("family_unnamed", "references of one family whose names do not tell"), (
-            "touchy_itself", "this model alone losing 5 points more for no memory"
-        )  # fmt: skip
+        others = (
+            ("family_unnamed", "references of one family whose names do not tell"),
+            ("touchy_itself", "this model alone losing 5 points more for no memory"),
+        )
         if r.get("touchy_itself_beyond") is not None:
-            text += "; with " + ", and with ".join(f"{what} {told(r, f'{w}_beyond')}" for w, what in others)
+            text += "; with " + ", and with ".join(
+                f"{what} {told(r, f'{w}_beyond')}" for w, what in others
+            )
         text += "."
     return (
         f"{text} No drop is detected in {told(r, 'clean_cleared')} of clean models "

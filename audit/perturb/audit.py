@@ -44,7 +44,9 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
         One for each level. A missing variant gives a presentation with an error.
     """
     library, accepted = _opened(work.own[item.benchmark])
-    return [_present(work, item, library, accepted.get(item.id, ()), level) for level in part.levels]
+    return [
+        _present(work, item, library, accepted.get(item.id, ()), level) for level in part.levels
+    ]
 
 
 def reworded(library: Library, item: Item, variant: Variant) -> Item:
@@ -69,7 +71,9 @@ def reworded(library: Library, item: Item, variant: Variant) -> Item:
     return item.reworded(variant.context + variant.text)
 
 
-def _present(work: Work, item: Item, library: Library, variants: Sequence[Variant], level: int) -> Presentation:
+def _present(
+    work: Work, item: Item, library: Library, variants: Sequence[Variant], level: int
+) -> Presentation:
     if level > len(variants):
         columns = {"variant_id": None, "wording": "", "distance": None, "asked": False}
         return Presentation("", item.options, item.gold, columns, NOT_ASKED)
@@ -98,10 +102,26 @@ SCHEMA = row_schema(
     "perturb",
     1,
     own=(
-        ("variant_id", pa.string(), "<question_id>#<number> in the library; null for the original, or where not asked"),
-        ("wording", pa.string(), "the question in the words that were asked; hostile text where a model wrote them"),
-        ("distance", pa.float64(), "cosine distance from the original, of the library, 0-2; null for the original"),
-        ("asked", pa.bool_(), "false: the library has no such variant of the question, so nothing was sent or scored"),
+        (
+            "variant_id",
+            pa.string(),
+            "<question_id>#<number> in the library; null for the original, or where not asked",
+        ),
+        (
+            "wording",
+            pa.string(),
+            "the question in the words that were asked; hostile text where a model wrote them",
+        ),
+        (
+            "distance",
+            pa.float64(),
+            "cosine distance from the original, of the library, 0-2; null for the original",
+        ),
+        (
+            "asked",
+            pa.bool_(),
+            "false: the library has no such variant of the question, so nothing was sent or scored",
+        ),
     ),
 )
 

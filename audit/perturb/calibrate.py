@@ -17,7 +17,16 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from audit.judging.simulated import PANEL, Case, Entries, Procedure, by_world, seed_of, shown, table_text
+from audit.judging.simulated import (
+    PANEL,
+    Case,
+    Entries,
+    Procedure,
+    by_world,
+    seed_of,
+    shown,
+    table_text,
+)
 from audit.perturb.decide import BEYOND, COUNTED, decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Grounds, Tests, grounds, run_tests
@@ -25,7 +34,15 @@ from audit.perturb.gates import enough_data
 from audit.perturb.record import PerturbCell
 from audit.perturb.vocabulary import Decision
 from audit.perturb.vocabulary import PerturbVerdict as V
-from audit.perturb.worlds import CONTROL_WORLDS, LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
+from audit.perturb.worlds import (
+    CONTROL_WORLDS,
+    LIKE_MEMORY,
+    OTHERS,
+    WORLDS,
+    PerturbDesign,
+    World,
+    simulate,
+)
 from audit.statistics.contamination_score import article_result
 
 INTERVAL_DRAWS = 100  # of the drop's interval, which must exclude zero
@@ -35,12 +52,33 @@ SEEDS = 3  # one after another from --seed: as many models are drawn from each
 EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **LIKE_MEMORY}
 # Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters, and memory.
 CLEARED = (
-    "clean", "clean_unparsed", "harder", "memorised_5", "memorised_5_unparsed", "memorised_5_groups",
-    "memorised_5_unread", "memorised", "memorised_half", "softer", "softer_memorised",
-)  # fmt: skip
-CORE = ("clean", "clean_unparsed", "harder", "uneven", "memorised", "memorised_harder", "memorised_half", "memorised_5")
+    "clean",
+    "clean_unparsed",
+    "harder",
+    "memorised_5",
+    "memorised_5_unparsed",
+    "memorised_5_groups",
+    "memorised_5_unread",
+    "memorised",
+    "memorised_half",
+    "softer",
+    "softer_memorised",
+)
+CORE = (
+    "clean",
+    "clean_unparsed",
+    "harder",
+    "uneven",
+    "memorised",
+    "memorised_harder",
+    "memorised_half",
+    "memorised_5",
+)
 
-WITH_CONTROL = (*(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)), PerturbDesign(1000, 3, 5, control=300))
+WITH_CONTROL = (
+    *(PerturbDesign(1000, 3, r, control=1000) for r in (0, 1, 5)),
+    PerturbDesign(1000, 3, 5, control=300),
+)
 
 # The designs that ship: `analyse.nearest` picks from them. The first are simulated in every world, the others in
 # CORE with half as many models.
@@ -54,9 +92,20 @@ SHIPPED = (
     PerturbDesign(1000, 3, 10),  # from ten references on, ConStat's curve must agree
 )
 RATES = (
-    "beyond", "unknown", "cleared", "withheld", "underpowered", "panel", "cleared_panel", "plain", "article_blocked",
-    "curve", "control", "uncontrolled", "strong",
-)  # fmt: skip
+    "beyond",
+    "unknown",
+    "cleared",
+    "withheld",
+    "underpowered",
+    "panel",
+    "cleared_panel",
+    "plain",
+    "article_blocked",
+    "curve",
+    "control",
+    "uncontrolled",
+    "strong",
+)
 
 
 def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tuple[float, ...]:
@@ -70,7 +119,10 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     tests = found.tests
 
     def verdict(factor: float = 1.0, of: Grounds = found) -> V:
-        p = [None if one is None else min(factor * one, 1.0) for one in (of.tests.found_p, of.tests.beyond_p)]
+        p = [
+            None if one is None else min(factor * one, 1.0)
+            for one in (of.tests.found_p, of.tests.beyond_p)
+        ]
         return decide(of, (enough_data(cell, limits),), limits, *p).verdict
 
     alone, panel = verdict(), verdict(PANEL)
@@ -80,7 +132,10 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
         uncontrolled = verdict(of=_grounds(cell, replace(tests, control=None), limits)) in BEYOND
     return (
         alone in BEYOND,
-        *(alone == one for one in (V.CAUSE_UNKNOWN, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)),
+        *(
+            alone == one
+            for one in (V.CAUSE_UNKNOWN, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)
+        ),
         panel in BEYOND,
         panel == V.NO_DROP_DETECTED,
         alone in COUNTED and (tests.plain_p or np.nan) <= limits.alpha,
@@ -108,11 +163,15 @@ def decision_of(cell: PerturbCell, rng: np.random.Generator) -> Decision:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--control", action="store_true", help="designs and worlds with held-out items as a control")
+    parser.add_argument(
+        "--control", action="store_true", help="designs and worlds with held-out items as a control"
+    )
 
 
 def procedures(
-    options: Namespace, designs: Sequence[PerturbDesign] | None = None, worlds: Mapping[str, World] | None = None
+    options: Namespace,
+    designs: Sequence[PerturbDesign] | None = None,
+    worlds: Mapping[str, World] | None = None,
 ) -> tuple[Procedure, ...]:
     """The rates of each world W: for each R of RATES the share (0-1) of models W_R with its Monte-Carlo standard error
     W_R_se.
@@ -158,12 +217,20 @@ _DESIGN = ("n", "variants", "references", "replicates")
 def markdown(entries: Entries) -> str:
     """The first table of the documentation: per cent called beyond reference, or of unknown cause without references,
     in the worlds of CORE, and by design."""
-    head = ["n", "variants", "references", "runs of the original", *(name.replace("_", " ") for name in CORE)]
+    head = [
+        "n",
+        "variants",
+        "references",
+        "runs of the original",
+        *(name.replace("_", " ") for name in CORE),
+    ]
     rows = []
     for entry in entries:
         d, r = entry["design"], entry["rates"]
         label = "beyond" if d["references"] else "unknown"
-        rows.append([*(str(d[k]) for k in _DESIGN), *(shown(r, f"{name}_{label}") for name in CORE)])
+        rows.append(
+            [*(str(d[k]) for k in _DESIGN), *(shown(r, f"{name}_{label}") for name in CORE)]
+        )
     return table_text(head, rows)
 
 
@@ -175,7 +242,8 @@ def worlds_markdown(entries: Entries) -> str:
     rows = []
     for name in EVERY:
         cells = [
-            f"{shown(e['rates'], f'{name}_beyond')} ({100 * (e['rates'].get(f'{name}_panel') or 0):.1f})" for e in found
+            f"{shown(e['rates'], f'{name}_beyond')} ({100 * (e['rates'].get(f'{name}_panel') or 0):.1f})"
+            for e in found
         ]
         rows.append([name.replace("_", " "), *cells])
     return table_text(head, rows)
@@ -185,18 +253,36 @@ def cleared_markdown(entries: Entries) -> str:
     """The table of clearances: per cent of models for which no drop is detected; of a panel those with a drop."""
     head = ["n", "variants", "references", "runs of the original"]
     head += [name.replace("_", " ") for name in CLEARED] + ["harder, panel", "memorised 5, panel"]
-    columns = [f"{name}_cleared" for name in CLEARED] + ["harder_cleared_panel", "memorised_5_cleared_panel"]
-    rows = [[*(str(e["design"][k]) for k in _DESIGN), *(shown(e["rates"], name) for name in columns)] for e in entries]
+    columns = [f"{name}_cleared" for name in CLEARED] + [
+        "harder_cleared_panel",
+        "memorised_5_cleared_panel",
+    ]
+    rows = [
+        [*(str(e["design"][k]) for k in _DESIGN), *(shown(e["rates"], name) for name in columns)]
+        for e in entries
+    ]
     return table_text(head, rows)
 
 
 def control_markdown(entries: Entries) -> str:
     """The table of designs with held-out items: per cent called beyond reference by both, by the references without
     held-out items, and what held-out items alone would call so."""
-    head = ["n", "references", "held-out items", "called by", *(name.replace("_", " ") for name in CONTROL_WORLDS)]
+    head = [
+        "n",
+        "references",
+        "held-out items",
+        "called by",
+        *(name.replace("_", " ") for name in CONTROL_WORLDS),
+    ]
     rows = []
     for entry in entries:
         design = [str(entry["design"][k]) for k in ("n", "references", "control")]
-        for label, by in (("beyond", "both"), ("uncontrolled", "references"), ("control", "held-out items")):
-            rows.append([*design, by, *(shown(entry["rates"], f"{w}_{label}") for w in CONTROL_WORLDS)])
+        for label, by in (
+            ("beyond", "both"),
+            ("uncontrolled", "references"),
+            ("control", "held-out items"),
+        ):
+            rows.append(
+                [*design, by, *(shown(entry["rates"], f"{w}_{label}") for w in CONTROL_WORLDS)]
+            )
     return table_text(head, rows)

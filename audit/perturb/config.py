@@ -20,7 +20,9 @@ SAME = ("variants",)  # a reference run must have equal values of these options
 
 @dataclass
 class PerturbConfig(ReferencedConfig):
-    variants: str | None = None  # a library's hash, path or name; null takes the library named as the benchmark
+    variants: str | None = (
+        None  # a library's hash, path or name; null takes the library named as the benchmark
+    )
     control_variants: str | None = None  # the library of the held-out items, control_benchmark
     n: Any = None  # null takes as many questions as the plan needs, at most all
     num_variants: int = 3

@@ -145,7 +145,9 @@ def decide(
     if found_p is None:
         found_p, beyond_p = evidence.tests.found_p, evidence.tests.beyond_p
     few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
-    found = finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
+    found = (
+        finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
+    )
     lost = _lost(found, evidence.tests, limits.alpha, found_p, beyond_p)
     contrast = _contrast(evidence, limits, found, beyond_p, few)
     graded = grade([contrast], [lost] if lost else [])
@@ -168,7 +170,9 @@ def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
     return Decision(_VERDICTS[graded.grade], graded.grade, why, advice_of(blocking), code)
 
 
-def _lost(found: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> str:
+def _lost(
+    found: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
+) -> str:
     """Return which finding unparsed answers take away, as a code; "" if none."""
     left = found and standing(tests, alpha, found_p, beyond_p)
     if left == found:
@@ -177,7 +181,11 @@ def _lost(found: V | None, tests: Tests, alpha: float, found_p: float, beyond_p:
 
 
 def _contrast(
-    evidence: Grounds, limits: PerturbThresholds, found: V | None, beyond_p: float | None, few: Sequence[Gate]
+    evidence: Grounds,
+    limits: PerturbThresholds,
+    found: V | None,
+    beyond_p: float | None,
+    few: Sequence[Gate],
 ) -> Contrast:
     """Return the drop as a contrast of the ladder. few: the check of enough data, if it failed."""
     guards = (
@@ -216,7 +224,11 @@ def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, grade
         suggestive = graded.grade == Grade.FOUND_SUGGESTIVE
         stated = (because("hard_items"),) if suggestive else ()
         first = because("reword_held_out" if suggestive else "repeat_on_held_out")
-        return (*reasons, *stated, *_held_out(tests), because("lower_bound")), (first, because("read_items")), ""
+        return (
+            (*reasons, *stated, *_held_out(tests), because("lower_bound")),
+            (first, because("read_items")),
+            "",
+        )
     doubt = _doubt(tests, limits.alpha)
     stated = (because(doubt),) if doubt == "not_clearly_more" else ()
     return (*reasons, *stated, *_held_out(tests)), _to_tell(tests), doubt
@@ -250,7 +262,11 @@ def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
 
 
 def _not_found(
-    evidence: Grounds, limits: PerturbThresholds, found_p: float, gates: Sequence[Gate], graded: Graded
+    evidence: Grounds,
+    limits: PerturbThresholds,
+    found_p: float,
+    gates: Sequence[Gate],
+    graded: Graded,
 ) -> Said:
     """Return what is said if no drop counts: is one of the smallest effect that matters refuted?"""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
@@ -266,7 +282,11 @@ def _not_found(
     reasons = [
         *seen,
         because("largest", largest=evidence.drop.largest),
-        because("ruled_out" if alone else "not_ruled_out", delta=equivalence.delta, pvalue=equivalence.p_no_larger),
+        because(
+            "ruled_out" if alone else "not_ruled_out",
+            delta=equivalence.delta,
+            pvalue=equivalence.p_no_larger,
+        ),
     ]
     advice = [because("ask_memory")]
     if graded.codes == (NO_ROOM,):
@@ -279,7 +299,9 @@ def _not_found(
         advice = [_more(gates)]
         if alone:
             doubt = doubt or "beside_references"
-            reasons.append(because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside))
+            reasons.append(
+                because("not_beside_references", delta=equivalence.delta, pvalue=evidence.beside)
+            )
         if np.isfinite(evidence.detectable):
             reasons.append(because("power", drop=evidence.detectable, power=limits.power))
     return (*reasons, *_held_out(tests)), tuple(advice), doubt
@@ -289,7 +311,11 @@ def _more(gates: Sequence[Gate]) -> Reason:
     """Return the advice to ask more, with numbers if the plan needs more questions than were asked."""
     size = next((g.numbers for g in gates if g.name == "enough_data"), {})
     asked, needed = size.get("asked") or 0.0, size.get("needed") or 0.0
-    return because("more_questions", asked=asked, needed=needed) if needed > asked else because("more_items")
+    return (
+        because("more_questions", asked=asked, needed=needed)
+        if needed > asked
+        else because("more_items")
+    )
 
 
 def _fallen(evidence: Grounds, found_p: float) -> Reasons:
@@ -306,7 +332,9 @@ def _beyond(tests: Tests) -> Reasons:
         plain = max(b.plain.pvalue for b in tests.beyond)
         reasons.append(because("prior", **vars(tests.prior), plain=plain))
     if tests.bracket is not None and not tests.bracket.holds:
-        reasons.append(because("not_bracketed", **vars(tests.bracket), references=tests.beyond[0].references))
+        reasons.append(
+            because("not_bracketed", **vars(tests.bracket), references=tests.beyond[0].references)
+        )
     if tests.family:
         reasons.append(because("one_family", family=tests.family))
     if tests.fall is not None:
@@ -335,7 +363,9 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    return "common_fall" if tests.own_p > alpha else "not_clearly_more"  # only the panel's correction prevents it
+    return (
+        "common_fall" if tests.own_p > alpha else "not_clearly_more"
+    )  # only the panel's correction prevents it
 
 
 def _held_out(tests: Tests) -> Reasons:
@@ -345,11 +375,15 @@ def _held_out(tests: Tests) -> Reasons:
         return ()
     if control.why is not None:
         return (control.why,)
-    reasons = [because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)]
+    reasons = [
+        because("held_out_drop", benchmark=control.benchmark, n=control.n, drop=control.drop)
+    ]
     reasons += [because(f"held_out_{b.scale}", **attributes(b, *_COMPARED)) for b in control.beyond]
     if control.references is not None:
         numbers = attributes(control.references, "difference", "low", "high")
-        reasons.append(because("held_out_references", **numbers, references=control.reference_models))
+        reasons.append(
+            because("held_out_references", **numbers, references=control.reference_models)
+        )
     return tuple(reasons)
 
 
@@ -371,7 +405,9 @@ def _to_tell(tests: Tests) -> Reasons:
     return (*advice, because("ask_memory"))
 
 
-def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: Sequence[Gate]) -> Reason:
+def headline(
+    cell: PerturbCell, decision: Decision, e: Evidence | None, gates: Sequence[Gate]
+) -> Reason:
     """Return the headline of a cell.
 
     Parameters
@@ -396,7 +432,9 @@ def headline(cell: PerturbCell, decision: Decision, e: Evidence | None, gates: S
         return because(code, **who, why=[GATES[g.name].because for g in failed(gates)])
     beyond = min((b.difference for b in e.tests.beyond), default=None)
     d = e.drop
-    return because(code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond)
+    return because(
+        code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond
+    )
 
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
@@ -417,17 +455,27 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     """
     if e is None:
         return (because("answers_as_facts"),)
-    beyond, control, unlike = e.tests.beyond, e.tests.control, cell.control.unlike if cell.control else ()
+    beyond, control, unlike = (
+        e.tests.beyond,
+        e.tests.control,
+        cell.control.unlike if cell.control else (),
+    )
     many = beyond[0].references if beyond else 0
     asked = control is not None and control.asked
     explanations = (
         (True, because("answers_as_facts")),
         (not beyond, because("harder_variants")),
         (many == 1, because("one_reference")),
-        (many > 1, because("suits_less", references=many, tau=max((b.tau for b in beyond), default=0.0))),
+        (
+            many > 1,
+            because("suits_less", references=many, tau=max((b.tau for b in beyond), default=0.0)),
+        ),
         (many > 1, because("references_remember")),
         (control is not None and not asked, because("held_out_not_asked")),
-        (asked, because("held_out_easier")),  # no data can show that rewordings of two sets are equally hard
+        (
+            asked,
+            because("held_out_easier"),
+        ),  # no data can show that rewordings of two sets are equally hard
         (asked, because("held_out_harder")),
         (asked and unlike, because("held_out_unlike", unlike=unlike)),
         (cell.broken is None, because("broken_variants")),

@@ -16,10 +16,25 @@ from audit.judge.record import holm_rows
 from audit.judging.result import Reason, because, failed
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.gates import all_gates
-from audit.perturb.record import ItemLevel, PerturbCell, Wordings, against_drop, for_drop, item_level, usable_references
+from audit.perturb.record import (
+    ItemLevel,
+    PerturbCell,
+    Wordings,
+    against_drop,
+    for_drop,
+    item_level,
+    usable_references,
+)
 from audit.statistics.between_models import one_family
 from audit.statistics.common_fall import CommonFall, common_fall
-from audit.statistics.contamination_score import ARTICLE, ArticleResult, FalseAlarms, Rule, article_result, false_alarms
+from audit.statistics.contamination_score import (
+    ARTICLE,
+    ArticleResult,
+    FalseAlarms,
+    Rule,
+    article_result,
+    false_alarms,
+)
 from audit.statistics.estimate import mean_of
 from audit.statistics.exchange import ExchangeResult, exchange_test
 from audit.statistics.paired import FloatArray, IntArray
@@ -35,7 +50,13 @@ from audit.statistics.references import (
     reference_curve,
 )
 from audit.statistics.resampling import N_RESAMPLES
-from audit.statistics.set_difference import Asked, BeyondFresh, SetDifference, beyond_fresh, set_difference
+from audit.statistics.set_difference import (
+    Asked,
+    BeyondFresh,
+    SetDifference,
+    beyond_fresh,
+    set_difference,
+)
 from audit.statistics.wording_drop import (
     Equivalence,
     RunNoise,
@@ -121,10 +142,14 @@ def fresh_control(
         sides = _asked(cell), _and_half_a_drop(_asked(fresh))
         beyond = tuple(beyond_fresh(*sides, scale=scale) for scale in SCALES)
     both = _references(cell, fresh, limits)
-    return FreshControl(fresh.benchmark, n, original, variants, original - variants, beyond, *both, why)
+    return FreshControl(
+        fresh.benchmark, n, original, variants, original - variants, beyond, *both, why
+    )
 
 
-def _unfit(cell: PerturbCell, fresh: PerturbCell, n: int, units: int, limits: PerturbThresholds) -> Reason | None:
+def _unfit(
+    cell: PerturbCell, fresh: PerturbCell, n: int, units: int, limits: PerturbThresholds
+) -> Reason | None:
     """Return why held-out items cannot carry the comparison; None if they can."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return because("held_out_one_group")
@@ -159,7 +184,9 @@ def _and_half_a_drop(asked: Asked) -> Asked:
     )
 
 
-def _references(cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds) -> tuple[SetDifference | None, int]:
+def _references(
+    cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds
+) -> tuple[SetDifference | None, int]:
     on_fresh = {w.model: w for w in usable_references(fresh, limits)[0]}
     on_benchmark = [w for w in usable_references(cell, limits)[0] if w.model in on_fresh]
     if not on_benchmark:
@@ -301,7 +328,12 @@ class Tests:
 
     @property
     def _asked(self) -> bool:
-        return self.bracket is not None and self.bracket.holds and not self.family and self.broken_p is not None
+        return (
+            self.bracket is not None
+            and self.bracket.holds
+            and not self.family
+            and self.broken_p is not None
+        )
 
     @property
     def own_p(self) -> float:
@@ -366,7 +398,11 @@ _WORST = float("inf")
 
 
 def run_tests(
-    cell: PerturbCell, limits: PerturbThresholds, *, rng: np.random.Generator, n_draws: int = N_CURVES
+    cell: PerturbCell,
+    limits: PerturbThresholds,
+    *,
+    rng: np.random.Generator,
+    n_draws: int = N_CURVES,
 ) -> Tests:
     """Run the tests of one cell.
 
@@ -428,14 +464,18 @@ def adverse(
     Adverse or None
         None if all answers were parsed, or without a finding.
     """
-    cell = replace(cell, references=tuple(w for w in cell.references if w.model in tests.references))
+    cell = replace(
+        cell, references=tuple(w for w in cell.references if w.model in tests.references)
+    )
     if tests.found_p > limits.alpha:
         return None
     imputed = against_drop(cell, gamma)
     if imputed is None:
         return None
     if tests.beyond_p is None or tests.beyond_p > limits.alpha:
-        imputed = replace(imputed, references=())  # without a finding beyond reference, the slow curve is not needed
+        imputed = replace(
+            imputed, references=()
+        )  # without a finding beyond reference, the slow curve is not needed
     held = _tests(imputed, limits, rng, n_draws, tests.control)
     held = replace(held, bracket=tests.bracket, family=tests.family)
     if not held.beyond:
@@ -480,7 +520,9 @@ def _tests(
     if as_read is None and control is not None and beyond:
         control_se, references_se = control.beyond[0].se if control.asked else 0.0, beyond[0].se
         if control_se > SE_MAX * references_se:  # the control is less precise than the references
-            control = replace(control, why=because("held_out_vague", se=control_se, references=references_se))
+            control = replace(
+                control, why=because("held_out_vague", se=control_se, references=references_se)
+            )
     return Tests(
         exchange=exchange,
         margin=margin,
@@ -500,7 +542,11 @@ def _tests(
 
 
 def measure(
-    cell: PerturbCell, limits: PerturbThresholds, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+    cell: PerturbCell,
+    limits: PerturbThresholds,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
 ) -> Evidence:
     """Measure every statistic of one cell.
 
@@ -571,7 +617,9 @@ def grounds(
     return Grounds(tests, replace(drop, largest=largest), cleared, worst, detectable, beside)
 
 
-def no_larger(cell: PerturbCell, limits: PerturbThresholds, gamma: float) -> tuple[Equivalence, float]:
+def no_larger(
+    cell: PerturbCell, limits: PerturbThresholds, gamma: float
+) -> tuple[Equivalence, float]:
     """Test whether a drop that matters is refuted, and find the largest that is not.
 
     Parameters
@@ -600,7 +648,9 @@ def no_larger(cell: PerturbCell, limits: PerturbThresholds, gamma: float) -> tup
     return cleared, largest
 
 
-def beside_references(cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None) -> float | None:
+def beside_references(
+    cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None
+) -> float | None:
     """Return p of "no drop that matters beyond the references'".
 
     Parameters
@@ -666,7 +716,12 @@ def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> f
 
 
 def clean_alarms(
-    n: int, accuracy: float, variants: FloatArray, flips: float, rng: np.random.Generator, rule: Rule = ARTICLE
+    n: int,
+    accuracy: float,
+    variants: FloatArray,
+    flips: float,
+    rng: np.random.Generator,
+    rule: Rule = ARTICLE,
 ) -> FalseAlarms | None:
     """Apply the article's rule to simulated clean models like this one.
 

@@ -67,7 +67,9 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     values = first_answered(cell.tested.original)
     answered = ~np.isnan(values)
     if not answered.any():
-        return Rule("above_chance", limit, CHANCE_SOURCE).absent("The original wordings have no answer.")
+        return Rule("above_chance", limit, CHANCE_SOURCE).absent(
+            "The original wordings have no answer."
+        )
     accuracy = float(values[answered].mean())
     options = cell.n_options[answered]
     if np.any(options == FREE_FORM):
@@ -77,7 +79,9 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     else:
         check = chance_check(accuracy, options, limit)
         chance, z = check.chance, check.z
-    return chance_gate(f"{accuracy:.3f}", z, chance, limit, {"accuracy": accuracy, "chance": chance})
+    return chance_gate(
+        f"{accuracy:.3f}", z, chance, limit, {"accuracy": accuracy, "chance": chance}
+    )
 
 
 def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
@@ -97,13 +101,21 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
         interval (Clopper & Pearson) of the tested model's lowest arm.
     """
     limit = limits.answered_share_min
-    rule = Rule("parseability", limit, "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min")
+    rule = Rule(
+        "parseability",
+        limit,
+        "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min",
+    )
     arms, worst = arms_read(cell.tested), lowest_arm(cell.tested)
     if worst is None:
         return rule.absent("No item has a variant.")
     numbers: dict[str, float | None] = {}
     for arm in arms:
-        numbers |= {arm.name: arm.share, f"{arm.name}_low": arm.limits[0], f"{arm.name}_high": arm.limits[1]}
+        numbers |= {
+            arm.name: arm.share,
+            f"{arm.name}_low": arm.limits[0],
+            f"{arm.name}_high": arm.limits[1],
+        }
     lowest = {w.model: lowest_arm(w) for w in cell.references}
     numbers |= {f"reference {model}": arm.share for model, arm in lowest.items() if arm}
     below = []
@@ -144,7 +156,9 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     rule = Rule("noise_floor", limit, source)
     noise = run_noise(cell.tested.original, cell.cluster)
     if np.isnan(noise.pvalue):
-        return rule.absent("The original has no two replicates that share an answered question: no noise floor.")
+        return rule.absent(
+            "The original has no two replicates that share an answered question: no noise floor."
+        )
     return rule.checked(
         noise.pvalue > limit,
         noise.pvalue,
@@ -153,7 +167,11 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
         f"{percent(noise.flipped)} of outcomes change from one to the next.",
         "Something other than the seed changed between runs of the same prompt: compare their shards (engine, prompts, "
         "truncated replies), and repeat the run.",
-        numbers={"replicates": float(noise.replicates), "flipped": noise.flipped, "sd": noise.sd_difference},
+        numbers={
+            "replicates": float(noise.replicates),
+            "flipped": noise.flipped,
+            "sd": noise.sd_difference,
+        },
     )
 
 
@@ -231,14 +249,20 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     rule = Rule("broken_share", limit, source)
     broken = cell.broken
     if broken is None:
-        return rule.absent("No person read a sample of the variants: broken ones cannot be ruled out.")
+        return rule.absent(
+            "No person read a sample of the variants: broken ones cannot be ruled out."
+        )
     return rule.checked(
         broken.upper <= limit,
         broken.upper,
         f"{broken.broken} of {broken.checked} variants that a person read are broken: at most {percent(broken.upper)} "
         f"of all ({percent(broken.confidence)} limit).",
         "Read more variants (audit variants review), or build a library with stricter gates.",
-        numbers={"checked": float(broken.checked), "broken": float(broken.broken), "share": broken.share},
+        numbers={
+            "checked": float(broken.checked),
+            "broken": float(broken.broken),
+            "share": broken.share,
+        },
     )
 
 
@@ -273,7 +297,9 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
         units,
         f"{n:,} questions{groups} have an answer to the original and to a variant; the test needs {limit:g} that are "
         "independent.",
-        "Take more questions." if needed is None else f"Take about {needed:,} questions ({n:,} were asked).",
+        "Take more questions."
+        if needed is None
+        else f"Take about {needed:,} questions ({n:,} were asked).",
         withholds=False,
         numbers=sizes(n, needed),
     )
@@ -311,13 +337,17 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
             "variants, right and wrong ones."
         )
     varying = v[v.std(axis=1) > 0]
-    pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
+    pairs = (
+        np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
+    )
     between = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
     # This is the expected correlation of one wording with the mean of N others.
     expected = between / np.sqrt((1 + (len(v) - 1) * between) / len(v)) if between else 0.0
     measured = agreement(x, v.mean(axis=0), expected, limit)
     if measured is None:
-        return rule.absent("The variants agree too little among themselves to check the order of items.")
+        return rule.absent(
+            "The variants agree too little among themselves to check the order of items."
+        )
     return Rule(name, measured.limit, source).checked(
         measured.z >= measured.limit,
         measured.z,

@@ -45,7 +45,9 @@ ERRORS = {
     "memorised_unknown": "A model that remembers 15 % of the items is said to lose points, cause unknown",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
-HARDEST = 10  # number of listed variants that most models fail although they answer the original right
+HARDEST = (
+    10  # number of listed variants that most models fail although they answer the original right
+)
 
 
 Interval = tuple[float, float, float]  # accuracy and its 95 % limits, 0-1
@@ -77,11 +79,15 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
         if binned:
             bins[f"{result.model} on {result.benchmark}"] = binned
         group = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
-        trend = intensity_trend(sent.reworded, distances, correct, [group[item] for item in sent.reworded])
+        trend = intensity_trend(
+            sent.reworded, distances, correct, [group[item] for item in sent.reworded]
+        )
         if trend is not None:
             trends.append((result.model, trend))
     for c in cells[:1]:  # all are of the run's one benchmark
-        drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(_bars(cells), c.chance)
+        drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(
+            _bars(cells), c.chance
+        )
     if bins:
         drawn["accuracy_by_distance"] = accuracy_by_distance(bins)
     drawn |= _reach(verdict)
@@ -89,7 +95,11 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     items = top_items(read.run_dir, cells, results)
     facts = run_facts(read.run_dir)
     library, control = behind.library, behind.control
-    return Page(tables, drawn, lambda figures: render(verdict, library, facts, figures, items, control, trends))
+    return Page(
+        tables,
+        drawn,
+        lambda figures: render(verdict, library, facts, figures, items, control, trends),
+    )
 
 
 def render(
@@ -127,34 +137,65 @@ def render(
     """
     cells, results = verdict.cells, verdict.results
     shown = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "not_asked": int((~c.tested.was_asked).sum())}
+        {
+            "cell": c,
+            "result": r,
+            "mark": verdict.mark(c, r),
+            "not_asked": int((~c.tested.was_asked).sum()),
+        }
         for c, r in zip(cells, results, strict=True)
     ]
     say = partial(sentence, texts=TEXTS)
     questions = [f"{n:,}" for n in sorted({c.n for c in cells})]
     variants = max((len(c.tested.variants) for c in cells), default=0)
-    subtitle = because("subtitle", questions=questions, variants=variants, answers=sum(r.found for r in verdict.rows))
+    subtitle = because(
+        "subtitle",
+        questions=questions,
+        variants=variants,
+        answers=sum(r.found for r in verdict.rows),
+    )
     return render_page(
-        "perturb/page.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=GATES, labels=LABELS,
+        "perturb/page.html.j2",
+        rows=verdict.rows,
+        scripts=("report/items.js",),
+        gates=GATES,
+        labels=LABELS,
         gated=[Gated(r.model, r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in results],
-        title=verdict.title("Does the score hang on the wording?"), subtitle=say(subtitle), say=say,
-        words=VERDICTS, cells=shown, decisions=marks_of(verdict, VERDICTS), errors=errors_of(results, ERRORS),
-        figures=figures, levels=[_levels(c) for c in cells], trends=trends, hardest=[_hardest(c) for c in cells],
-        funnel=funnel_text(library), library=library, control=control,
-        thresholds=verdict.thresholds, facts=facts, items=items, total_items=sum(c.n for c in cells),
-    )  # fmt: skip
+        title=verdict.title("Does the score hang on the wording?"),
+        subtitle=say(subtitle),
+        say=say,
+        words=VERDICTS,
+        cells=shown,
+        decisions=marks_of(verdict, VERDICTS),
+        errors=errors_of(results, ERRORS),
+        figures=figures,
+        levels=[_levels(c) for c in cells],
+        trends=trends,
+        hardest=[_hardest(c) for c in cells],
+        funnel=funnel_text(library),
+        library=library,
+        control=control,
+        thresholds=verdict.thresholds,
+        facts=facts,
+        items=items,
+        total_items=sum(c.n for c in cells),
+    )
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
     rows = [(r.model, r.evidence.drop) for r in verdict.results if r.evidence is not None]
-    known = [(name, drop.drop.low, drop.largest) for name, drop in rows if np.isfinite(drop.largest)]
+    known = [
+        (name, drop.drop.low, drop.largest) for name, drop in rows if np.isfinite(drop.largest)
+    ]
     if not known:
         return {}
     effect = limits.effect_of_interest
     variants = max(len(c.tested.variants) for c in verdict.cells)
     alpha, power = limits.alpha, limits.power
-    plan = partial(detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=alpha, power=power)
+    plan = partial(
+        detectable_drop, variants=variants, discordance=PLANNED_FLIPS, alpha=alpha, power=power
+    )
     needed = items_needed(effect, variants, PLANNED_FLIPS, alpha=alpha, power=power) or 1
     asked = min(c.n for c in verdict.cells)
     return {
@@ -182,7 +223,9 @@ def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
     rows = []
     for w in (cell.tested, *cell.references):
         wordings = (item_means(*w.pair)[0], *w.variants)
-        rows.append((w.model, [interval(values, cell.cluster) for values in wordings], w is not cell.tested))
+        rows.append(
+            (w.model, [interval(values, cell.cluster) for values in wordings], w is not cell.tested)
+        )
     return rows
 
 
@@ -261,13 +304,18 @@ def original_against_variants(
     for y, (_, original, variants, reference) in enumerate(reversed(bars)):
         colours = (canvas.MUTED, canvas.MUTED) if reference else (canvas.BLUE, canvas.VERMILLION)
         for accuracy, colour, shift, fill in (
-            (original, colours[0], 0.12, "none"), (variants, colours[1], -0.12, colours[1]),
-        ):  # fmt: skip
+            (original, colours[0], 0.12, "none"),
+            (variants, colours[1], -0.12, colours[1]),
+        ):
             if accuracy is not None:
                 axes.plot(accuracy[1:], (y + shift,) * 2, color=colour, linewidth=1.4)
-                axes.plot(accuracy[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6)
+                axes.plot(
+                    accuracy[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6
+                )
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.8, linestyle=":")
-    canvas.names_above(axes, [label for label, *_ in reversed(bars)], [y + 0.38 for y in range(len(bars))])
+    canvas.names_above(
+        axes, [label for label, *_ in reversed(bars)], [y + 0.38 for y in range(len(bars))]
+    )
     axes.set_ylim(-0.4, len(bars) - 0.4)
     axes.xaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
@@ -296,7 +344,14 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
         y, low, high = np.array([accuracy for _, accuracy in of_model]).T
         colour = (canvas.BLUE, canvas.VERMILLION, canvas.MUTED)[k % 3]
         axes.errorbar(
-            x, y, yerr=[y - low, high - y], fmt="o-", color=colour, capsize=3, linewidth=1.2, label=canvas.plain(label)
+            x,
+            y,
+            yerr=[y - low, high - y],
+            fmt="o-",
+            color=colour,
+            capsize=3,
+            linewidth=1.2,
+            label=canvas.plain(label),
         )
     axes.yaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("cosine distance of the variant from the original")
@@ -311,9 +366,26 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
 
 MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item
 _COLUMNS = (
-    "model", "benchmark", "question_id", "arm", "variant", "replicate", "question", "options", "wording", "distance",
-    "asked", "answer", "answer_number", "gold", "target", "correct", "parsed", "response", "error",
-)  # fmt: skip
+    "model",
+    "benchmark",
+    "question_id",
+    "arm",
+    "variant",
+    "replicate",
+    "question",
+    "options",
+    "wording",
+    "distance",
+    "asked",
+    "answer",
+    "answer_number",
+    "gold",
+    "target",
+    "correct",
+    "parsed",
+    "response",
+    "error",
+)
 
 Key = tuple[str, str, str]  # model, benchmark, question id
 
@@ -360,7 +432,9 @@ class PageItem:
         return first, differing[0] if differing else self.wordings[-1]
 
 
-def top_items(run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> list[PageItem]:
+def top_items(
+    run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]
+) -> list[PageItem]:
     """Return the first items of each judged model's ranked list.
 
     Parameters
@@ -396,7 +470,11 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
     drop, pvalue, flagged = None, None, False
     if result.evidence:
         items = result.evidence.items
-        drop, pvalue, flagged = finite(items.drop[i]), finite(items.pvalues[i]), bool(items.flagged[i])
+        drop, pvalue, flagged = (
+            finite(items.drop[i]),
+            finite(items.pvalues[i]),
+            bool(items.flagged[i]),
+        )
     marks = {
         "flagged": flagged,
         "falls": drop is not None and drop > 0,
@@ -407,7 +485,9 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
     }
     marks |= {f"gate-{g.name}": True for g in result.gates if key[2] in g.items}
     options = tuple(first["options"])
-    if not options and first["target"] is not None:  # a numeric answer has no options, so its target is shown
+    if (
+        not options and first["target"] is not None
+    ):  # a numeric answer has no options, so its target is shown
         options = (f"{first['target']:g}",)
     gold = int(first["gold"]) if first["options"] else 0
     true_marks = tuple(name for name, applies in marks.items() if applies)
@@ -432,7 +512,11 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
         if row["answer"] is not None:
             said = str(row["options"][row["answer"]])
         else:  # of an imported answer nothing but the reply may be known
-            said = row["response"] or state if row["answer_number"] is None else f"{row['answer_number']:g}"
+            said = (
+                row["response"] or state
+                if row["answer_number"] is None
+                else f"{row['answer_number']:g}"
+            )
     return Shown(label, segments, row["distance"], state, said)
 
 
@@ -452,9 +536,17 @@ def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) ->
         csv; shares are 0-1, and an empty field was not computed.
     """
     header = (
-        "model", "benchmark", "question_id", "original", "variants", "drop", "drop_beyond_references", "p",
-        "p_adjusted", "flagged",
-    )  # fmt: skip
+        "model",
+        "benchmark",
+        "question_id",
+        "original",
+        "variants",
+        "drop",
+        "drop_beyond_references",
+        "p",
+        "p_adjusted",
+        "flagged",
+    )
     body = []
     for cell, result in zip(cells, results, strict=True):
         if result.evidence is None:
@@ -462,7 +554,14 @@ def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) ->
         items = result.evidence.items
         o, v = item_means(*cell.tested.pair)
         for i in items.order.tolist():
-            numbers = (o[i], v[i], items.drop[i], items.beyond[i], items.pvalues[i], items.adjusted[i])
+            numbers = (
+                o[i],
+                v[i],
+                items.drop[i],
+                items.beyond[i],
+                items.pvalues[i],
+                items.adjusted[i],
+            )
             who = (result.model, result.benchmark, cell.question_ids[i])
             body.append([*who, *map(digits, numbers), int(items.flagged[i])])
     return csv_text(header, body)

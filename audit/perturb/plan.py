@@ -24,7 +24,12 @@ from audit.perturb.design import Arm, PerturbThresholds
 from audit.perturb.worlds import PerturbDesign
 from audit.registry.convictions import settle_references
 from audit.shards.working_copy import where
-from audit.statistics.wording_design import PLANNED_FLIPS, detectable_drop, items_needed, volume_table
+from audit.statistics.wording_design import (
+    PLANNED_FLIPS,
+    detectable_drop,
+    items_needed,
+    volume_table,
+)
 from audit.variants.arrow import FILE, find_library, write_library
 from audit.variants.record import Library
 from audit.variants.select import Selection, check_library, select_variants
@@ -62,8 +67,14 @@ class PerturbRun:
 
     def detectable(self, config: PerturbConfig) -> float:
         """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted power."""
-        t, n, margin = PerturbThresholds.from_mapping(config.verdict), self.resolved.samples[0].sample.n, self.margin
-        return detectable_drop(n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=t.alpha, power=t.power)
+        t, n, margin = (
+            PerturbThresholds.from_mapping(config.verdict),
+            self.resolved.samples[0].sample.n,
+            self.margin,
+        )
+        return detectable_drop(
+            n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=t.alpha, power=t.power
+        )
 
     @property
     def unlike(self) -> str:
@@ -84,14 +95,21 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     """
     sets = [_reworded(config, config.benchmark, _library(config))]
     needed = _needed(config, sets[0].library)
-    config = sized(replace(config, variants=sets[0].library.sha256), needed, len(sets[0].selection.variants))
+    config = sized(
+        replace(config, variants=sets[0].library.sha256), needed, len(sets[0].selection.variants)
+    )
     fresh = config.control_benchmark
     if fresh is not None:
         sets.append(_reworded(config, fresh, _control_library(config, fresh.name)))
         config = replace(config, control_variants=sets[1].library.sha256)
-    resolved = resolve_run(PERTURB, config, only={one.name: frozenset(one.selection.variants) for one in sets})
+    resolved = resolve_run(
+        PERTURB, config, only={one.name: frozenset(one.selection.variants) for one in sets}
+    )
     if fresh is not None:
-        both = [open_benchmark(one, seed=config.seed).iter_questions() for one in (config.benchmark, fresh)]
+        both = [
+            open_benchmark(one, seed=config.seed).iter_questions()
+            for one in (config.benchmark, fresh)
+        ]
         check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
     resolved = settle_references(config, resolved, SAME)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
@@ -110,9 +128,13 @@ def _needed(config: PerturbConfig, library: Library) -> int | None:
     """Questions to find a drop of the smallest effect that matters; None where broken variants alone could make one."""
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
-    margin = review.upper_95 if review else 0.0  # largest for a model that has everything right, and never guesses
+    margin = (
+        review.upper_95 if review else 0.0
+    )  # largest for a model that has everything right, and never guesses
     effect, alpha, power = limits.effect_of_interest, limits.alpha, limits.power
-    return items_needed(effect, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power)
+    return items_needed(
+        effect, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power
+    )
 
 
 def _library(config: PerturbConfig) -> Library:
@@ -158,22 +180,37 @@ def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -
 def planned(config: PerturbConfig) -> Planned:
     run = resolve_perturb(config)
     found = {"minimum_detectable_drop": run.detectable(config), "questions_needed": run.needed}
-    return Planned(run.resolved, lambda asked: describe(run, config, asked), lambda one: {**called(one), **found})
+    return Planned(
+        run.resolved,
+        lambda asked: describe(run, config, asked),
+        lambda one: {**called(one), **found},
+    )
 
 
 def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out missing variants."""
     limits = PerturbThresholds.from_mapping(config.verdict)
-    references = len(config.model) - len(judged(config)) + sum(len(one.models) for one in reference_runs(config))
+    references = (
+        len(config.model)
+        - len(judged(config))
+        + sum(len(one.models) for one in reference_runs(config))
+    )
     review = run.benchmark.library.header.review
     lines = [
-        *(f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}" for x in run.sets),
+        *(
+            f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}"
+            for x in run.sets
+        ),
         *([f"  {run.unlike}"] if run.unlike else []),
     ]
     for one in asked:
         calls = one.planned
         role = "judged" if calls.model in judged(config) else "reference"
-        fresh = ", held-out items" if run.control is not None and calls.benchmark == run.control.name else ""
+        fresh = (
+            ", held-out items"
+            if run.control is not None and calls.benchmark == run.control.name
+            else ""
+        )
         lines += [
             f"{calls.model} ({role}) on {calls.benchmark}{fresh}",
             f"  questions          {one.questions:>12,}",
@@ -185,9 +222,14 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     lines.append(f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})")
     if run.control is not None:
         sizes = (n, run.resolved.samples[1].sample.n)
-        each = [detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power) for m in sizes]
+        each = [
+            detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power)
+            for m in sizes
+        ]
         beyond = 100 * math.hypot(*each)
-        lines.append(f"  beyond held-out items {beyond:>12.1f}  points; these can take a finding away, and make none")
+        lines.append(
+            f"  beyond held-out items {beyond:>12.1f}  points; these can take a finding away, and make none"
+        )
     simulated = {
         "n": n,
         "variants": config.num_variants,
@@ -205,9 +247,13 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
             "  Nobody has read a sample of the variants (audit variants review): no drop counts as beyond reference."
         )
     if not references:
-        lines.append("  No references: a drop could not be told from variants that are harder for every model.")
+        lines.append(
+            "  No references: a drop could not be told from variants that are harder for every model."
+        )
     lines.append("The article's table for this design, and what holds:")
-    for row in volume_table(n, PLANNED_FLIPS, references=references, margin=run.margin, alpha=alpha, power=power):
+    for row in volume_table(
+        n, PLANNED_FLIPS, references=references, margin=run.margin, alpha=alpha, power=power
+    ):
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
         lines.append(f"       holds: {row.valid}")
     return lines + reach(run.resolved, asked, run.needed)

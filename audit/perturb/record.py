@@ -30,7 +30,9 @@ from audit.statistics.wording_drop import item_means
 
 FREE_FORM = 0  # number of options of a free answer, such as a number; its chance is 0
 _GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are spread evenly over 0-1
-_STANDARD_ERRORS = 2.0  # a reference must be so far above chance, as a model that guesses loses nothing
+_STANDARD_ERRORS = (
+    2.0  # a reference must be so far above chance, as a model that guesses loses nothing
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,9 @@ class Wordings:
         """
         predicted = predict_right(np.concatenate(self.pair))
         held = []
-        for values, unparsed, favour in zip(self.pair, self.unread, (not against, against), strict=True):
+        for values, unparsed, favour in zip(
+            self.pair, self.unread, (not against, against), strict=True
+        ):
             chance = imputed(values, unparsed, predicted, gamma, favour)[unparsed]
             held.append(values.copy())
             held[-1][unparsed] = (np.arange(1, chance.size + 1) * _GOLDEN) % 1 < chance
@@ -100,7 +104,9 @@ class Wordings:
     @property
     def runs_that_differ(self) -> int:
         """Return the number of runs of the original; 1 if all are equal, as at temperature 0."""
-        same = np.array_equal(self.original, np.broadcast_to(self.original[:1], self.original.shape), equal_nan=True)
+        same = np.array_equal(
+            self.original, np.broadcast_to(self.original[:1], self.original.shape), equal_nan=True
+        )
         return 1 if same else len(self.original)
 
 
@@ -249,7 +255,9 @@ def lowest_arm(wordings: Wordings) -> ArmRead | None:
     return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
 
 
-def usable_references(cell: PerturbCell, limits: PerturbThresholds) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
+def usable_references(
+    cell: PerturbCell, limits: PerturbThresholds
+) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
     """Separate the references of a cell that can be compared from the others.
 
     Parameters
@@ -265,12 +273,16 @@ def usable_references(cell: PerturbCell, limits: PerturbThresholds) -> tuple[tup
         The usable references, and why the others are left out.
     """
     twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
-    why = [_unusable(cell, w, limits, repeated=k in twice) for k, w in enumerate(cell.references, 1)]
+    why = [
+        _unusable(cell, w, limits, repeated=k in twice) for k, w in enumerate(cell.references, 1)
+    ]
     used = tuple(w for w, reason in zip(cell.references, why, strict=True) if reason is None)
     return used, tuple(reason for reason in why if reason is not None)
 
 
-def _unusable(cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repeated: bool) -> Reason | None:
+def _unusable(
+    cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repeated: bool
+) -> Reason | None:
     if repeated:
         return because("left_out_repeats", model=w.model)
     if not cell.can_lose(w):
@@ -372,7 +384,9 @@ def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
     stacked = np.stack(gaps) if gaps else np.full((1, cell.n), np.nan)
     beyond = drop - np.nansum(stacked, axis=0) / np.maximum(np.sum(~np.isnan(stacked), axis=0), 1)
     smallest = 1 / (1 + int(np.max(np.sum(~np.isnan(cell.tested.variants), axis=0), initial=0)))
-    order = np.lexsort((np.array(cell.question_ids), -np.nan_to_num(beyond, nan=-2.0), np.nan_to_num(p, nan=2.0)))
+    order = np.lexsort(
+        (np.array(cell.question_ids), -np.nan_to_num(beyond, nan=-2.0), np.nan_to_num(p, nan=2.0))
+    )
     m = int(np.sum(~np.isnan(p)))
     factor = float(np.sum(1 / np.arange(1, m + 1))) if clustered else 1.0
     return ItemLevel(

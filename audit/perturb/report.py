@@ -30,7 +30,17 @@ from audit.statistics.values import to_values
 from audit.variants.arrow import FILE, find_library, read_library
 from audit.variants.record import Header, Library, Review
 
-_COLUMNS = ("model", "benchmark", "question_id", "arm", "variant", "asked", "request_sha256", "distance", "correct")
+_COLUMNS = (
+    "model",
+    "benchmark",
+    "question_id",
+    "arm",
+    "variant",
+    "asked",
+    "request_sha256",
+    "distance",
+    "correct",
+)
 Cell = tuple[str, str]  # model, benchmark
 
 
@@ -79,7 +89,9 @@ def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
         If a key occurs twice.
     """
     requests: dict[Cell, Requests] = {}
-    outcomes = read_outcomes(run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch))
+    outcomes = read_outcomes(
+        run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch)
+    )
     kept = [cell for cell in outcomes.cells if models is None or cell.model in models]
     return LoadedRun(run_dir, replace(outcomes, cells=kept), requests)
 
@@ -118,8 +130,13 @@ def perturb_cells(
                 others.append((cell, run.requests[cell.model, cell.benchmark]))
 
     def of(library: Header) -> dict[str, PerturbCell]:
-        tested = [c for c in read.outcomes.cells if c.model in judged and c.benchmark == library.benchmark]
-        return {c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review) for c in tested}
+        tested = [
+            c for c in read.outcomes.cells if c.model in judged and c.benchmark == library.benchmark
+        ]
+        return {
+            c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review)
+            for c in tested
+        }
 
     fresh = {} if control is None else of(control)
     unlike = () if control is None else header.made_unlike(control)
@@ -128,17 +145,26 @@ def perturb_cells(
 
 
 def _cell(
-    tested: CellOutcomes, requests: Requests, others: Sequence[tuple[CellOutcomes, Requests]], review: Review | None
+    tested: CellOutcomes,
+    requests: Requests,
+    others: Sequence[tuple[CellOutcomes, Requests]],
+    review: Review | None,
 ) -> PerturbCell:
     ids = tested.question_ids
-    asked = [(c, theirs) for c, theirs in others if c.benchmark == tested.benchmark and c.model != tested.model]
+    asked = [
+        (c, theirs)
+        for c, theirs in others
+        if c.benchmark == tested.benchmark and c.model != tested.model
+    ]
     return PerturbCell(
         benchmark=tested.benchmark,
         question_ids=ids,
         cluster=tested.cluster,
         n_options=tested.n_options,
         tested=wordings(tested, requests, ids),
-        references=tuple(wordings(c, theirs, ids) for c, theirs in asked if set(ids) & set(c.question_ids)),
+        references=tuple(
+            wordings(c, theirs, ids) for c, theirs in asked if set(ids) & set(c.question_ids)
+        ),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
         requests=count_requests(requests.original, requests.variants),
     )
@@ -180,7 +206,9 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
 
 def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
     columns = (batch.column(name).to_pylist() for name in _COLUMNS)
-    for model, benchmark, question, arm, level, was_asked, sha, distance, correct in zip(*columns, strict=True):
+    for model, benchmark, question, arm, level, was_asked, sha, distance, correct in zip(
+        *columns, strict=True
+    ):
         requests = by_cell.setdefault((model, benchmark), Requests())
         if arm == Arm.VARIANT and distance is not None:
             requests.distances.append(distance)
@@ -255,7 +283,9 @@ def judge(
     families = told_families(analysis.get("origins", {}))
     imported, checks = is_imported(manifest), checks_of(analysis)
     cells = []
-    for cell in perturb_cells(read, analysis["judged"], others, library.header, control.header if control else None):
+    for cell in perturb_cells(
+        read, analysis["judged"], others, library.header, control.header if control else None
+    ):
         requests = None if imported else cell.requests  # requests of an import have no hash
         cells.append(replace(cell, families=families, requests=requests, log_checks=checks))
     sensitivity = load_sensitivity(read.run_dir)
@@ -340,7 +370,9 @@ def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
 
 def _kept(path: Path, wanted: str) -> Library:
     if not path.is_file():
-        raise DataError(f"{path} is missing. Expected library {wanted[:12]} there: type the run's command again.")
+        raise DataError(
+            f"{path} is missing. Expected library {wanted[:12]} there: type the run's command again."
+        )
     library = read_library(path)
     if library.sha256 != wanted:
         raise DataError(

@@ -12,7 +12,11 @@ from audit.core.number_text import percent, points
 from audit.core.number_text import pvalue as p_text
 from audit.judging.result import Texts
 
-_SCALES = {"points": "in points", "share": "as a share of the accuracy above chance", "logit": "in log-odds"}
+_SCALES = {
+    "points": "in points",
+    "share": "as a share of the accuracy above chance",
+    "logit": "in log-odds",
+}
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
 _MORE = "that is more than the reference models lose, but"
 _TOUCHY = "so it may be sensitive to wording as such"
@@ -45,7 +49,9 @@ def _cause_unknown(model: str, benchmark: str, drop: float, doubt: str, **_: obj
     return f"{model} loses {points(drop)} on {benchmark} when its questions are reworded; {_DOUBTS[doubt]}."
 
 
-def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object) -> str:
+def _beyond(
+    model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object
+) -> str:
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
         f"references. Part of its score of {percent(score)} depends on the published wording, as if it remembered it. "
@@ -53,7 +59,9 @@ def _beyond(model: str, benchmark: str, score: float, drop: float, beyond: float
     )
 
 
-def _suggested(model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object) -> str:
+def _suggested(
+    model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object
+) -> str:
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
         f"references, and where memory of the wording would cost it. Sensitivity on hard items alone makes the same "
@@ -61,7 +69,9 @@ def _suggested(model: str, benchmark: str, score: float, drop: float, beyond: fl
     )
 
 
-def _fall(unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float) -> str:
+def _fall(
+    unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float
+) -> str:
     theirs = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
         f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that the references know least and "
@@ -71,7 +81,9 @@ def _fall(unknown: float, known: float, references_unknown: float, references_kn
     )
 
 
-def _too_little(model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object) -> str:
+def _too_little(
+    model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object
+) -> str:
     seen = f"a drop of up to {points(largest)}" if largest < 1 else "any drop"
     extra = f" ({_DOUBTS[doubt]})" if doubt else ""
     return (
@@ -80,7 +92,9 @@ def _too_little(model: str, benchmark: str, score: float, largest: float, doubt:
     )
 
 
-def _no_drop(model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object) -> str:
+def _no_drop(
+    model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object
+) -> str:
     found = f"No drop is counted for {model} on {benchmark} at its score of {percent(score)}"
     return (
         f"{found}{f': {_DOUBTS[doubt]}' if doubt else ''}. Rewording costs at most {points(largest)} (95 % limit). A "
@@ -88,7 +102,9 @@ def _no_drop(model: str, benchmark: str, score: float, largest: float, doubt: st
     )
 
 
-def _unparsed(holds: str | None, tipping_point: float, worst_case: bool, **numbers: float | None) -> str:
+def _unparsed(
+    holds: str | None, tipping_point: float, worst_case: bool, **numbers: float | None
+) -> str:
     said = f"{percent(numbers['share'])} of this model's answers could not be parsed."
     if holds is not None:
         up_to = f"up to an odds ratio of {tipping_point:g} against what the items' other answers predict"

@@ -70,57 +70,84 @@ class PerturbResult(CellResult):
 # The page keeps this order, which begins with the worst verdict.
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
-        "Drop beyond reference", "▲", "^",
+        "Drop beyond reference",
+        "▲",
+        "^",
         "The score falls by more than broken variants could make, by more than the reference models lose on the same "
         "variants, and not as sensitivity to wording would make it. Part of it may be memory of the published wording.",
-        Grade.FOUND_STRONG, plain="Loses more than other models when reworded",
+        Grade.FOUND_STRONG,
+        plain="Loses more than other models when reworded",
     ),
     PerturbVerdict.DROP_SUGGESTS_MEMORY: VerdictWord(
-        "Drop that suggests memory", "△", "D",
+        "Drop that suggests memory",
+        "△",
+        "D",
         "The score falls by more than the reference models lose, and on the items that memory would cost. A model that "
         "is sensitive to wording on hard items alone makes the same data. Reworded held-out items tell them apart.",
-        Grade.FOUND_SUGGESTIVE, plain="Loses more than other models, as memory would make it",
+        Grade.FOUND_SUGGESTIVE,
+        plain="Loses more than other models, as memory would make it",
     ),
     PerturbVerdict.CAUSE_UNKNOWN: VerdictWord(
-        "Drop, cause unknown", "▼", "v",
+        "Drop, cause unknown",
+        "▼",
+        "v",
         "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
         "are harder or broken and sensitivity to wording: these data cannot show which.",
-        Grade.CAUSE_UNKNOWN, plain="Loses points when reworded, by memory or not",
+        Grade.CAUSE_UNKNOWN,
+        plain="Loses points when reworded, by memory or not",
     ),
     PerturbVerdict.WITHHELD: VerdictWord(
-        "Withheld", "✖", "X",
+        "Withheld",
+        "✖",
+        "X",
         "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
-        Grade.CHECK_FAILED, plain="A check of the measurement failed",
+        Grade.CHECK_FAILED,
+        plain="A check of the measurement failed",
     ),
     PerturbVerdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified", "○", "h",
+        "Not identified",
+        "○",
+        "h",
         "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
-        Grade.NOT_IDENTIFIED, plain="This score leaves no room for a drop that matters",
+        Grade.NOT_IDENTIFIED,
+        plain="This score leaves no room for a drop that matters",
     ),
     PerturbVerdict.UNDERPOWERED: VerdictWord(
-        "Not enough data", "✚", "P",
+        "Not enough data",
+        "✚",
+        "P",
         "A drop of the size that matters could be real or not: the data cannot tell. This neither clears nor "
         "suspects the model: measure more.",
         Grade.UNDECIDED,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
-        "No drop detected", "●", "o",
+        "No drop detected",
+        "●",
+        "o",
         "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
         "survive rewording and are not excluded.",
-        Grade.CLEARED, plain="Rewording costs less than what matters; learnt answers are not looked for",
+        Grade.CLEARED,
+        plain="Rewording costs less than what matters; learnt answers are not looked for",
     ),
-}  # fmt: skip
+}
 
 GATES: dict[str, GateWord] = {
     **LOG_GATES,
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "above_chance": GateWord("Score above guessing", "the model is not clearly better than guessing"),
-    "order_of_items": GateWord(
-        "Same items in every wording", "the items do not match between the original wordings and the variants"
+    "above_chance": GateWord(
+        "Score above guessing", "the model is not clearly better than guessing"
     ),
-    "noise_floor": GateWord("Repeated runs agree", "repeats of one prompt differ more than chance usually makes"),
+    "order_of_items": GateWord(
+        "Same items in every wording",
+        "the items do not match between the original wordings and the variants",
+    ),
+    "noise_floor": GateWord(
+        "Repeated runs agree", "repeats of one prompt differ more than chance usually makes"
+    ),
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
-    "variants_reached_model": GateWord("Variants reach the model", "the variants did not reach the model"),
+    "variants_reached_model": GateWord(
+        "Variants reach the model", "the variants did not reach the model"
+    ),
     "broken_share": GateWord("Few broken variants", "too many variants may have lost their answer"),
     "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
@@ -214,5 +241,10 @@ def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
 
 
 INSTRUMENT = Instrument(
-    "perturb", "the perturbation audit", frozenset({"wording"}), measured, tracked, cell=PerturbVerdictCell
+    "perturb",
+    "the perturbation audit",
+    frozenset({"wording"}),
+    measured,
+    tracked,
+    cell=PerturbVerdictCell,
 )

@@ -25,7 +25,14 @@ import scipy
 
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.statistics.item_response import beta_chances, learnt, logistic_items, shift, tastes, unparsed
+from audit.statistics.item_response import (
+    beta_chances,
+    learnt,
+    logistic_items,
+    shift,
+    tastes,
+    unparsed,
+)
 from audit.statistics.paired import BoolArray, FloatArray
 
 N_OPTIONS = 4
@@ -88,7 +95,9 @@ class World:
     references_unread: float = 0.0
 
 
-_OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)  # of the wrong, remembered
+_OF_INTEREST = PerturbThresholds().effect_of_interest / (
+    1 - PerturbDesign.accuracy
+)  # of the wrong, remembered
 WORLDS: Mapping[str, World] = {
     "clean": World(),
     "clean_unparsed": World(unparsed=0.04),
@@ -137,7 +146,10 @@ LIKE_MEMORY: Mapping[str, World] = {
 }
 
 CONTROL_WORLDS: Mapping[str, World] = {
-    **{name: WORLDS[name] for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")},
+    **{
+        name: WORLDS[name]
+        for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")
+    },
     **{name: LIKE_MEMORY[name] for name in ("touchy", "touchy_itself", "family_unnamed")},
     "memorised_easier": OTHERS["memorised_easier"],
     "fresh_easier": World(harder=0.05, fresh_easier=0.05),
@@ -158,7 +170,10 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     accuracies = _accuracies(design, world)
     taste = tastes((r + 1, n), design.item_correlation, rng)
     costs = _costs(design, world, rng)
-    chances = [_chances(design, world, *of_model) for of_model in zip(accuracies.tolist(), costs, taste, strict=True)]
+    chances = [
+        _chances(design, world, *of_model)
+        for of_model in zip(accuracies.tolist(), costs, taste, strict=True)
+    ]
     shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
     broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
     remembered: list[float | FloatArray] = [world.memorised, *[0.0] * r]
@@ -167,7 +182,10 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
         remembered[0] = world.memorised * known / known.mean()
     if world.tainted and r:
         remembered[1] = float(rng.uniform(0.15, 0.5))
-    pairs = [_answers(design, *chances[k], remembered[k], broken, rng, world.group, shift) for k in range(r + 1)]
+    pairs = [
+        _answers(design, *chances[k], remembered[k], broken, rng, world.group, shift)
+        for k in range(r + 1)
+    ]
     originals, variants = map(list, zip(*pairs, strict=True))
     for share, of in ((world.unread, 0), (world.unread_right, 1)):
         variants[0] = unparsed(variants[0], share, rng, of)
@@ -216,26 +234,40 @@ def _chances(
     return theta, shift(theta, -min(cost * accuracy / design.accuracy, accuracy), accuracy)
 
 
-def _broken(world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator) -> BoolArray:
+def _broken(
+    world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator
+) -> BoolArray:
     """(N, n) variants that lost their answer: the same share of all, of the items where they are."""
     n = theta[0].size
     if world.where == "any":
         return rng.random((variants, n)) < world.broken
     easy = np.mean(theta, axis=0)
-    order = np.argsort(-easy if world.where == "easy" else easy - 2 * theta[0])  # that one knows and the others do not
+    order = np.argsort(
+        -easy if world.where == "easy" else easy - 2 * theta[0]
+    )  # that one knows and the others do not
     hit = np.zeros(n, dtype=bool)
-    hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = True  # two in five of the variants there
+    hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = (
+        True  # two in five of the variants there
+    )
     return hit & (rng.random((variants, n)) < 0.4)
 
 
 def _answers(
-    design: PerturbDesign, theta: FloatArray, reworded: FloatArray, memorised: float | FloatArray,
-    broken: BoolArray, rng: np.random.Generator, group: int = 1, shift: FloatArray | None = None,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    design: PerturbDesign,
+    theta: FloatArray,
+    reworded: FloatArray,
+    memorised: float | FloatArray,
+    broken: BoolArray,
+    rng: np.random.Generator,
+    group: int = 1,
+    shift: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
     """One model's originals and variants. theta, reworded: (n,) chances; memorised: share of the originals; broken:
     (N, n); shift: (N, n), what each variant takes from the log-odds of all models."""
     if shift is not None:
-        reworded = scipy.special.expit(scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift)
+        reworded = scipy.special.expit(
+            scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift
+        )
     original = rng.random((design.replicates, theta.size)) < theta
     if np.any(memorised):
         original |= learnt(theta.size, memorised, rng, group)
@@ -244,7 +276,10 @@ def _answers(
 
 
 def cell_of(
-    models: Sequence[Wordings], checked: BrokenShare | None, benchmark: str = "simulated", group: int = 1
+    models: Sequence[Wordings],
+    checked: BrokenShare | None,
+    benchmark: str = "simulated",
+    group: int = 1,
 ) -> PerturbCell:
     """Return a cell. models: the tested one first. group: neighbours that are one cluster."""
     n = models[0].variants.shape[1]

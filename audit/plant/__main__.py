@@ -47,10 +47,14 @@ def plant(config: PlantConfig) -> int:
         readings = run_experiment(experiment, display)
     result, text = result_of(experiment, readings)
     write_figure(result, experiment.path / "sensitivity.png")
-    (experiment.path / "sensitivity.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (experiment.path / "sensitivity.json").write_text(
+        json.dumps(result, indent=1) + "\n", encoding="utf-8"
+    )
     (experiment.path / "sensitivity.md").write_text(text, encoding="utf-8")
     print(text)
-    print(f"data     {experiment.path / 'sensitivity.json'}\ntable    {experiment.path / 'sensitivity.md'}")
+    print(
+        f"data     {experiment.path / 'sensitivity.json'}\ntable    {experiment.path / 'sensitivity.md'}"
+    )
     return 0
 
 

@@ -17,7 +17,16 @@ from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
-SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
+SERVED_RANKS = (
+    8,
+    16,
+    32,
+    64,
+    128,
+    256,
+    320,
+    512,
+)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
 # Default learning rates. LoRA learns at about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
 
@@ -100,7 +109,9 @@ def validate(config: PlantConfig) -> None:
         raise ConfigError(f"No audit to try. Expected some of {', '.join(AUDITS)}.")
     parse_routers(config.r)
     if config.control_benchmark is not None:
-        raise ConfigError("control_benchmark is not used here: the half that is never shown is the control.")
+        raise ConfigError(
+            "control_benchmark is not used here: the half that is never shown is the control."
+        )
     check_run(config, templates=TEMPLATES if "sweep" in config.audits else {})
     model_of(config)
     if config.train.method == Method.LORA and find_spec("peft") is None:
@@ -115,9 +126,13 @@ def _check_training(config: PlantConfig) -> None:
     sizes = ("batch", "rank", "max_tokens", "items_per_sequence", "dilution")
     check_counts(**{f"train.{name}": getattr(train, name) for name in sizes})
     if train.rank > SERVED_RANKS[-1]:
-        raise ConfigError(f"Invalid train.rank: {train.rank}. vLLM serves adapters of rank {SERVED_RANKS[-1]} or less.")
+        raise ConfigError(
+            f"Invalid train.rank: {train.rank}. vLLM serves adapters of rank {SERVED_RANKS[-1]} or less."
+        )
     if train.modules != "all-linear" and not isinstance(train.modules, list):
-        raise ConfigError(f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj].")
+        raise ConfigError(
+            f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj]."
+        )
     if not 0 < learning_rate(config) < 1:
         raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")
     if Form.MIX in forms and train.other_text is not None and not Path(train.other_text).is_file():
@@ -143,7 +158,9 @@ def model_of(config: PlantConfig) -> ModelConfig:
         If there are several, or the model has no copy of its weights to train.
     """
     if len(config.model) != 1:
-        raise ConfigError(f"One model is taught at a time; found {', '.join(config.model)}. Run the command for each.")
+        raise ConfigError(
+            f"One model is taught at a time; found {', '.join(config.model)}. Run the command for each."
+        )
     (model,) = config.model.values()
     if model.engine != "vllm":
         kind = "an endpoint" if model.engine == "openai" else f"of engine {model.engine}"

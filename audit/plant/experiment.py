@@ -89,14 +89,25 @@ def labels(experiment: Experiment) -> list[str]:
 
     The highest dose tells most if a run is cut short.
     """
-    return [BASE, *(f"{form}-{dose}" for dose in reversed(experiment.doses) if dose for form in experiment.forms)]
+    return [
+        BASE,
+        *(
+            f"{form}-{dose}"
+            for dose in reversed(experiment.doses)
+            if dose
+            for form in experiment.forms
+        ),
+    ]
 
 
 def _train(experiment: Experiment, form: Form, display: Display) -> None:
     config, train = experiment.config, experiment.config.train
     doses = [dose for dose in experiment.doses if dose]
     folders = {dose: experiment.folder_of(f"{form}-{dose}") for dose in doses}
-    if all(folder.is_dir() or not todo(experiment, f"{form}-{dose}") for dose, folder in folders.items()):
+    if all(
+        folder.is_dir() or not todo(experiment, f"{form}-{dose}")
+        for dose, folder in folders.items()
+    ):
         return
     shown: dict[str, Any] = {
         "seed": config.seed,
@@ -159,7 +170,9 @@ def _measure(experiment: Experiment, display: Display) -> None:
         args = {
             **served.engine_args,
             "enable_lora": True,
-            "max_lora_rank": next(rank for rank in SERVED_RANKS if rank >= experiment.config.train.rank),
+            "max_lora_rank": next(
+                rank for rank in SERVED_RANKS if rank >= experiment.config.train.rank
+            ),
             "max_loras": 1,
             # Without this list vLLM 0.32 wraps the output layer too, and prompt_logprobs in a batch crash it.
             "lora_target_modules": adapted_modules(plants),
@@ -173,7 +186,9 @@ def _measure(experiment: Experiment, display: Display) -> None:
             for audit, half in todo(experiment, label):
                 display.stage(f"asking {label}: {audit}, {half}")
                 with display:
-                    run = run_audit(resolved(experiment, label, audit, half, model, adapter), {}, display)
+                    run = run_audit(
+                        resolved(experiment, label, audit, half, model, adapter), {}, display
+                    )
                 if run.failed:
                     raise EngineError(f"{label}: {run.failed[model.name]}")
 
@@ -199,9 +214,15 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
     modules: set[str] = set()
     for folder in folders:
         try:
-            modules |= set(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["target_modules"])
+            modules |= set(
+                json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))[
+                    "target_modules"
+                ]
+            )
         except (OSError, ValueError, KeyError) as error:
-            raise TrainError(f"{folder} holds no adapter: {error}. Delete it, and type the command again.") from error
+            raise TrainError(
+                f"{folder} holds no adapter: {error}. Delete it, and type the command again."
+            ) from error
     return sorted(modules)
 
 
@@ -212,6 +233,12 @@ def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
         job, dose = folder.parent / "job.json", int(folder.name.removeprefix("passes-"))
         merged = Job.load(job).merged(dose)
         if not merged.is_dir():
-            _run_train([str(job.resolve()), str(dose)], folder.parent / "merge.log", f"{folder} was not merged")
+            _run_train(
+                [str(job.resolve()), str(dose)],
+                folder.parent / "merge.log",
+                f"{folder} was not merged",
+            )
         folder = merged
-    return replace(experiment.model, name=f"{experiment.model.name}-{label}", path=str(folder), revision=None)
+    return replace(
+        experiment.model, name=f"{experiment.model.name}-{label}", path=str(folder), revision=None
+    )

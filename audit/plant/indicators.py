@@ -29,7 +29,10 @@ from audit.statistics.values import average
 from audit.sweep.design import Arm
 
 N_SPLITS = 1000  # number of random splits of the half that was never shown
-_SCORE, _ORIGINAL = "score/0", "original/0"  # the same question in the memory audit and in the perturbation audit
+_SCORE, _ORIGINAL = (
+    "score/0",
+    "original/0",
+)  # the same question in the memory audit and in the perturbation audit
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,13 @@ BY_NAME = {one.name: one for one in INDICATORS}
 
 
 def findings(
-    bench: Bench, model: Reading, base: Reading, *, alpha: float, seed: int, n_splits: int = N_SPLITS
+    bench: Bench,
+    model: Reading,
+    base: Reading,
+    *,
+    alpha: float,
+    seed: int,
+    n_splits: int = N_SPLITS,
 ) -> list[Finding]:
     """Return every indicator that the readings allow, in the order of INDICATORS.
 
@@ -143,8 +152,13 @@ def findings(
         One each.
     """
     rng = np.random.default_rng(seed)
-    results = [_halves(name, values, ref, bench, alpha, rng, n_splits) for name, values, ref in _pairs(model, base)]
-    results += [_own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()]
+    results = [
+        _halves(name, values, ref, bench, alpha, rng, n_splits)
+        for name, values, ref in _pairs(model, base)
+    ]
+    results += [
+        _own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()
+    ]
     order = [indicator.name for indicator in INDICATORS]
     return sorted(results, key=lambda f: order.index(f.indicator))
 
@@ -157,16 +171,25 @@ def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatAr
         out.append(("item_likelihood", np.asarray(model.text["item"], dtype=float), None))
     if model is base:
         return out
-    key_asked = next((key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE)
-    given = [("gap", model.correct.get(key_asked), base.correct.get(key_asked)), ("margin", model.margin, base.margin)]
-    given += [(f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXT_SCORES]
+    key_asked = next(
+        (key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE
+    )
+    given = [
+        ("gap", model.correct.get(key_asked), base.correct.get(key_asked)),
+        ("margin", model.margin, base.margin),
+    ]
+    given += [
+        (f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXT_SCORES
+    ]
     for name, values, ref in given:
         if values and ref:
             out.append((name, np.asarray(values, dtype=float), np.asarray(ref, dtype=float)))
     return out
 
 
-def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int) -> float:
+def two_set_p(
+    name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int
+) -> float:
     """Return the one-sided p of an indicator that compares two sets of items, by the memory audit's
     tests.
 
@@ -194,11 +217,19 @@ def two_set_p(name: str, tested: Sets, reference: Sets | None, rng: np.random.Ge
 
 
 def _halves(
-    name: str, own: FloatArray, ref: FloatArray | None, bench: Bench, alpha: float, rng: np.random.Generator, n: int
+    name: str,
+    own: FloatArray,
+    ref: FloatArray | None,
+    bench: Bench,
+    alpha: float,
+    rng: np.random.Generator,
+    n: int,
 ) -> Finding:
     """Return the finding of an indicator that compares the halves; n: number of splits."""
     yes, no = bench.learnt, ~bench.learnt
-    p = two_set_p(name, (own[yes], own[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999)
+    p = two_set_p(
+        name, (own[yes], own[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999
+    )
     value = own if ref is None else own - ref
     means, area = _compared(value[yes], value[no])
     alarms = split_alarms(name, own[no], None if ref is None else ref[no], alpha, rng, n)
@@ -211,7 +242,12 @@ def _compared(learnt: FloatArray, others: FloatArray) -> tuple[tuple[float, floa
 
 
 def split_alarms(
-    name: str, own: FloatArray, ref: FloatArray | None, alpha: float, rng: np.random.Generator, n_splits: int = N_SPLITS
+    name: str,
+    own: FloatArray,
+    ref: FloatArray | None,
+    alpha: float,
+    rng: np.random.Generator,
+    n_splits: int = N_SPLITS,
 ) -> float:
     """Return the share of random halvings of items that the test of two sets calls different.
 
@@ -243,10 +279,14 @@ def split_alarms(
     return rejected / n_splits
 
 
-Test = tuple[Callable[[np.ndarray], float], FloatArray | None]  # items -> p; the item's value, for an AUC
+Test = tuple[
+    Callable[[np.ndarray], float], FloatArray | None
+]  # items -> p; the item's value, for an AUC
 
 
-def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Generator) -> dict[str, Test]:
+def _own_tests(
+    bench: Bench, model: Reading, base: Reading, rng: np.random.Generator
+) -> dict[str, Test]:
     out: dict[str, Test] = {}
     if model.order:
 
@@ -256,8 +296,14 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
 
         out["order"] = (order_p, None)
     if model.options:
-        own_table, table = np.asarray(model.options, dtype=float), np.asarray(base.options, dtype=float)
-        out["options"] = (lambda items: _order_p(own_table[items], None if model is base else table[items], rng), None)
+        own_table, table = (
+            np.asarray(model.options, dtype=float),
+            np.asarray(base.options, dtype=float),
+        )
+        out["options"] = (
+            lambda items: _order_p(own_table[items], None if model is base else table[items], rng),
+            None,
+        )
     variants = sorted(k for k in model.correct if k.startswith("variant/"))
     if variants:
         drop = model.array(_ORIGINAL) - average(np.stack([model.array(k) for k in variants]))
@@ -274,12 +320,20 @@ def _own_tests(bench: Bench, model: Reading, base: Reading, rng: np.random.Gener
                 bench.broken,
             )
 
-        out["wording_drop"] = (lambda items: run_tests(cell(items), thresholds, rng=rng).found_p, drop)
+        out["wording_drop"] = (
+            lambda items: run_tests(cell(items), thresholds, rng=rng).found_p,
+            drop,
+        )
         if model is not base:
-            out["wording_drop_beyond_reference"] = (lambda items: _beyond(cell(items), thresholds, rng), drop)
+            out["wording_drop_beyond_reference"] = (
+                lambda items: _beyond(cell(items), thresholds, rng),
+                drop,
+            )
     noisy = [k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")]
     if noisy:
-        gain = average(np.stack([model.array(k) for k in noisy])) - model.array(f"{Arm.FORWARD_FULL}/1")
+        gain = average(np.stack([model.array(k) for k in noisy])) - model.array(
+            f"{Arm.FORWARD_FULL}/1"
+        )
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
         out["router_loss"] = (lambda items: router_loss_pvalue(model, noisy, items), -gain)
     return out
@@ -332,7 +386,9 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
     for key in noisy:
         r = int(key.rpartition("/")[2])
         against = {f"{Arm.FORWARD_FULL}/1", f"{Arm.FORWARD_FULL}/{r}", f"{Arm.DIRECT}/0"}
-        pvalues.append(max(_gain_p(model.array(key)[items], model.array(other)[items]) for other in against))
+        pvalues.append(
+            max(_gain_p(model.array(key)[items], model.array(other)[items]) for other in against)
+        )
     return float(np.min(holm(pvalues)))
 
 
@@ -354,7 +410,9 @@ def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) 
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
-    return float(mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline)))  # NaN compares as False
+    return float(
+        mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline))
+    )  # NaN compares as False
 
 
 def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
@@ -364,7 +422,9 @@ def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
     if value is not None:
         means, area = _compared(value[bench.learnt], value[~bench.learnt])
         sd = float(np.nanstd(value[bench.learnt], ddof=1))
-    return Finding(name, BY_NAME[name].audit, *means, area, p, p <= alpha, elsewhere, "other half", sd)
+    return Finding(
+        name, BY_NAME[name].audit, *means, area, p, p <= alpha, elsewhere, "other half", sd
+    )
 
 
 def _wordings(name: str, reading: Reading, variants: Sequence[str], items: np.ndarray) -> Wordings:

@@ -39,7 +39,10 @@ from audit.variants.arrow import FILE
 BASE = "base"
 HALVES = ("learnt", "others")
 _ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
-_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}  # an item that an audit could not ask about is not a failure
+_NEVER_SENT = {
+    memory.NOT_ASKED,
+    perturb.NOT_ASKED,
+}  # an item that an audit could not ask about is not a failure
 
 
 @dataclass
@@ -125,20 +128,35 @@ def resolved(
     """
     settings, name = experiment.config, experiment.config.benchmark.name
     run_dir = place(experiment, label, audit, half)
-    fixed = {"model": {model.name: model}, "verdict": {}, "n": "all", "canary": False, "run_dir": str(run_dir)}
-    shared: dict[str, Any] = {field_.name: getattr(settings, field_.name) for field_ in fields(RunConfig)} | fixed
+    fixed = {
+        "model": {model.name: model},
+        "verdict": {},
+        "n": "all",
+        "canary": False,
+        "run_dir": str(run_dir),
+    }
+    shared: dict[str, Any] = {
+        field_.name: getattr(settings, field_.name) for field_ in fields(RunConfig)
+    } | fixed
     only = {name: frozenset(q.id for q in getattr(experiment.halves, half))}
     if audit == "memory":
-        orders = {field_: getattr(settings, field_) for field_ in ("shard_items", "orders", "option_orders")}
+        orders = {
+            field_: getattr(settings, field_)
+            for field_ in ("shard_items", "orders", "option_orders")
+        }
         config = MemoryConfig(**shared, **orders)
         run = replace(resolve_run(MEMORY, config, only=only), own=partial(orders_of, config))
     elif audit == "perturb":
         library = {name: where(experiment.path / FILE)}
-        reworded = PerturbConfig(**shared, num_variants=settings.num_variants, original_replicates=1)
+        reworded = PerturbConfig(
+            **shared, num_variants=settings.num_variants, original_replicates=1
+        )
         run = replace(resolve_run(PERTURB, reworded, only=only), own=lambda _: library)
     else:
         earlier = None if label == BASE else str(place(experiment, BASE, audit, half))
-        sweep = SweepConfig(**shared, r=settings.r, clean_replicates=1, noisy_replicates=1, messages_from=earlier)
+        sweep = SweepConfig(
+            **shared, r=settings.r, clean_replicates=1, noisy_replicates=1, messages_from=earlier
+        )
         run = resolve_sweep(sweep, only)
     return replace(run, adapter=adapter)
 
@@ -168,7 +186,9 @@ def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half
             values += to_values(cell.row(setting))[order].tolist()
         return
     settings = experiment.config
-    orders = Orders(str(run_dir), settings.seed, settings.shard_items, settings.orders, settings.option_orders)
+    orders = Orders(
+        str(run_dir), settings.seed, settings.shard_items, settings.orders, settings.option_orders
+    )
     models = list(Manifest.load(run_dir).models)
     (cell_record,) = load_memory(run_dir, models, (), settings.benchmark.name, None, orders)
     tested = cell_record.tested[0]

@@ -13,7 +13,15 @@ from audit.core.errors import ConfigError
 from audit.engines.config import ModelConfig
 from audit.engines.weights import Weights, resolve_weights
 from audit.plant.config import PlantConfig, learning_rate, model_of
-from audit.plant.texts import Form, Halves, check_variants, halve, parse_doses, parse_forms, passages
+from audit.plant.texts import (
+    Form,
+    Halves,
+    check_variants,
+    halve,
+    parse_doses,
+    parse_forms,
+    passages,
+)
 from audit.shards.working_copy import need_folder
 from audit.variants.arrow import find_library
 from audit.variants.record import Library, Variant
@@ -92,7 +100,9 @@ def resolve_plant(config: PlantConfig) -> Experiment:
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     sample = draw_sample(benchmark, sample_size(config), config.seed)
     drawn = set(sample.ids)
-    questions = [q for q in benchmark.iter_questions() if q.id in drawn]  # keeps the published order
+    questions = [
+        q for q in benchmark.iter_questions() if q.id in drawn
+    ]  # keeps the published order
     halves = halve(questions, config.seed)
     library: Library | None = None
     variants: dict[str, tuple[Variant, ...]] = {}
@@ -113,7 +123,13 @@ def resolve_plant(config: PlantConfig) -> Experiment:
         "library": library.sha256 if library else None,
         "train": train,
         "seed": config.seed,
-        "asked": [config.num_variants, config.shard_items, config.orders, config.option_orders, str(config.r)],
+        "asked": [
+            config.num_variants,
+            config.shard_items,
+            config.orders,
+            config.option_orders,
+            str(config.r),
+        ],
     }
     identity = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
     default = Path("outputs") / f"plant-{benchmark.name}-{model.name}-{identity[:10]}"
@@ -140,7 +156,9 @@ def _other_text(config: PlantConfig) -> str:
         try:
             return Path(config.train.other_text).read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
-            raise ConfigError(f"train.other_text={config.train.other_text} cannot be read: {error}") from error
+            raise ConfigError(
+                f"train.other_text={config.train.other_text} cannot be read: {error}"
+            ) from error
     from pydoc_data.topics import topics
 
     return "\n".join(topics[name] for name in sorted(topics))

@@ -90,7 +90,10 @@ def halve(questions: Sequence[Item], seed: int) -> Halves:
         )
     order = np.random.default_rng(seed).permutation(len(texts))
     learnt = {texts[i] for i in order[:half]}
-    return Halves(tuple(q for q in questions if q.text in learnt), tuple(q for q in questions if q.text not in learnt))
+    return Halves(
+        tuple(q for q in questions if q.text in learnt),
+        tuple(q for q in questions if q.text not in learnt),
+    )
 
 
 def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
@@ -120,10 +123,14 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
     doses = {0}
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PASSES:
-            raise ConfigError(f"Invalid dose: {value!r}. Expected passes from 0 to {MAX_PASSES}, such as [0,1,2,4,8].")
+            raise ConfigError(
+                f"Invalid dose: {value!r}. Expected passes from 0 to {MAX_PASSES}, such as [0,1,2,4,8]."
+            )
         doses.add(value)
     if len(doses) < 2:
-        raise ConfigError("No dose above 0: nothing would be planted. Expected such as 'doses=[0,1,2,4,8]'.")
+        raise ConfigError(
+            "No dose above 0: nothing would be planted. Expected such as 'doses=[0,1,2,4,8]'."
+        )
     return tuple(sorted(doses))
 
 
@@ -148,7 +155,9 @@ def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
     for value in values:
         check_known("form", str(value), list(Form))
     if not values or len(set(values)) < len(values):
-        raise ConfigError(f"Invalid forms: {list(values)}. Expected some of {', '.join(Form)}, each once.")
+        raise ConfigError(
+            f"Invalid forms: {list(values)}. Expected some of {', '.join(Form)}, each once."
+        )
     return tuple(Form(value) for value in values)
 
 
@@ -219,7 +228,9 @@ def passages(text: str, words: int) -> list[str]:
     n = len(split_words)
     pieces = [" ".join(split_words[i : i + words]) for i in range(0, n - words + 1, words)]
     if not pieces:
-        raise ConfigError(f"The other text has {n} words. Expected at least {words}, to dilute the items in.")
+        raise ConfigError(
+            f"The other text has {n} words. Expected at least {words}, to dilute the items in."
+        )
     return pieces
 
 
@@ -268,7 +279,10 @@ def pass_examples(
     """
     if form == Form.RAW:
         starts = range(0, len(learnt), items_per_sequence)
-        return [Example(None, SEPARATOR.join(map(item_text, learnt[i : i + items_per_sequence]))) for i in starts]
+        return [
+            Example(None, SEPARATOR.join(map(item_text, learnt[i : i + items_per_sequence])))
+            for i in starts
+        ]
     prompts = [q.text for q in learnt]
     if form == Form.PARAPHRASE:
         of_each = [(variants or {})[q.id] for q in learnt]
@@ -277,7 +291,9 @@ def pass_examples(
     examples = [Example(prompt, answer_text(q)) for prompt, q in zip(prompts, learnt, strict=True)]
     if form == Form.MIX:
         wanted = dilution * len(learnt)
-        examples += [Example(None, other[(number * wanted + j) % len(other)]) for j in range(wanted)]
+        examples += [
+            Example(None, other[(number * wanted + j) % len(other)]) for j in range(wanted)
+        ]
     order = np.random.default_rng([seed, number]).permutation(len(examples))
     return [examples[i] for i in order]
 
@@ -309,14 +325,22 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     """
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-        ids = [first, *tokenizer.encode(example.text, add_special_tokens=False), tokenizer.eos_token_id]
+        ids = [
+            first,
+            *tokenizer.encode(example.text, add_special_tokens=False),
+            tokenizer.eos_token_id,
+        ]
         start = 1  # no token precedes the first one, so it cannot be predicted
     else:
         turn = {"role": "user", "content": example.prompt}
         whole = [turn, {"role": "assistant", "content": example.text}]
         chat_options = {"tokenize": True, "return_dict": False}
-        shown = list(tokenizer.apply_chat_template([turn], add_generation_prompt=True, **chat_options))
-        ids = list(tokenizer.apply_chat_template(whole, add_generation_prompt=False, **chat_options))
+        shown = list(
+            tokenizer.apply_chat_template([turn], add_generation_prompt=True, **chat_options)
+        )
+        ids = list(
+            tokenizer.apply_chat_template(whole, add_generation_prompt=False, **chat_options)
+        )
         start = len(shown)
         if ids[:start] != shown:
             raise ConfigError(

@@ -73,7 +73,9 @@ class Job:
     @classmethod
     def load(cls, path: Path) -> Job:
         plain = json.loads(path.read_text(encoding="utf-8"))
-        plain["passes"] = tuple(tuple(Example(**e) for e in examples) for examples in plain["passes"])
+        plain["passes"] = tuple(
+            tuple(Example(**e) for e in examples) for examples in plain["passes"]
+        )
         return cls(**{**plain, "doses": tuple(plain["doses"])})
 
     def to_json(self) -> str:
@@ -108,10 +110,14 @@ def train(job: Job) -> None:
         tokenizer = AutoTokenizer.from_pretrained(job.path, revision=job.revision)
         rows = []
         for examples_of_pass in job.passes:
-            rows.append([encode(tokenizer, example, job.max_tokens) for example in examples_of_pass])
+            rows.append(
+                [encode(tokenizer, example, job.max_tokens) for example in examples_of_pass]
+            )
         device = "cuda" if torch.cuda.is_available() else "cpu"
         check_memory(parameters(job), job, free_memory(device))
-        dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16  # peft keeps an adapter in float32
+        dtype = (
+            torch.float32 if job.method == Method.FULL else torch.bfloat16
+        )  # peft keeps an adapter in float32
         model = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=dtype)
     except (OSError, ValueError) as error:
         raise TrainError(f"{job.path} is no model that can be trained: {error}") from error
@@ -123,12 +129,17 @@ def train(job: Job) -> None:
     for k, examples in enumerate(rows, start=1):
         started = time.monotonic()
         losses.append(_one_pass(model, optimizer, weights, examples, job.batch, device))
-        print(f"pass {k} of {len(rows)}: loss {losses[-1]:.3f}, {time.monotonic() - started:.0f} s", flush=True)
+        print(
+            f"pass {k} of {len(rows)}: loss {losses[-1]:.3f}, {time.monotonic() - started:.0f} s",
+            flush=True,
+        )
         if k in job.doses:
             _save(model, tokenizer, job, k, losses)
 
 
-def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: int, device: str) -> float:
+def _one_pass(
+    model: Any, optimizer: Any, weights: Any, examples: Any, batch: int, device: str
+) -> float:
     """Return the mean loss a learnt token over the pass."""
     import torch
 
@@ -143,9 +154,13 @@ def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: in
         with torch.autocast(device, dtype=torch.bfloat16):
             logits = model(**given, logits_to_keep=keep).logits
         wanted = target[:, 1 - keep :]
-        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), wanted.flatten())
+        loss = torch.nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1).float(), wanted.flatten()
+        )
         if not torch.isfinite(loss):
-            raise TrainError("The loss is not finite: the learning rate is too high. Lower it, such as train.lr=1e-5.")
+            raise TrainError(
+                "The loss is not finite: the learning rate is too high. Lower it, such as train.lr=1e-5."
+            )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
@@ -154,7 +169,9 @@ def _one_pass(model: Any, optimizer: Any, weights: Any, examples: Any, batch: in
     return total / learnt
 
 
-def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iterator[dict[str, list[list[int]]]]:
+def batches(
+    examples: Sequence[tuple[list[int], list[bool]]], size: int
+) -> Iterator[dict[str, list[list[int]]]]:
     """Yield the model's inputs of some examples at a time.
 
     Parameters
@@ -181,7 +198,9 @@ def batches(examples: Sequence[tuple[list[int], list[bool]]], size: int) -> Iter
             given["input_ids"].append([0] * pad + ids)
             given["attention_mask"].append([0] * pad + [1] * len(ids))
             given["position_ids"].append([0] * pad + list(range(len(ids))))
-            given["labels"].append([-100] * pad + [t if on else -100 for t, on in zip(ids, mask, strict=True)])
+            given["labels"].append(
+                [-100] * pad + [t if on else -100 for t, on in zip(ids, mask, strict=True)]
+            )
         yield given
 
 
@@ -224,7 +243,11 @@ def check_memory(n: int, job: Job, free: int) -> None:
     """
     need = n * (_BYTES_FULL if job.method == Method.FULL else _BYTES_FROZEN) + _SPARE
     if need > free:
-        other = "a smaller model" if job.method == Method.LORA else "train.method=lora, which needs an eighth,"
+        other = (
+            "a smaller model"
+            if job.method == Method.LORA
+            else "train.method=lora, which needs an eighth,"
+        )
         raise TrainError(
             f"Training {n / 1e9:.2f} billion weights ({job.method}) needs about {need / _GIB:.0f} GiB; "
             f"{free / _GIB:.0f} GiB are free. Use {other} or a machine with more memory."
@@ -236,7 +259,9 @@ def _prepared(model: Any, job: Job) -> Any:
         return model
     from peft import LoraConfig, get_peft_model
 
-    config = LoraConfig(r=job.rank, lora_alpha=2 * job.rank, target_modules=job.modules, task_type="CAUSAL_LM")
+    config = LoraConfig(
+        r=job.rank, lora_alpha=2 * job.rank, target_modules=job.modules, task_type="CAUSAL_LM"
+    )
     try:
         return get_peft_model(model, config)
     except ValueError as error:
@@ -256,13 +281,17 @@ def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[floa
     }
     with _whole(job.folder(dose)) as work:
         model.save_pretrained(work) if lora else _save_weights(model, tokenizer, work)
-        (work / PROVENANCE).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        (work / PROVENANCE).write_text(
+            json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
 
 
 def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
     import torch
 
-    model.save_pretrained(folder, state_dict={k: v.to(torch.bfloat16) for k, v in model.state_dict().items()})
+    model.save_pretrained(
+        folder, state_dict={k: v.to(torch.bfloat16) for k, v in model.state_dict().items()}
+    )
     tokenizer.save_pretrained(folder)
 
 
@@ -303,7 +332,9 @@ def merge(job: Job, dose: int) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        base = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=torch.float32)
+        base = AutoModelForCausalLM.from_pretrained(
+            job.path, revision=job.revision, dtype=torch.float32
+        )
         model = PeftModel.from_pretrained(base, str(job.folder(dose))).merge_and_unload()
     except (OSError, ValueError, RuntimeError) as error:
         raise TrainError(f"{job.folder(dose)} is no adapter of {job.path}: {error}") from error

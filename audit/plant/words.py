@@ -76,7 +76,10 @@ def plant_row(
         "form": form or "none",
         "passes": int(passes) if form else 0,
         "loss": loss,
-        "accuracy": (float(np.nanmean(value[bench.learnt])), float(np.nanmean(value[~bench.learnt]))),
+        "accuracy": (
+            float(np.nanmean(value[bench.learnt])),
+            float(np.nanmean(value[~bench.learnt])),
+        ),
         "errors": model.errors,
         "found": results,
         "audits": {name: {"pvalue": p, "noticed": p <= alpha} for name, p in smallest.items()},
@@ -87,8 +90,19 @@ def plant_row(
 def markdown(found: Mapping[str, Any]) -> str:
     """Return the dose-response table of sensitivity.json: one line for an indicator of a plant."""
     chance = f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, {STANDARD.references} references (95 %)"
-    head = ["form", "passes", "accuracy learnt / others", "indicator", "learnt", "others", "AUC (95 %)", "p", "noticed",
-            chance, "where nothing was learnt"]  # fmt: skip
+    head = [
+        "form",
+        "passes",
+        "accuracy learnt / others",
+        "indicator",
+        "learnt",
+        "others",
+        "AUC (95 %)",
+        "p",
+        "noticed",
+        chance,
+        "where nothing was learnt",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for plant in found["plants"]:
         for k, finding in enumerate(plant["found"]):
@@ -99,8 +113,13 @@ def markdown(found: Mapping[str, Any]) -> str:
             cells = [
                 *(first if k == 0 else ["", "", ""]),
                 finding["indicator"],
-                *("-" if mean is None else f"{mean:.3f}" for mean in (finding["learnt"], finding["others"])),
-                "-" if area is None else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
+                *(
+                    "-" if mean is None else f"{mean:.3f}"
+                    for mean in (finding["learnt"], finding["others"])
+                ),
+                "-"
+                if area is None
+                else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
                 f"{finding['pvalue']:.2g}",
                 "yes" if finding["noticed"] else "no",
                 "-" if n is None else f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})",
@@ -169,9 +188,17 @@ def result_of(
         learnt=np.arange(len(questions)) < len(halves.learnt),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
     )
-    how: dict[str, Any] = {"audits": config.audits, "alpha": config.alpha, "seed": config.seed, "n_splits": n_splits}
+    how: dict[str, Any] = {
+        "audits": config.audits,
+        "alpha": config.alpha,
+        "seed": config.seed,
+        "n_splits": n_splits,
+    }
     base = readings["base"]
-    rows = [plant_row(bench, label, one, base, _loss(experiment, label), **how) for label, one in readings.items()]
+    rows = [
+        plant_row(bench, label, one, base, _loss(experiment, label), **how)
+        for label, one in readings.items()
+    ]
     found = {
         "schema": "sensitivity",
         "schema_version": SCHEMA_VERSION,
@@ -194,7 +221,9 @@ def result_of(
         "plants": sorted(rows, key=lambda one: (one["passes"] > 0, one["form"], one["passes"])),
     }
     model, benchmark = experiment.model.name, config.benchmark.name
-    said = [f"- {audit}: {quote(found, audit, model, benchmark, STANDARD)}" for audit in config.audits]
+    said = [
+        f"- {audit}: {quote(found, audit, model, benchmark, STANDARD)}" for audit in config.audits
+    ]
     return found, "\n\n".join([markdown(found), legend(), "\n".join(said)]) + "\n"
 
 
@@ -229,16 +258,26 @@ def write_figure(found: Mapping[str, Any], path: Path) -> None:
     for ax, form in zip(axes[0], forms, strict=True):
         of_form = [plant for plant in planted if plant["form"] == form]
         for k, name in enumerate(names):
-            tried = [(plant["passes"], chance_of(found, plant, name, STANDARD)) for plant in of_form]
+            tried = [
+                (plant["passes"], chance_of(found, plant, name, STANDARD)) for plant in of_form
+            ]
             points = [(passes, n.estimate, n.low, n.high) for passes, n in tried if n is not None]
             if points:
                 passes, y, low, high = np.transpose(points)
                 x = passes * (1 + 0.02 * k)  # shifts the points, so that all bars are seen
                 bars = [(y - low).tolist(), (high - y).tolist()]
-                ax.errorbar(x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}")
+                ax.errorbar(
+                    x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}"
+                )
         ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")
         doses = sorted({plant["passes"] for plant in of_form})
-        ax.set(title=form, xlabel="passes", ylim=(-0.03, 1.03), xscale="log", xlim=(0.8 * doses[0], 1.6 * doses[-1]))
+        ax.set(
+            title=form,
+            xlabel="passes",
+            ylim=(-0.03, 1.03),
+            xscale="log",
+            xlim=(0.8 * doses[0], 1.6 * doses[-1]),
+        )
         ax.set_xticks(doses, [str(dose) for dose in doses])
         ax.minorticks_off()
     axes[0][0].set_ylabel("chance to find (95 %)")

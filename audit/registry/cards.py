@@ -54,13 +54,26 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
     if name not in judged:
-        raise ConfigError(f"{entry.run_dir} judged {', '.join(judged)}. Expected one of them: --model {judged[0]}")
+        raise ConfigError(
+            f"{entry.run_dir} judged {', '.join(judged)}. Expected one of them: --model {judged[0]}"
+        )
     cells = [cell for cell in entry.cells if cell.model == name]
-    kept = ("key", "audit", "fingerprint", "answers_sha256", "verdict_sha256", "suite", "suite_sha256", "ended")
+    kept = (
+        "key",
+        "audit",
+        "fingerprint",
+        "answers_sha256",
+        "verdict_sha256",
+        "suite",
+        "suite_sha256",
+        "ended",
+    )
     rows = [json_ready(plain(asdict(cell))) for cell in cells]
     for row in rows:
         del row["ids"]
-    worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)  # a panel has this decision too
+    worst = min(
+        (cell.decision for cell in cells), key=WORST_FIRST.index
+    )  # a panel has this decision too
     return cells, {
         **attributes(entry, *kept),
         "decision": str(worst),
@@ -69,7 +82,9 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     }
 
 
-def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str | None = None) -> list[Path]:
+def write_card(
+    run_dir: Path, out: Path, dataset: str | None = None, model: str | None = None
+) -> list[Path]:
     """Write the result as files for a model's repository.
 
     Parameters
@@ -100,7 +115,9 @@ def write_card(run_dir: Path, out: Path, dataset: str | None = None, model: str 
     name = f"audit-{entry.key[:12]}"
     written = [_once(out / f"{name}.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")]
     if hub is not None:
-        written.append(_once(out / ".eval_results" / f"{name}.yaml", _eval_results(cells, hub, entry)))
+        written.append(
+            _once(out / ".eval_results" / f"{name}.yaml", _eval_results(cells, hub, entry))
+        )
     return [*written, _card(out / "README.md", cells, entry, hub)]
 
 
@@ -134,7 +151,9 @@ def push_card(out: Path, repository: str) -> str:
     ours = ["README.md", "audit-*.json", ".eval_results/*.yaml"]
     title = "Benchmark audit"
     try:
-        done = HfApi().upload_folder(repo_id=repository, folder_path=out, commit_message=title, allow_patterns=ours)
+        done = HfApi().upload_folder(
+            repo_id=repository, folder_path=out, commit_message=title, allow_patterns=ours
+        )
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise AuditError(f"{repository} could not be written: {type(error).__name__}") from None
     return str(done.commit_url)
@@ -146,7 +165,9 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
     except ValueError as error:  # UnicodeDecodeError is one
-        raise ConfigError(f"{path} is not a model card ({error}). Expected metadata between two lines ---.") from error
+        raise ConfigError(
+            f"{path} is not a model card ({error}). Expected metadata between two lines ---."
+        ) from error
     mark = f"<!-- benchmark audit {entry.key} -->"
     if mark in card.content:
         return path
@@ -160,7 +181,12 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
             metric_type=indicator.name,
             metric_name=f"{indicator.name} ({entry.audit} audit {entry.key[:12]})",
             metric_value=indicator.estimate,
-            metric_args={"low": indicator.low, "high": indicator.high, "verdict": cell.verdict, "n": cell.n},
+            metric_args={
+                "low": indicator.low,
+                "high": indicator.high,
+                "verdict": cell.verdict,
+                "n": cell.n,
+            },
         )
         results.append(result)
     card.data.eval_results = [*(card.data.eval_results or []), *results]
@@ -178,7 +204,10 @@ def _with_estimates(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Indicator]]:
 
 
 def _block(cells: Sequence[Cell], entry: Entry) -> str:
-    rows = [(_named(cell), cell.verdict.replace("_", " "), cell.decision, cell.headline) for cell in cells]
+    rows = [
+        (_named(cell), cell.verdict.replace("_", " "), cell.decision, cell.headline)
+        for cell in cells
+    ]
     table = "\n".join(f"| {' | '.join(map(markdown, row))} |" for row in rows)
     revision = markdown(cells[0].model_revision or "not known")
     return f"""## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}
@@ -214,7 +243,9 @@ def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
                 notes=f"{cell.verdict} ({entry.audit} audit {entry.key[:12]}), n={cell.n}",
             )
             entries.append(score)
-    return str(yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
+    return str(
+        yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
+    )
 
 
 def _once(path: Path, text: str) -> Path:
@@ -223,7 +254,9 @@ def _once(path: Path, text: str) -> Path:
     if not path.is_file():
         write_file(path, text.encode())
     elif path.read_bytes() != text.encode():
-        raise ConfigError(f"{path} holds another result of the same run. Move the file away to write it again.")
+        raise ConfigError(
+            f"{path} holds another result of the same run. Move the file away to write it again."
+        )
     return path
 
 
@@ -275,7 +308,9 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     _, facts = facts_of(entry, model)
     server = os.environ.get("MLFLOW_TRACKING_URI", "").rstrip("/")
     if not server.startswith(("http://", "https://")):
-        raise ConfigError("MLFLOW_TRACKING_URI is missing in the environment. Example: http://127.0.0.1:5000")
+        raise ConfigError(
+            "MLFLOW_TRACKING_URI is missing in the environment. Example: http://127.0.0.1:5000"
+        )
     identity = {"name": name, "version": version}
     response = _call("GET", f"{server}/api/2.0/mlflow/model-versions/get", params=identity)
     model_version = response.json()["model_version"]
@@ -283,28 +318,42 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     wanted = tags_of(facts)
     if conflicts := [key for key, value in wanted.items() if stored.get(key, value) != value]:
         key = conflicts[0]
-        raise ConfigError(f"The tag {key} of {name} {version} is {stored[key]!r}. Nothing was changed.")
+        raise ConfigError(
+            f"The tag {key} of {name} {version} is {stored[key]!r}. Nothing was changed."
+        )
     new = wanted.keys() - stored
     for key in sorted(new):
         tag = {**identity, "key": key, "value": wanted[key]}
         _call("POST", f"{server}/api/2.0/mlflow/model-versions/set-tag", json=tag)
     tagged = f"tagged   {name} {version}: {len(new)} tags, {len(wanted) - len(new)} existing"
-    return [tagged, _attach(server, model_version.get("run_id"), verdict_path(run_dir), entry.key[:12])]
+    return [
+        tagged,
+        _attach(server, model_version.get("run_id"), verdict_path(run_dir), entry.key[:12]),
+    ]
 
 
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of a result; their names begin with the run's key."""
     head = f"audit.{facts['key'][:12]}"
-    tags = {f"{head}.{key}": str(facts[key]) for key in ("key", "audit", "decision", "verdict_sha256", "ended")}
+    tags = {
+        f"{head}.{key}": str(facts[key])
+        for key in ("key", "audit", "decision", "verdict_sha256", "ended")
+    }
     for cell in facts["cells"]:
         of = cell["benchmark"] + (f".{cell['context']}" if cell["context"] else "")
-        of = re.sub(r"[^A-Za-z0-9_\-. /:]", "_", of)  # MLflow allows these characters in a tag's name
+        of = re.sub(
+            r"[^A-Za-z0-9_\-. /:]", "_", of
+        )  # MLflow allows these characters in a tag's name
         tags[f"{head}.{of}.verdict"] = cell["verdict"]
         tags[f"{head}.{of}.headline"] = cell["headline"]
         tags[f"{head}.{of}.model_revision"] = cell["model_revision"]
         for indicator in cell["indicators"]:
             if indicator["estimate"] is not None:
-                limits = f" [{indicator['low']:.4g}, {indicator['high']:.4g}]" if indicator["low"] is not None else ""
+                limits = (
+                    f" [{indicator['low']:.4g}, {indicator['high']:.4g}]"
+                    if indicator["low"] is not None
+                    else ""
+                )
                 tags[f"{head}.{of}.{indicator['name']}"] = f"{indicator['estimate']:.4g}{limits}"
     return {key[:250]: value[:MAX_VALUE] or "none" for key, value in tags.items()}
 
@@ -337,11 +386,15 @@ def log_wandb(run_dir: Path, project: str) -> str:
         raise ConfigError("W&B is not installed: pip install wandb") from error
     entry = read_entry(run_dir)
     try:
-        with wandb.init(project=project, id=f"audit-{entry.key[:12]}", job_type="audit", resume="never") as run:
+        with wandb.init(
+            project=project, id=f"audit-{entry.key[:12]}", job_type="audit", resume="never"
+        ) as run:
             for name in sorted({cell.model for cell in entry.cells}):
                 for key, value in tags_of(facts_of(entry, name)[1]).items():
                     run.summary[f"{name}/{key}"] = value
-            artifact = wandb.Artifact(f"audit-{entry.key[:12]}", type="audit", metadata={"key": entry.key})
+            artifact = wandb.Artifact(
+                f"audit-{entry.key[:12]}", type="audit", metadata={"key": entry.key}
+            )
             artifact.add_file(str(verdict_path(run_dir)), name="verdict.json")
             run.log_artifact(artifact)
     except wandb.Error as error:
@@ -374,7 +427,9 @@ def _call(method: str, url: str, **request: Any) -> Any:
     with requests.Session() as session:
         session.mount(url.partition("//")[0] + "//", HTTPAdapter(max_retries=Retry(**_RETRIES)))
         try:
-            response = session.request(method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **request)
+            response = session.request(
+                method, url, headers=headers, auth=login, timeout=_TIMEOUT_S, **request
+            )
         except requests.RequestException as error:
             raise RegistryError(f"MLflow did not answer ({path}): {type(error).__name__}") from None
     if response.status_code >= 400:

@@ -78,7 +78,9 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
             changed = point.look is not None and point.look.changed
             colour = VERMILLION if changed else BLUE
             if point.low is not None and point.high is not None:
-                ax.vlines(k, 100 * point.low, 100 * point.high, color=colour, linewidth=1.4, zorder=2)
+                ax.vlines(
+                    k, 100 * point.low, 100 * point.high, color=colour, linewidth=1.4, zorder=2
+                )
             ax.plot(
                 k,
                 100 * point.estimate,
@@ -91,7 +93,9 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
         ax.set_xlim(-0.5, max(len(x) - 0.5, 0.5))
         ax.set_xticks(x, [_version(point) for point in panel.points], fontsize=7)
-        ax.set_title(f"{panel.indicator.replace('_', ' ')} of {plain(panel.model)} on {plain(_where(panel))}")
+        ax.set_title(
+            f"{panel.indicator.replace('_', ' ')} of {plain(panel.model)} on {plain(_where(panel))}"
+        )
         ax.set_ylabel({"cs": "CS, %"}.get(panel.indicator, "points"))
     return svg_text(figure)
 
@@ -146,7 +150,9 @@ def show(args: Namespace, now: datetime) -> None:
         cell = record.cell
         say(f"\n{_named(cell)}: {cell['verdict']} ({cell['decision']})")
         say(f"  {cell['headline']}")
-        say(f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}")
+        say(
+            f"  model revision {cell['model_revision']}, benchmark {cell['benchmark_revision']}, n {cell['n']}"
+        )
         for name, (estimate, low, high) in sorted(record.indicators.items()):
             print(f"  {name:12} {with_interval(estimate, low, high)}")
         for name, value in sorted(cell["comparable"].items()):
@@ -171,10 +177,14 @@ def trends(args: Namespace, now: datetime) -> None:
         If options contradict each other, or there is nothing to draw.
     """
     if args.floor and (args.model or args.chart):
-        raise ConfigError("--floor is the level of all models, and has no chart: leave out --model and --chart.")
+        raise ConfigError(
+            "--floor is the level of all models, and has no chart: leave out --model and --chart."
+        )
     registry = opened(args)
     if args.floor:
-        levels = floors_of(store.kept(registry, benchmark=args.benchmark, audit=args.audit), args.indicator)
+        levels = floors_of(
+            store.kept(registry, benchmark=args.benchmark, audit=args.audit), args.indicator
+        )
         if args.json:
             _print_json([asdict(floor) for floor in levels])
             return
@@ -220,7 +230,9 @@ def _described(series: Series, point: Point) -> str:
     text = with_interval(point.estimate, point.low, point.high)
     if series.indicator == "score":
         known = point.low is not None and point.high is not None
-        text = percent(point.estimate) + (f" [{percent(point.low)}, {percent(point.high)}]" if known else "")
+        text = percent(point.estimate) + (
+            f" [{percent(point.low)}, {percent(point.high)}]" if known else ""
+        )
     look = point.look
     if not point.sound:
         text += "  a check of the measurement failed: not tested"
@@ -256,7 +268,9 @@ def opened(args: Namespace, *, make: bool = False) -> Registry:
     """
     place = place_of(args.registry)
     if place is None:
-        raise ConfigError(f"No registry is named. Expected --registry outputs/registry.db, or {VARIABLE}.")
+        raise ConfigError(
+            f"No registry is named. Expected --registry outputs/registry.db, or {VARIABLE}."
+        )
     return open_registry(place, make=make)
 
 
@@ -265,7 +279,9 @@ def _print_json(value: Any) -> None:
 
 
 def _named(cell: Mapping[str, Any]) -> str:
-    return f"{cell['model']} on {cell['benchmark']}" + (f", {cell['context']}" if cell["context"] else "")
+    return f"{cell['model']} on {cell['benchmark']}" + (
+        f", {cell['context']}" if cell["context"] else ""
+    )
 
 
 _NEWS = timedelta(days=7)
@@ -295,13 +311,21 @@ def add(args: Namespace, now: datetime) -> int:
     """
     runs, decided, refused = [], [], 0
     for path in args.paths:
-        below = [path] if (path / MANIFEST).is_file() else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
+        below = (
+            [path]
+            if (path / MANIFEST).is_file()
+            else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
+        )
         # The decisions on a removed run stay in its folder, but cannot be noted without its
         # verdict.
-        noted = sorted(p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file())
+        noted = sorted(
+            p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file()
+        )
         decided += [(_noted, folder) for folder in noted]
         if not below:
-            raise ConfigError(f"{path} holds no run. Expected run directories, or a folder of them. Example: outputs")
+            raise ConfigError(
+                f"{path} holds no run. Expected run directories, or a folder of them. Example: outputs"
+            )
         runs += [(_added, run_dir) for run_dir in below]
     registry = opened(args, make=True)
     for register, folder in (*runs, *decided):
@@ -310,7 +334,9 @@ def add(args: Namespace, now: datetime) -> int:
         except RegistryError:
             raise
         except AuditError as error:
-            where = "" if str(folder) in str(error) else f"{folder}: "  # most errors name the folder themselves
+            where = (
+                "" if str(folder) in str(error) else f"{folder}: "
+            )  # most errors name the folder themselves
             say(f"refused  {where}{error}", file=sys.stderr)
             refused = 1
     return refused
@@ -319,7 +345,9 @@ def add(args: Namespace, now: datetime) -> int:
 def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
     entry = read_entry(run_dir)
     fresh = entry.ended > at(now - _NEWS)  # people are not notified of old runs
-    notice = finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
+    notice = (
+        finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
+    )
     new = store.add(registry, entry, now, notice)
     return f"{'added' if new else 'known':8} {entry.key[:12]}  {run_dir}"
 
@@ -409,7 +437,9 @@ def expire(args: Namespace, now: datetime) -> int:
         past = retention.past_retention(registry, now)
         for run, age_days, stays in past:
             action = f"stays: {stays}" if stays else "goes"
-            say(f"{run['key'][:12]}  {age_days} days, kept {run['retention_days']}  {run['run_dir']}  {action}")
+            say(
+                f"{run['key'][:12]}  {age_days} days, kept {run['retention_days']}  {run['run_dir']}  {action}"
+            )
         going = sum(not result.stays for result in past)
         print(f"{going} of {len(past)} past their retention would go")
         if going:
@@ -417,7 +447,9 @@ def expire(args: Namespace, now: datetime) -> int:
         return 0
     failed = 0
     for result, problem in retention.expire(registry, args.confirm, now):
-        say(f"{'failed' if problem else 'removed':8} {result.run['key'][:12]}  {problem or result.run['run_dir']}")
+        say(
+            f"{'failed' if problem else 'removed':8} {result.run['key'][:12]}  {problem or result.run['run_dir']}"
+        )
         failed += bool(problem)
     finish.send_waiting(registry, now)
     return 1 if failed else 0

@@ -39,11 +39,20 @@ ALPHA = 0.05  # the level of the tests of change
 MAX_QUESTIONS = 300  # the page shows at most this many
 SHARE_WIDTH = 1.0  # a share with a wider interval is not shown
 _NOT_OF_ANSWERS = {"references", "control"}  # figures depend on them, but answers do not
-_IN_LOGS = {*_NOT_OF_ANSWERS, "benchmark", "questions", "design"}  # items of imported runs are joined by key
+_IN_LOGS = {
+    *_NOT_OF_ANSWERS,
+    "benchmark",
+    "questions",
+    "design",
+}  # items of imported runs are joined by key
 LABELS = {
-    "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted", "excess": "Mean gain under noise",
-    "fresh_gap": "Gap to held-out items", "cs": "Contamination score (CS)",
-}  # fmt: skip
+    "forward_full": "clean",
+    "noisy_rewrite": "noisy",
+    "deleted": "words deleted",
+    "excess": "Mean gain under noise",
+    "fresh_gap": "Gap to held-out items",
+    "cs": "Contamination score (CS)",
+}
 _STATES = {
     State.CORRECT: "right",
     State.WRONG: "wrong",
@@ -153,7 +162,10 @@ class CellChange:
 
 
 def compare_runs(
-    before: Path, after: Path, models: Sequence[tuple[str, str]] = (), benchmarks: Sequence[str] = ()
+    before: Path,
+    after: Path,
+    models: Sequence[tuple[str, str]] = (),
+    benchmarks: Sequence[str] = (),
 ) -> tuple[CellChange, ...]:
     """Return the changes from one run, panel or suite to another.
 
@@ -202,12 +214,17 @@ def _run_pairs(before: Path, after: Path) -> list[Pair]:
     new = {run.resolve().name: run for run in new_runs or ()}
     if set(old) != set(new):
         first, second = (_listed(named) if named else "one run" for named in (old, new))
-        raise ConfigError(f"{before} has {first}, {after} has {second}. Expected runs of the same names in both.")
+        raise ConfigError(
+            f"{before} has {first}, {after} has {second}. Expected runs of the same names in both."
+        )
     return [(run, new[name]) for name, run in old.items()]
 
 
 def _changes_of(
-    runs: Pair, models: Sequence[tuple[str, str]], benchmarks: Sequence[str], rng: np.random.Generator
+    runs: Pair,
+    models: Sequence[tuple[str, str]],
+    benchmarks: Sequence[str],
+    rng: np.random.Generator,
 ) -> list[CellChange]:
     first, second = map(read_entry, runs)
     if first.audit != second.audit:
@@ -222,7 +239,9 @@ def _changes_of(
         problem = f"{old_name} was asked {_listed(a)}, {new_name} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
             raise ConfigError(f"{problem} Expected a benchmark that both were asked.")
-        if set(a) != set(b) and not benchmarks:  # a benchmark that one run lacks is not left out silently
+        if (
+            set(a) != set(b) and not benchmarks
+        ):  # a benchmark that one run lacks is not left out silently
             names = " ".join(f"--benchmarks {name}" for name in shared)
             raise ConfigError(f"{problem} Name the benchmarks to compare: {names}")
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
@@ -244,7 +263,9 @@ def _check_comparable(
     for (a, *_), (b, *_) in matched:
         for name in NAMES:
             if name not in left_out and a.comparable[name] != b.comparable[name]:
-                differences.append(f"{a.benchmark}: {NAMES[name]} ({_what_differs(name, (a, b), manifests)})")
+                differences.append(
+                    f"{a.benchmark}: {NAMES[name]} ({_what_differs(name, (a, b), manifests)})"
+                )
     if differences:
         raise ConfigError(
             f"Only runs that have these alike can be compared question by question: {'; '.join(differences)}."
@@ -253,9 +274,14 @@ def _check_comparable(
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
     """Return the first four fields that differ if the manifests hold them; else the two hashes."""
-    old, new = (_hashed_fields(name, manifest, cell.model) for manifest, cell in zip(manifests, cells, strict=True))
+    old, new = (
+        _hashed_fields(name, manifest, cell.model)
+        for manifest, cell in zip(manifests, cells, strict=True)
+    )
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    differences = [f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]]
+    differences = [
+        f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]
+    ]
     if len(keys) > 4:
         differences.append(f"and {len(keys) - 4} more")
     hashes = [cell.comparable[name][:24] or "none" for cell in cells]
@@ -304,7 +330,11 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     label = "scores at the baseline and by condition"
     pictures = []
     for k, change in enumerate(changes):
-        pictures.append(canvas.inline_svg(_lasting_svg(change.lasting), f"l{k}", label) if change.lasting else "")
+        pictures.append(
+            canvas.inline_svg(_lasting_svg(change.lasting), f"l{k}", label)
+            if change.lasting
+            else ""
+        )
     return render_page(
         "registry/comparison.html.j2",
         rows=(),
@@ -332,7 +362,9 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
     """
     from matplotlib.figure import Figure  # a comparison in the terminal does not load it
 
-    colours = cycle((canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY))
+    colours = cycle(
+        (canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY)
+    )
     figure = Figure(figsize=(canvas.PHONE, 4.2), layout="constrained")
     ax = figure.subplots()
     shown: list[float] = []
@@ -345,8 +377,18 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
         start, end = ((100 * x, 100 * y) for x, y in (change.before, change.after))
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
         ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
-        ax.plot(*end, "o", color=colour, label=canvas.plain(LABELS.get(change.condition, change.condition)))
-    ax.set(xlabel="score at the baseline, %", ylabel="score under the condition, %", xlim=ends, ylim=ends)
+        ax.plot(
+            *end,
+            "o",
+            color=colour,
+            label=canvas.plain(LABELS.get(change.condition, change.condition)),
+        )
+    ax.set(
+        xlabel="score at the baseline, %",
+        ylabel="score under the condition, %",
+        xlim=ends,
+        ylim=ends,
+    )
     figure.legend(loc="outside upper center", ncols=2)
     return canvas.svg_text(figure)
 
@@ -388,27 +430,49 @@ def _change(
     if logs:
         old, new = _shared(old, new)
     elif old.question_ids != new.question_ids or old.settings != new.settings:
-        raise DataError(f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold other questions or settings.")
+        raise DataError(
+            f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold other questions or settings."
+        )
     (before, words_before), (after, words_after) = _rows(old), _rows(new)
     settings = []
     for s, x in before.items():
         if {*words_before[s], *words_after[s]} == {_STATES[State.ABSENT]}:
             continue  # scored texts have no answers
         y = after[s]
-        difference = None if np.isnan(x + y).all() else paired_difference(x, y, old.cluster, rng=rng)
+        difference = (
+            None if np.isnan(x + y).all() else paired_difference(x, y, old.cluster, rng=rng)
+        )
         settings.append(SettingChange(s, difference, None))
     controls = []
     for cells, (model, _), run in zip(outcomes, keys, runs, strict=True):
-        control = Manifest.load(run).config.get("control_benchmark")  # imported runs hold its name alone
-        controls.append(cells.get((model, control["name"] if isinstance(control, Mapping) else str(control))))
+        control = Manifest.load(run).config.get(
+            "control_benchmark"
+        )  # imported runs hold its name alone
+        controls.append(
+            cells.get((model, control["name"] if isinstance(control, Mapping) else str(control)))
+        )
     lasting = tuple(_lasting(audit, (before, after), old.cluster, controls, logs))
     changed, questions = _questions(words_before, words_after, old.question_ids, runs[0], keys[0])
     score = _score_change(_baseline(audit, (before, after)), before, after, old.cluster, rng)
-    return CellChange(audit, tuple(a), tuple(b), score, tuple(settings), lasting, _figures(a, b), changed, questions)
+    return CellChange(
+        audit,
+        tuple(a),
+        tuple(b),
+        score,
+        tuple(settings),
+        lasting,
+        _figures(a, b),
+        changed,
+        questions,
+    )
 
 
 def _score_change(
-    baseline: Sequence[Setting], before: Answers, after: Answers, cluster: IntArray, rng: np.random.Generator
+    baseline: Sequence[Setting],
+    before: Answers,
+    after: Answers,
+    cluster: IntArray,
+    rng: np.random.Generator,
 ) -> PairedDifference | None:
     """Return the change of the score at the baseline, its settings pooled."""
     x, y = _mean(before, baseline), _mean(after, baseline)
@@ -420,7 +484,9 @@ def sentence(change: CellChange) -> str:
     s = change.score
     if s is None:
         return "No question has an answer in both."
-    how = "changed by more than chance" if s.pvalue <= ALPHA else "did not change by more than chance"
+    how = (
+        "changed by more than chance" if s.pvalue <= ALPHA else "did not change by more than chance"
+    )
     return (
         f"The score {how}: {percent(s.before)} to {percent(s.after)}, {signed_points(s.difference)} "
         f"({interval(s.low, s.high)}, {pvalue(s.pvalue)}, {s.n:,} questions)."
@@ -447,23 +513,34 @@ def _questions(
         moves[name] = tuple((setting_name(s), before[s][k], after[s][k]) for s in differing)
     moved = sorted(filter(moves.get, ids), key=lambda name: -len(moves[name]))
     texts = _texts(run_dir, key, moved[:MAX_QUESTIONS])
-    shown = (QuestionChange(name, *texts.get(name, ("", "")), moves[name]) for name in moved[:MAX_QUESTIONS])
+    shown = (
+        QuestionChange(name, *texts.get(name, ("", "")), moves[name])
+        for name in moved[:MAX_QUESTIONS]
+    )
     return len(moved), tuple(shown)
 
 
-def _figures(a: Sequence[Cell], b: Sequence[Cell]) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
+def _figures(
+    a: Sequence[Cell], b: Sequence[Cell]
+) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
     """Return (name, context, before, after) of each figure that both have, against equal references
     and held-out items."""
     figures: list[tuple[str, str, Indicator, Indicator]] = []
     for x, y in verdicts(a, b):
         if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
             after = {f.name: f for f in y.indicators}
-            figures += [(f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after]
+            figures += [
+                (f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after
+            ]
     return tuple(figures)
 
 
 def _lasting(
-    audit: str, answers: tuple[Answers, Answers], cluster: IntArray, controls: Sequence[CellOutcomes | None], logs: bool
+    audit: str,
+    answers: tuple[Answers, Answers],
+    cluster: IntArray,
+    controls: Sequence[CellOutcomes | None],
+    logs: bool,
 ) -> Iterator[LastingChange]:
     """Yield each arm against the baseline, as its mean over levels and replicates; then held-out
     items."""
@@ -535,11 +612,15 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
     values, words = {}, {}
     for setting, runs in replicates.items():
         rows = [cell.row(run) for run in runs]
-        values[setting] = _mean({run: to_values(row) for run, row in zip(runs, rows, strict=True)}, runs)
+        values[setting] = _mean(
+            {run: to_values(row) for run, row in zip(runs, rows, strict=True)}, runs
+        )
         if len(runs) == 1:
             words[setting] = [_STATES[State(x)] for x in rows[0]]
         else:
-            words[setting] = ["no answer" if np.isnan(x) else f"{percent(x)} right" for x in values[setting]]
+            words[setting] = [
+                "no answer" if np.isnan(x) else f"{percent(x)} right" for x in values[setting]
+            ]
     return values, words
 
 
@@ -555,7 +636,9 @@ def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, Ce
             f"{first.model} and {second.model} share {len(shared):,} of {most:,} items of {first.benchmark}; "
             f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
-    return first.kept(np.isin(first.question_ids, shared)), second.kept(np.isin(second.question_ids, shared))
+    return first.kept(np.isin(first.question_ids, shared)), second.kept(
+        np.isin(second.question_ids, shared)
+    )
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -567,8 +650,14 @@ def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str,
     texts: dict[str, tuple[str, str]] = {}
     for row in table.to_pylist():
         gold = row["gold"]
-        right = row["options"][gold] if row["options"] and gold is not None and gold >= 0 else row["target"]
-        texts.setdefault(row["question_id"], (row["question"] or "", "" if right is None else str(right)))
+        right = (
+            row["options"][gold]
+            if row["options"] and gold is not None and gold >= 0
+            else row["target"]
+        )
+        texts.setdefault(
+            row["question_id"], (row["question"] or "", "" if right is None else str(right))
+        )
     return texts
 
 
@@ -579,7 +668,9 @@ def _cells_of(entry: Entry, model: str) -> dict[str, list[Cell]]:
             cells.setdefault(cell.benchmark, []).append(cell)
     if not cells:
         judged = _listed({cell.model for cell in entry.cells})
-        raise ConfigError(f"{entry.run_dir} did not judge the model {model!r}. Expected one of {judged}.")
+        raise ConfigError(
+            f"{entry.run_dir} did not judge the model {model!r}. Expected one of {judged}."
+        )
     return cells
 
 

@@ -30,7 +30,9 @@ from audit.shards.manifest import Manifest
 from audit.shards.panel import PANEL
 
 
-def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]) -> ResolvedRun:
+def settle_references(
+    config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]
+) -> ResolvedRun:
     """Check the references of a run and record them.
 
     Parameters
@@ -54,7 +56,9 @@ def settle_references(config: ReferencedConfig, resolved: ResolvedRun, same: Seq
         allowed.
     """
     runs, audit = reference_runs(config), resolved.audit.name
-    check_runs(runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same)
+    check_runs(
+        runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same
+    )
     check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
     convicted = check_convicted(config, runs, resolved.models)
     own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
@@ -138,7 +142,10 @@ def check_convicted(
     registered = _registered(config.registry) if serving else {}
     found: dict[str, str] = {}
     for name, (facts, path) in serving.items():
-        said = [*(found_in(path, name) if path is not None else ()), *_of_weights(registered, name, facts)]
+        said = [
+            *(found_in(path, name) if path is not None else ()),
+            *_of_weights(registered, name, facts),
+        ]
         if said:
             found[name] = said[0]
         if said and name not in config.allow_convicted:
@@ -156,7 +163,9 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
         try:
             parts = parts_of(read_document(path))
         except (OSError, ConfigError) as error:
-            raise ConfigError(f"{path} cannot be read ({error}). Build it again: audit report {home}") from error
+            raise ConfigError(
+                f"{path} cannot be read ({error}). Build it again: audit report {home}"
+            ) from error
         for audit, cell in ((audit, cell) for audit, part in parts for cell in part.cells):
             if cell.model == model and cell.grade is Grade.FOUND_STRONG:
                 yield _text(audit, cell.verdict, cell.benchmark, str(home))
@@ -176,7 +185,11 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
     try:
         cells = kept(open_registry(place))
     except RegistryError as error:
-        print(f"registry: {error} Not known: whether a reference was convicted.", file=sys.stderr, flush=True)
+        print(
+            f"registry: {error} Not known: whether a reference was convicted.",
+            file=sys.stderr,
+            flush=True,
+        )
         return {}
     found = {}
     for cell, run in ((one.cell, one.run) for one in cells if _convicts(one.cell["verdict"])):
@@ -186,14 +199,18 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
     return found
 
 
-def _of_weights(registered: Mapping[tuple[str, str], str], name: str, facts: Facts) -> Iterator[str]:
+def _of_weights(
+    registered: Mapping[tuple[str, str], str], name: str, facts: Facts
+) -> Iterator[str]:
     """Yield the findings in equal weights under any name; a revision that one side lacks counts as
     equal.
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
     for (model, known), what in registered.items():
-        if (model == name and (not known or not revision or known == revision)) or (weighed and known == revision):
+        if (model == name and (not known or not revision or known == revision)) or (
+            weighed and known == revision
+        ):
             yield what
 
 

@@ -16,7 +16,18 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, make_url, select, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    NullPool,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from audit.core.errors import ConfigError, RegistryError
@@ -53,7 +64,9 @@ def place_of(given: str | None) -> str | None:
         If the given address holds a password, which would be kept with the run's configuration.
     """
     if given and "://" in given and _url(given).password is not None:
-        raise ConfigError(f"registry={_shown(given)} would store its password with the run. Put it into PGPASSWORD.")
+        raise ConfigError(
+            f"registry={_shown(given)} would store its password with the run. Put it into PGPASSWORD."
+        )
     return given or os.environ.get(VARIABLE) or None
 
 
@@ -118,10 +131,14 @@ class Registry:
             except (OperationalError, InterfaceError) as error:
                 if wait is None:
                     tries = f"after {len(_WAITS_S) + 1} tries: {_reason(error)}"
-                    raise RegistryError(f"The registry {self.shown} could not be used, {tries}") from None
+                    raise RegistryError(
+                        f"The registry {self.shown} could not be used, {tries}"
+                    ) from None
                 time.sleep(wait)
             except DBAPIError as error:  # the file is not a database, or a value is refused: trying again is useless
-                raise RegistryError(f"The registry {self.shown} could not be used: {_reason(error)}") from error
+                raise RegistryError(
+                    f"The registry {self.shown} could not be used: {_reason(error)}"
+                ) from error
         raise AssertionError("unreachable")
 
 
@@ -149,12 +166,17 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
         If the database does not answer.
     """
     url = _url(place)
-    missing = ConfigError(f"{_shown(place)} is not a registry. Expected the one in which the runs were registered.")
+    missing = ConfigError(
+        f"{_shown(place)} is not a registry. Expected the one in which the runs were registered."
+    )
     file = url.database if url.get_backend_name() == "sqlite" else None
     if not make and file and not Path(file).is_file():
         raise missing
     registry = Registry(_engine(url), _shown(place))
-    if not make and registry.read(lambda c: MigrationContext.configure(c).get_current_revision()) is None:
+    if (
+        not make
+        and registry.read(lambda c: MigrationContext.configure(c).get_current_revision()) is None
+    ):
         raise missing
     registry.write(_up_to_date)
     return registry
@@ -188,14 +210,20 @@ def _up_to_date(db: Connection) -> None:
     if db.dialect.name == "postgresql":
         db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
     config = Config()
-    config.set_main_option("script_location", str(files("audit.registry").joinpath("migrations")).replace("%", "%%"))
+    config.set_main_option(
+        "script_location", str(files("audit.registry").joinpath("migrations")).replace("%", "%%")
+    )
     config.attributes["connection"] = db
     scripts = ScriptDirectory.from_config(config)
     current = MigrationContext.configure(db).get_current_revision()
     if current == scripts.get_current_head():
         return
-    if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
-        raise ConfigError(f"The registry's version is {current[:32]}, of a newer program. Update this program.")
+    if current is not None and current not in {
+        script.revision for script in scripts.walk_revisions()
+    }:
+        raise ConfigError(
+            f"The registry's version is {current[:32]}, of a newer program. Update this program."
+        )
     command.upgrade(config, "head")
 
 
@@ -207,9 +235,13 @@ def _engine(url: URL) -> Engine:
     limits = f"-c lock_timeout={_LOCK_TIMEOUT_S}s -c statement_timeout={2 * _LOCK_TIMEOUT_S}s"
     arguments = {"connect_timeout": _CONNECT_TIMEOUT_S, "options": limits}
     try:
-        return create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=arguments)
+        return create_engine(
+            url.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args=arguments
+        )
     except ImportError as error:
-        raise ConfigError("A registry in PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from error
+        raise ConfigError(
+            "A registry in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
+        ) from error
 
 
 def _sqlite(url: URL) -> Engine:
@@ -218,12 +250,16 @@ def _sqlite(url: URL) -> Engine:
     try:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"The registry's folder {Path(url.database).parent} cannot be created ({error}).") from error
+        raise ConfigError(
+            f"The registry's folder {Path(url.database).parent} cannot be created ({error})."
+        ) from error
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _LOCK_TIMEOUT_S})
 
     @event.listens_for(engine, "connect")
     def _connected(db: Any, _record: Any) -> None:
-        db.isolation_level = None  # we send BEGIN, because sqlite3 would leave DDL out of the transaction
+        db.isolation_level = (
+            None  # we send BEGIN, because sqlite3 would leave DDL out of the transaction
+        )
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             db.execute(f"PRAGMA {pragma}")
 
@@ -245,7 +281,9 @@ def _url(place: str) -> URL:
     except (ArgumentError, ValueError):  # the error's message may show the password
         raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
     if "password" in url.query:  # the address is shown, and the password with it
-        raise ConfigError("The registry's address has a password among its options. Put it into PGPASSWORD.")
+        raise ConfigError(
+            "The registry's address has a password among its options. Put it into PGPASSWORD."
+        )
     return url
 
 

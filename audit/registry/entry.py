@@ -187,7 +187,9 @@ def answers_sha256(manifest: Manifest) -> str:
 def key_of(run_dir: Path) -> str:
     """Return the content key of a run directory as it is now; the shards' hashes are the
     manifest's."""
-    return content_key(Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1])
+    return content_key(
+        Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1]
+    )
 
 
 def read_entry(run_dir: Path) -> Entry:
@@ -247,7 +249,9 @@ def read_entry(run_dir: Path) -> Entry:
     )
 
 
-def comparable(manifest: Manifest, model: str, benchmark: str, library: Library | None) -> dict[str, str]:
+def comparable(
+    manifest: Manifest, model: str, benchmark: str, library: Library | None
+) -> dict[str, str]:
     """Return hashes of what must be equal for two runs' figures to be compared.
 
     Parameters
@@ -267,7 +271,11 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: Library 
     """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
-    others = [(name, b.get("revision"), b.get("ids_sha256")) for name, b in benchmarks if name != benchmark]
+    others = [
+        (name, b.get("revision"), b.get("ids_sha256"))
+        for name, b in benchmarks
+        if name != benchmark
+    ]
     return {
         "audit": manifest.audit,
         "schema": manifest.schema_version,
@@ -277,7 +285,9 @@ def comparable(manifest: Manifest, model: str, benchmark: str, library: Library 
         "library": library.sha256 if library else "",
         "design": digest(design(manifest, model)),
         "reading": str(manifest.models.get(model, {}).get("reading", "")),
-        "control": digest([*others, *filter(None, [manifest.config.get("control_variants")])]) if others else "",
+        "control": digest([*others, *filter(None, [manifest.config.get("control_variants")])])
+        if others
+        else "",
     }
 
 
@@ -300,8 +310,12 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
     facts = manifest.models.get(model, {})
     configured = manifest.config.get("model", {}).get(model, {})
     other = facts.get("worker", model) != model
-    options = {k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE}
-    calls = {name: v for name, v in configured.items() if isinstance(v, Mapping) and "max_tokens" in v}
+    options = {
+        k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE
+    }
+    calls = {
+        name: v for name, v in configured.items() if isinstance(v, Mapping) and "max_tokens" in v
+    }
     return {
         "settings": manifest.settings,
         "own": options,
@@ -352,8 +366,17 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
         if not isinstance(name, str | int | float | date):
             raise TypeError("audit_suite_id is not a name")
         name = str(name)
-    except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not a suite ({error}). Restore it: the run is registered under it.") from error
+    except (
+        OSError,
+        yaml.YAMLError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
+        raise ConfigError(
+            f"{path} is not a suite ({error}). Restore it: the run is registered under it."
+        ) from error
     for key, (holds, expected) in _GOVERNANCE.items():
         if governance.get(key) is not None and not holds(governance[key]):
             value = reprlib.repr(governance[key])
@@ -366,16 +389,23 @@ def _time(value: str | None, run_dir: Path) -> str:
     try:
         when = datetime.fromisoformat(value or "")
     except ValueError as error:
-        raise ConfigError(f"A time in {run_dir / MANIFEST} is {value!r}. Expected a time as ISO 8601.") from error
+        raise ConfigError(
+            f"A time in {run_dir / MANIFEST} is {value!r}. Expected a time as ISO 8601."
+        ) from error
     return at(when)
 
 
 def _addresses(people: Any) -> bool:
-    return isinstance(people, list) and all(isinstance(address, str) and "@" in address for address in people)
+    return isinstance(people, list) and all(
+        isinstance(address, str) and "@" in address for address in people
+    )
 
 
 _GOVERNANCE: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "result_retention_days": (lambda days: type(days) is int and days >= 1, "whole days, such as 365"),
+    "result_retention_days": (
+        lambda days: type(days) is int and days >= 1,
+        "whole days, such as 365",
+    ),
     "rotate_every": (lambda period: period == "quarter", "quarter"),
     "notify_on_failure": (_addresses, "a list of mail addresses"),
 }

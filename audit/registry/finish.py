@@ -39,7 +39,10 @@ _ENDS = {
 
 def hooks(registry: str | None) -> Hooks:
     """Return the hooks that a run's command passes to the runtime."""
-    return Hooks(lambda run_dir: check(registry, run_dir=run_dir), lambda run_dir, why: failed(registry, run_dir, why))
+    return Hooks(
+        lambda run_dir: check(registry, run_dir=run_dir),
+        lambda run_dir, why: failed(registry, run_dir, why),
+    )
 
 
 def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None = None) -> None:
@@ -60,7 +63,11 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
         If the registry or an address can never work. If the database does not answer now, a line
         says so and the run continues.
     """
-    if run_dir is not None and store_of(run_dir) is not None and (registry or os.environ.get("AUDIT_REGISTRY")):
+    if (
+        run_dir is not None
+        and store_of(run_dir) is not None
+        and (registry or os.environ.get("AUDIT_REGISTRY"))
+    ):
         raise ConfigError(
             "A registry needs runs in folders, and this run_dir is in object storage. Leave out registry= and "
             "AUDIT_REGISTRY. Or copy the finished run to a folder and register it: audit registry add FOLDER"
@@ -100,10 +107,18 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
         if _wanted(registry):
             _register(registry, run_dir, now or datetime.now(UTC))
     except AuditError as error:
-        _say(f"{error}\nThe run's files are complete. Register it later: audit registry add {run_dir}")
+        _say(
+            f"{error}\nThe run's files are complete. Register it later: audit registry add {run_dir}"
+        )
 
 
-def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None = None, to: Sequence[str] = ()) -> None:
+def failed(
+    registry: str | None,
+    run_dir: Path,
+    why: str,
+    now: datetime | None = None,
+    to: Sequence[str] = (),
+) -> None:
     """Notify people that a run stopped or a model failed.
 
     Parameters
@@ -130,12 +145,25 @@ def failed(registry: str | None, run_dir: Path, why: str, now: datetime | None =
     when = now or datetime.now(UTC)
     try:
         manifest = Manifest.load(run_dir) if (run_dir / MANIFEST).is_file() else None
-        about = f"{manifest.fingerprint[:64]} attempt {manifest.attempts}" if manifest else str(run_dir)[-100:]
+        about = (
+            f"{manifest.fingerprint[:64]} attempt {manifest.attempts}"
+            if manifest
+            else str(run_dir)[-100:]
+        )
         if runs := panel_runs(run_dir):
-            about += f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
+            about += (
+                f" {sum(Manifest.load(run).attempts for run in runs if (run / MANIFEST).is_file())}"
+            )
         body = f"{one_line(redact(why))}\nRun {one_line(named(run_dir.resolve()))}. The same command continues it."
-        notice = Notice(about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to))
-        _through(registry, notice, when, lambda opened: opened.write(lambda db: write_notice(db, notice, when)))
+        notice = Notice(
+            about, "failure", f"Audit failed: {one_line(run_dir.name)}", body, tuple(to)
+        )
+        _through(
+            registry,
+            notice,
+            when,
+            lambda opened: opened.write(lambda db: write_notice(db, notice, when)),
+        )
     except AuditError as also:
         _say(str(also))
 
@@ -164,10 +192,23 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
     if ruling.verdict_decision is Decision.PASS:
         return None
     cells = [cell for cell in ruling.cells if cell.decision == ruling.verdict_decision]
-    lines = [f"{cell.model} on {cell.benchmark}: {cell.verdict.replace('_', ' ')}. {cell.headline}" for cell in cells]
+    lines = [
+        f"{cell.model} on {cell.benchmark}: {cell.verdict.replace('_', ' ')}. {cell.headline}"
+        for cell in cells
+    ]
     title = f"Audit {_ENDS[ruling.verdict_decision]}: {', '.join(sorted({cell.model for cell in cells}))}"
-    lines += [*ruling.rules, f"Run {run_dir}, registered as {key[:12]}.", f"To see it: audit review show {run_dir}"]
-    return Notice(key, str(ruling.verdict_decision), one_line(title), "\n".join(map(one_line, lines)), tuple(to))
+    lines += [
+        *ruling.rules,
+        f"Run {run_dir}, registered as {key[:12]}.",
+        f"To see it: audit review show {run_dir}",
+    ]
+    return Notice(
+        key,
+        str(ruling.verdict_decision),
+        one_line(title),
+        "\n".join(map(one_line, lines)),
+        tuple(to),
+    )
 
 
 def _wanted(registry: str | None) -> bool:
@@ -197,7 +238,9 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
     _through(registry, notice, now, write)
 
 
-def _through(registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]) -> None:
+def _through(
+    registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]
+) -> None:
     """Write to the registry, which stores unsent notices, and send those that wait.
 
     Without a registry the notice is sent at once. It is also sent at once if the registry does not

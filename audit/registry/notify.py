@@ -33,7 +33,9 @@ VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
 _WAIT_S = 0.5  # the wait before the second try, doubled before each further one
 _GIVE_UP_S = 15.0  # the limit of one try; apprise's limits are per read
-_CLAIM = timedelta(minutes=5)  # after this time another process sends the message, as the first one must be dead
+_CLAIM = timedelta(
+    minutes=5
+)  # after this time another process sends the message, as the first one must be dead
 
 
 def addresses() -> list[str]:
@@ -64,9 +66,7 @@ def addresses() -> list[str]:
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
     """Return why people whom a suite names are not notified; "" if they are, or there are none."""
     if people and not any(map(_is_mail, to)):
-        return (
-            f"{len(people)} people whom the suite names are not notified: {VARIABLE} has no mail server (mailtos://...)"
-        )
+        return f"{len(people)} people whom the suite names are not notified: {VARIABLE} has no mail server (mailtos://...)"
     return ""
 
 
@@ -123,7 +123,9 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[s
     """
     problems = []
     for row in registry.write(lambda db: _claimed(db, now)):
-        problem = send(Notice(row.about, row.kind, row.title, row.body, tuple(row.recipients or ())), to)
+        problem = send(
+            Notice(row.about, row.kind, row.title, row.body, tuple(row.recipients or ())), to
+        )
         done = {"claimed": None, "problem": problem} | ({} if problem else {"sent": at(now)})
         noted = update(notices).where(notices.c.id == row.id).values(done)
         registry.write(methodcaller("execute", noted))
@@ -134,11 +136,17 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[s
 
 def waiting(registry: Registry) -> int:
     """Return how many notices were not sent yet."""
-    return len(registry.read(lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()))
+    return len(
+        registry.read(
+            lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()
+        )
+    )
 
 
 def _claimed(db: Connection, now: datetime) -> list[Any]:
-    free = notices.c.sent.is_(None) & or_(notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM))
+    free = notices.c.sent.is_(None) & or_(
+        notices.c.claimed.is_(None), notices.c.claimed < at(now - _CLAIM)
+    )
     query = select(notices).where(free).order_by(notices.c.id).with_for_update(skip_locked=True)
     rows = list(db.execute(query))
     ours = update(notices).where(notices.c.id.in_([row.id for row in rows]))
@@ -169,10 +177,16 @@ def _send_one(notice: Notice, address: str) -> str:
     import apprise
 
     outcome: list[str] = []
-    target = _target(address)  # loading apprise's hundred plugins must not count against the server's time
+    target = _target(
+        address
+    )  # loading apprise's hundred plugins must not count against the server's time
 
     def work() -> None:
-        kind = apprise.NotifyType.FAILURE if notice.kind in ("failure", "block") else apprise.NotifyType.WARNING
+        kind = (
+            apprise.NotifyType.FAILURE
+            if notice.kind in ("failure", "block")
+            else apprise.NotifyType.WARNING
+        )
         options = {"notify_type": kind, "body_format": apprise.NotifyFormat.TEXT}
         try:
             sent = target.notify(title=one_line(notice.title), body=notice.body, **options)

@@ -31,7 +31,15 @@ from audit.shards.panel import panel_of, panel_runs
 
 # The program writes these into a run directory, and retention removes them. A person's files stay.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
-_FILES = ("attempt.json", ".attempt.lock", ".lock.taking", "*.arrow", "sensitivity.json", ".*.tmp", MANIFEST)
+_FILES = (
+    "attempt.json",
+    ".attempt.lock",
+    ".lock.taking",
+    "*.arrow",
+    "sensitivity.json",
+    ".*.tmp",
+    MANIFEST,
+)
 REMOVING, REMOVED = "removing", "removed"
 
 
@@ -80,7 +88,9 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
         days = run["retention_days"]
         age = now - datetime.fromisoformat(run["ended"])
         if days is not None and run["removed"] is None and age > timedelta(days=days):
-            same = [other for other in everything if other["answers_sha256"] == run["answers_sha256"]]
+            same = [
+                other for other in everything if other["answers_sha256"] == run["answers_sha256"]
+            ]
             past.append(Past(run, age.days, _why_it_stays(run, same, now)))
     return past
 
@@ -145,7 +155,11 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
         kept = newest["retention_days"]
         if newest["removed"] is None and kept is None:
             return "judged again since, in a run that is kept"
-        return "" if newest["removed"] is not None else f"judged again since: removed with {newest['key'][:12]}"
+        return (
+            ""
+            if newest["removed"] is not None
+            else f"judged again since: removed with {newest['key'][:12]}"
+        )
     run_dir = Path(run["run_dir"])
     if not (run_dir / MANIFEST).is_file():
         return "its directory cannot be reached from here"
@@ -186,7 +200,9 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
     def mark(db: Connection) -> None:
         check_clock(db, now)
-        db.execute(update(runs).where(runs.c.key == key, runs.c.removed.is_(None)).values(removal=REMOVING))
+        db.execute(
+            update(runs).where(runs.c.key == key, runs.c.removed.is_(None)).values(removal=REMOVING)
+        )
 
     def finish(db: Connection) -> None:
         db.execute(update(runs).where(runs.c.key == key).values(removal=REMOVED, removed=at(now)))
@@ -214,7 +230,9 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
     elif key_of(run_dir) != run["key"]:
         raise RegistryError(f"{run_dir} holds another result now. Nothing was removed.")
     else:
-        decided = {path.name: file_sha256(path) for path in sorted((run_dir / DECISIONS).glob("*.json"))}
+        decided = {
+            path.name: file_sha256(path) for path in sorted((run_dir / DECISIONS).glob("*.json"))
+        }
         kept = (
             "key",
             "audit",
@@ -249,6 +267,8 @@ def _clear(run_dir: Path) -> None:
                 path.unlink(missing_ok=True)
         suite = panel_of(run_dir)
         if suite and not any((run / MANIFEST).is_file() for run in panel_runs(suite) or []):
-            shutil.rmtree(suite / "report", ignore_errors=True)  # the joint page is removed with the last run
+            shutil.rmtree(
+                suite / "report", ignore_errors=True
+            )  # the joint page is removed with the last run
     except OSError as error:
         raise disk_error(run_dir, error) from error

@@ -103,7 +103,13 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
         if not record.run["rotate_every"]:
             continue
         cell, hashes = record.cell, record.cell["comparable"]
-        used = [("benchmark", cell["benchmark"], cell["benchmark_revision"] + hashes.get("questions", ""))]
+        used = [
+            (
+                "benchmark",
+                cell["benchmark"],
+                cell["benchmark_revision"] + hashes.get("questions", ""),
+            )
+        ]
         if cell["library"]:
             used.append(("library", cell["library"], hashes.get("library", "")))
         for kind, name, version in used:
@@ -167,8 +173,13 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         if this_period:
             return this_period, free, False
         if len(free) < n:
-            raise ConfigError(f"{benchmark.name} has {len(free)} questions that were never asked, not {n}. Draw fewer.")
-        chosen = sorted(free, key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest())
+            raise ConfigError(
+                f"{benchmark.name} has {len(free)} questions that were never asked, not {n}. Draw fewer."
+            )
+        chosen = sorted(
+            free,
+            key=lambda i: hashlib.sha256(f"{benchmark.revision}\0{period}\0{i}".encode()).digest(),
+        )
         row = {
             "name": benchmark.name,
             "period": period,
@@ -184,7 +195,11 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         return row, free, True
 
     row, free, new = registry.write(change)
-    if (row["revision"], row["pool_sha256"], len(row["ids"])) != (benchmark.revision, pool_sha256, n):
+    if (row["revision"], row["pool_sha256"], len(row["ids"])) != (
+        benchmark.revision,
+        pool_sha256,
+        n,
+    ):
         raise ConfigError(
             f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. "
             f"Expected the same, not {n} questions at {benchmark.revision}."
@@ -200,7 +215,13 @@ def as_file(drawn: Draw) -> bytes:
     """
     lines = []
     for q in drawn.questions:
-        row = {"id": q.id, "question": q.text, "choices": q.options, "answer": q.gold, "group": q.group}
+        row = {
+            "id": q.id,
+            "question": q.text,
+            "choices": q.options,
+            "answer": q.gold,
+            "group": q.group,
+        }
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(lines).encode("utf-8", "backslashreplace")
 

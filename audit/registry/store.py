@@ -27,7 +27,10 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs
 
-INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}  # these can ignore conflicts
+INSERT: dict[str, Any] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
+}  # these can ignore conflicts
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,9 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
     def change(db: Connection) -> bool:
         check_clock(db, now)
-        row = {name: value for name, value in vars(entry).items() if name in runs.c} | {"registered": at(now)}
+        row = {name: value for name, value in vars(entry).items() if name in runs.c} | {
+            "registered": at(now)
+        }
         row |= {"decision": str(entry.ruling.verdict_decision), "exit_code": entry.ruling.exit_code}
         inserted = INSERT[db.dialect.name](runs).values(row).on_conflict_do_nothing()
         new = db.scalar(inserted.returning(runs.c.key)) is not None
@@ -156,10 +161,16 @@ def find(registry: Registry, given: str) -> Row:
         If no run, or several runs, match.
     """
     if not given or not set(given) <= set("0123456789abcdef"):
-        raise ConfigError(f"The key is {given!r}. Expected the first characters of a key in audit registry list.")
+        raise ConfigError(
+            f"The key is {given!r}. Expected the first characters of a key in audit registry list."
+        )
     matches = _runs(registry, select(runs).where(runs.c.key.startswith(given, autoescape=True)))
     if len(matches) != 1:
-        count = "No run has a key that begins" if not matches else f"{len(matches)} runs have keys that begin"
+        count = (
+            "No run has a key that begins"
+            if not matches
+            else f"{len(matches)} runs have keys that begin"
+        )
         raise ConfigError(f"{count} with {given!r}. audit registry list shows the keys.")
     return matches[0]
 
@@ -185,8 +196,17 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
         for name, values in wanted.items():
             if values:
                 column = cells.c[name] if name in cells.c else runs.c[name]
-                query = query.where(column.in_([values] if isinstance(values, str) else list(values)))
-        order = (runs.c.started, runs.c.registered, runs.c.key, cells.c.model, cells.c.benchmark, cells.c.context)
+                query = query.where(
+                    column.in_([values] if isinstance(values, str) else list(values))
+                )
+        order = (
+            runs.c.started,
+            runs.c.registered,
+            runs.c.key,
+            cells.c.model,
+            cells.c.benchmark,
+            cells.c.context,
+        )
         figures: dict[tuple[str, ...], dict[str, tuple[Any, Any, Any]]] = {}
         for row in db.execute(select(indicators)):
             by_name = figures.setdefault((row.run_key, row.model, row.benchmark, row.context), {})
@@ -268,16 +288,23 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
     def look(db: Connection) -> None:
         for run, manifest in _manifests(run_dir):
             verdict = verdict_path(run)
-            now = {"answers_sha256": answers_sha256(manifest), "manifest_sha256": file_sha256(run / MANIFEST)}
+            now = {
+                "answers_sha256": answers_sha256(manifest),
+                "manifest_sha256": file_sha256(run / MANIFEST),
+            }
             if verdict.is_file():
                 now["verdict_sha256"] = file_sha256(verdict)
             identity = {"run_dir": str(run.resolve()), "fingerprint": manifest.fingerprint}
             identity["answers_sha256"] = now["answers_sha256"]
             same = or_(*(runs.c[name] == value for name, value in identity.items()))
-            known = db.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
+            known = (
+                db.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
+            )
             changed: list[list[str]] = []  # of each registered judgement, the parts that differ now
             for row in known:
-                changed.append([name.split("_")[0] for name, value in now.items() if row[name] != value])
+                changed.append(
+                    [name.split("_")[0] for name, value in now.items() if row[name] != value]
+                )
             if changed and all(changed):
                 raise SignatureError(
                     f"The registry has {run} as {known[-1]['key'][:12]}, with {' and '.join(changed[-1])} of other "
@@ -313,19 +340,30 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     """
 
     def change(db: Connection) -> int:
-        hashes = decision_hashes(run_dir)  # read in the transaction, for which simultaneous deciders wait
+        hashes = decision_hashes(
+            run_dir
+        )  # read in the transaction, for which simultaneous deciders wait
         _check(db, run_dir, bound, hashes)
         if hashes:
-            row = {"run_dir": str(run_dir.resolve()), "count": len(hashes), "last_sha256": hashes[-1], "noted": at(now)}
+            row = {
+                "run_dir": str(run_dir.resolve()),
+                "count": len(hashes),
+                "last_sha256": hashes[-1],
+                "noted": at(now),
+            }
             for about in _about(run_dir, bound):
                 inserted = INSERT[db.dialect.name](decisions).values(about=about, **row)
-                db.execute(inserted.on_conflict_do_update(index_elements=[decisions.c.about], set_=row))
+                db.execute(
+                    inserted.on_conflict_do_update(index_elements=[decisions.c.about], set_=row)
+                )
         return len(hashes)
 
     return registry.write(change)
 
 
-def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: str, now: datetime) -> int:
+def forget_decisions(
+    registry: Registry, run_dir: Path, bound: Bound, reason: str, now: datetime
+) -> int:
     """Delete what the registry knows of the decisions on a run, such as after a key was stolen.
 
     Parameters
@@ -352,7 +390,9 @@ def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: st
         If it knows of none, or decisions still exist.
     """
     if decision_hashes(run_dir):
-        raise ConfigError(f"{run_dir} has decisions. Move its folder of decisions to a safe place first.")
+        raise ConfigError(
+            f"{run_dir} has decisions. Move its folder of decisions to a safe place first."
+        )
 
     def change(db: Connection) -> int:
         rows = _rows(db, run_dir, bound)
@@ -363,7 +403,9 @@ def forget_decisions(registry: Registry, run_dir: Path, bound: Bound, reason: st
         db.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
         body = f"{first['count']} decisions on {run_dir}, the last of {first['last_sha256']}, count no more: {reason}"
         about = f"{first['about']} {first['last_sha256'][:40]}"
-        write_notice(db, Notice(about, "forgotten", "Audit decisions forgotten", one_line(body)), now)
+        write_notice(
+            db, Notice(about, "forgotten", "Audit decisions forgotten", one_line(body)), now
+        )
         return int(first["count"])
 
     return registry.write(change)
@@ -380,13 +422,19 @@ def _check(db: Connection, run_dir: Path, bound: Bound, hashes: Sequence[str]) -
 
 
 def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
-    return db.execute(select(decisions).where(decisions.c.about.in_(_about(run_dir, bound)))).mappings().all()
+    return (
+        db.execute(select(decisions).where(decisions.c.about.in_(_about(run_dir, bound))))
+        .mappings()
+        .all()
+    )
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
     """Return hashes of what a decision binds, and of the fingerprints and answers of a run or
     panel."""
-    judged = sorted([manifest.fingerprint, answers_sha256(manifest)] for _, manifest in _manifests(run_dir))
+    judged = sorted(
+        [manifest.fingerprint, answers_sha256(manifest)] for _, manifest in _manifests(run_dir)
+    )
     panel = panel_runs(run_dir) is not None
     hashes = [digest(bound.subjects)]
     if judged:
@@ -396,4 +444,8 @@ def _about(run_dir: Path, bound: Bound) -> list[str]:
 
 def _manifests(run_dir: Path) -> list[tuple[Path, Manifest]]:
     """Return the manifest of a run, or of each run of a panel."""
-    return [(run, Manifest.load(run)) for run in panel_runs(run_dir) or [run_dir] if (run / MANIFEST).is_file()]
+    return [
+        (run, Manifest.load(run))
+        for run in panel_runs(run_dir) or [run_dir]
+        if (run / MANIFEST).is_file()
+    ]

@@ -93,7 +93,9 @@ class Floor:
         return median(estimate for estimate, _ in self.models)
 
 
-def series_of(kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False) -> list[Series]:
+def series_of(
+    kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False
+) -> list[Series]:
     """Return every series with a figure, sorted.
 
     Parameters
@@ -159,7 +161,12 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     names = _checked(indicators)
     current: dict[tuple[str, ...], Kept] = {}
     for record in latest_judgements(kept):
-        current[record.run["audit"], record.cell["benchmark"], record.cell["context"], record.cell["model"]] = record
+        current[
+            record.run["audit"],
+            record.cell["benchmark"],
+            record.cell["context"],
+            record.cell["model"],
+        ] = record
     grouped: dict[tuple[str, ...], list[tuple[float, str]]] = {}
     for (audit, benchmark, context, model), record in current.items():
         for name in names:
@@ -182,14 +189,18 @@ def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
         when = (record.run["registered"], record.run["key"])
         last[answers] = max(last.get(answers, ("", "")), when)
     return [
-        record for record in kept if last[record.run["answers_sha256"]] == (record.run["registered"], record.run["key"])
+        record
+        for record in kept
+        if last[record.run["answers_sha256"]] == (record.run["registered"], record.run["key"])
     ]
 
 
 def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
     first: dict[tuple[str, ...], Kept] = {}
     for record in cells:
-        first.setdefault((record.cell["model"], record.cell["model_revision"], _alike(record)), record)
+        first.setdefault(
+            (record.cell["model"], record.cell["model_revision"], _alike(record)), record
+        )
     chosen = list(first.values())
     differs = [(), *(_differs(a, b) for a, b in pairwise(chosen))]
     figures = [record.indicators[name] for record in chosen]
@@ -203,7 +214,17 @@ def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
     for record, figure, why, look in zip(chosen, figures, differs, looks, strict=True):
         cell = record.cell
         sound = bool(cell["sound"])
-        points.append(Point(cell["model_revision"], record.run["started"], *figure, sound, why, look, _alike(record)))
+        points.append(
+            Point(
+                cell["model_revision"],
+                record.run["started"],
+                *figure,
+                sound,
+                why,
+                look,
+                _alike(record),
+            )
+        )
     return tuple(points)
 
 
@@ -217,7 +238,9 @@ def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
 
 def _alike(record: Kept) -> str:
     cell = record.cell
-    return digest([cell["comparable"], record.run["suite_sha256"], cell["benchmark"], cell["context"]])
+    return digest(
+        [cell["comparable"], record.run["suite_sha256"], cell["benchmark"], cell["context"]]
+    )
 
 
 def _checked(indicators: Sequence[str]) -> Sequence[str]:

@@ -48,7 +48,10 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     for run in runs:
         manifest = Manifest.load(run)
         asked_now = _asked(manifest, _verdict(run))
-        for name, started, fingerprint, decision, asked_then in (*_registered(manifest, place), *_beside(run)):
+        for name, started, fingerprint, decision, asked_then in (
+            *_registered(manifest, place),
+            *_beside(run),
+        ):
             shared = asked_now.keys() & asked_then.keys()
             if not shared or started >= manifest.started or Path(name) in resolved:
                 continue
@@ -82,10 +85,18 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
     from audit.registry.database import open_registry
     from audit.registry.store import kept
 
-    for record in kept(open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)):
+    for record in kept(
+        open_registry(place, make=False), audit=manifest.audit, model=list(manifest.models)
+    ):
         run, cell = record.run, record.cell
         at = (cell["model"], cell["model_revision"], cell["benchmark"])
-        yield run["run_dir"], run["started"], run["fingerprint"], run["decision"], {at: cell["comparable"]}
+        yield (
+            run["run_dir"],
+            run["started"],
+            run["fingerprint"],
+            run["decision"],
+            {at: cell["comparable"]},
+        )
 
 
 def _beside(run: Path) -> Iterator[_Candidate]:

@@ -108,7 +108,9 @@ def write_parts(
     for folder in (out, out / "tables", out / "figures"):
         make_folder(folder)
     for name, text in tables.items():
-        write_file(out / "tables" / name, _bytes(text) if isinstance(text, str) else map(_bytes, text))
+        write_file(
+            out / "tables" / name, _bytes(text) if isinstance(text, str) else map(_bytes, text)
+        )
     inline: dict[str, str] = {}
     figures: list[Path] = []
     for name, figure in drawn.items():
@@ -126,12 +128,21 @@ def _bytes(text: str) -> bytes:
 
 # Keys of the manifest and their titles. With {}, each entry has its own title.
 _FACTS = {
-    "status": "Status", "started": "Started", "ended": "Ended", "attempts": "Attempts",
-    "fingerprint": "Fingerprint of the configuration", "models": "Model {}", "models_failed": "Model {} failed",
-    "benchmark": "Benchmark", "prompt_hashes": "Prompts, {}", "cost": "Cost, {}",
-    "precision": "Precision of {}", "backends": "Backend versions of {}, calls", "packages": "Packages",
+    "status": "Status",
+    "started": "Started",
+    "ended": "Ended",
+    "attempts": "Attempts",
+    "fingerprint": "Fingerprint of the configuration",
+    "models": "Model {}",
+    "models_failed": "Model {} failed",
+    "benchmark": "Benchmark",
+    "prompt_hashes": "Prompts, {}",
+    "cost": "Cost, {}",
+    "precision": "Precision of {}",
+    "backends": "Backend versions of {}, calls",
+    "packages": "Packages",
     "shards": "Shards",
-}  # fmt: skip
+}
 
 
 def run_facts(run_dir: Path) -> RunFacts:
@@ -166,7 +177,11 @@ def _scores_read(config: Mapping[str, Any]) -> list[str]:
     notes: list[str] = []
     for log in logs:
         notes += log.get("notes", ())
-    unfinished = [f"{log['file']} is not finished: {log['unfinished']}" for log in logs if log.get("unfinished")]
+    unfinished = [
+        f"{log['file']} is not finished: {log['unfinished']}"
+        for log in logs
+        if log.get("unfinished")
+    ]
     sentences = [*scores, *notes, *unfinished]
     if config.get("read_by", {}).get("below_chance_is_real"):
         sentences.append("a score far below guessing was declared to be real")
@@ -175,7 +190,9 @@ def _scores_read(config: Mapping[str, Any]) -> list[str]:
 
 def _one_line(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{k}: {_one_line(v)}" for k, v in value.items() if v not in (None, "", {}, []))
+        return ", ".join(
+            f"{k}: {_one_line(v)}" for k, v in value.items() if v not in (None, "", {}, [])
+        )
     if isinstance(value, list):
         more = f" and {len(value) - 12} more" if len(value) > 12 else ""
         return ", ".join(map(_one_line, value[:12])) + more
@@ -205,7 +222,11 @@ SHORTEST_S = 2
 
 def goes_on(run_dir: Path) -> bool:
     """Return whether the manifest says that the run is in progress, and its driver may be alive."""
-    return (run_dir / MANIFEST).is_file() and Manifest.load(run_dir).status == "running" and may_live(run_dir)
+    return (
+        (run_dir / MANIFEST).is_file()
+        and Manifest.load(run_dir).status == "running"
+        and may_live(run_dir)
+    )
 
 
 def follow(
@@ -257,7 +278,10 @@ def follow(
         else:
             if not going:
                 return paths
-            rows = ", ".join(f"{r.model} on {r.benchmark} {r.found:,} of {r.expected:,}" for r in paths.incomplete)
+            rows = ", ".join(
+                f"{r.model} on {r.benchmark} {r.found:,} of {r.expected:,}"
+                for r in paths.incomplete
+            )
             print(f"built    {paths.html}  {rows or 'all answers are stored'}", flush=True)
         finally:
             REFRESH_S.reset(refresh)

@@ -20,19 +20,45 @@ from matplotlib.font_manager import findfont, get_font
 from matplotlib.ticker import FuncFormatter
 
 # Okabe and Ito (2008), "Color Universal Design".
-ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = (
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#0072b2",
+    "#d55e00",
+    "#cc79a7",
+)
 INK, MUTED, GRID, PAPER = "#1b1f24", "#626a73", "#d8dce1", "#fefefe"
 
 RC = {
-    "font.family": "DejaVu Sans", "font.size": 10, "svg.hashsalt": "benchmark-audit",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "svg.hashsalt": "benchmark-audit",
     "svg.fonttype": "path",  # glyphs are outlines, so every machine has the same layout
-    "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": MUTED,
-    "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.grid": True, "grid.color": GRID,
-    "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.titlesize": 10, "axes.titlelocation": "left", "legend.frameon": False, "legend.handlelength": 1.5,
-    "legend.handletextpad": 0.5, "legend.columnspacing": 1.2, "savefig.facecolor": "none",
-    "figure.facecolor": "none", "axes.facecolor": "none",
-}  # fmt: skip
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "legend.handlelength": 1.5,
+    "legend.handletextpad": 0.5,
+    "legend.columnspacing": 1.2,
+    "savefig.facecolor": "none",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
 
 
 PHONE = 4.1  # inches; fits into 390 px, at 1.17 px a point
@@ -86,7 +112,9 @@ def plain(text: str, limit: int = 34) -> str:
     """
     with matplotlib.rc_context(RC):
         font = get_font(findfont("DejaVu Sans"))
-    shown = "".join(c if c.isprintable() and font.get_char_index(ord(c)) else "\N{WHITE SQUARE}" for c in text)
+    shown = "".join(
+        c if c.isprintable() and font.get_char_index(ord(c)) else "\N{WHITE SQUARE}" for c in text
+    )
     if len(shown) > limit:
         keep = limit - 1
         shown = shown[: keep - keep // 2] + "…" + shown[-(keep // 2) :]
@@ -182,7 +210,9 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: 
     for y, (label, low, high) in enumerate(reversed(rows)):
         least, most = low if low > 0 else 0.0, max(high, 0.0)
         axes.barh(y, right, height=0.34, color=GRID)
-        axes.barh(y, most - least, left=least, height=0.34, color=GREEN if high <= matters else ORANGE)
+        axes.barh(
+            y, most - least, left=least, height=0.34, color=GREEN if high <= matters else ORANGE
+        )
         possible = f"above {100 * high:.1f} ruled out" if high < 1 else "nothing ruled out"
         if low > 0:
             possible = f"{100 * low:.1f} to {100 * high:.1f} possible"
@@ -190,7 +220,11 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: 
     axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     axes.set_title(f"dashed: {100 * matters:g} points matter")
     names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
-    axes.set(xlim=(0, right), ylim=(-0.35, len(rows) - 0.35), xlabel=f"{effect}, points; filled: still possible")
+    axes.set(
+        xlim=(0, right),
+        ylim=(-0.35, len(rows) - 0.35),
+        xlabel=f"{effect}, points; filled: still possible",
+    )
     axes.xaxis.set_major_formatter(_POINTS)
     axes.grid(visible=False)
     return figure
@@ -198,9 +232,14 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: 
 
 @styled()
 def power_curve(
-    effect_at: Callable[[int], float], n_questions: int, needed: int | None, matters: float, effect: str, *,
+    effect_at: Callable[[int], float],
+    n_questions: int,
+    needed: int | None,
+    matters: float,
+    effect: str,
+    *,
     instead: str = "models differ as much on two such sets",
-) -> Figure:  # fmt: skip
+) -> Figure:
     """Draw the smallest effect that is found, over the number of questions, and the run's place.
 
     Parameters
@@ -226,7 +265,9 @@ def power_curve(
     far = needed or 20 * n_questions
     figure = Figure(figsize=(PHONE, 2.9), layout="constrained")
     axes = figure.subplots()
-    n = np.unique(np.geomspace(min(n_questions, far) / 2, 2 * max(n_questions, far), 24).astype(int).clip(5))
+    n = np.unique(
+        np.geomspace(min(n_questions, far) / 2, 2 * max(n_questions, far), 24).astype(int).clip(5)
+    )
     axes.plot(n, [effect_at(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
     axes.axhline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     marks = [(n_questions, effect_at(n_questions), f"you are here: {n_questions:,}", "o", ORANGE)]
@@ -234,13 +275,19 @@ def power_curve(
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        late = k * k > float(n[0]) * float(n[-1])  # then the name is left of the mark, below the curve
+        late = k * k > float(n[0]) * float(
+            n[-1]
+        )  # then the name is left of the mark, below the curve
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
     if needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
-    ticks = [k for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000) if n[0] <= k <= n[-1]]
+    ticks = [
+        k
+        for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+        if n[0] <= k <= n[-1]
+    ]
     ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more labels would touch
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()

@@ -16,7 +16,16 @@ from audit.core.errors import ConfigError
 from audit.core.exits import FAILED, printable
 from audit.core.package_data import shipped_table
 from audit.judging import forms
-from audit.judging.decision import SHOWN, CellRuling, Decision, Ruling, document_of, read_document, rule, words_of
+from audit.judging.decision import (
+    SHOWN,
+    CellRuling,
+    Decision,
+    Ruling,
+    document_of,
+    read_document,
+    rule,
+    words_of,
+)
 from audit.judging.document import AuditVerdict, Cell
 from audit.judging.instrument import KINDS, TITLES, Finding, Seen, finding, looked_for, synthesis
 from audit.judging.result import json_ready, json_text
@@ -69,7 +78,9 @@ def joint_report(
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
         by_audit.setdefault(audit_of(run_dir).name, []).append(run_dir)
-    if specific := sorted(name for name, value in options.items() if name != "seed" and value is not None):
+    if specific := sorted(
+        name for name, value in options.items() if name != "seed" and value is not None
+    ):
         option = specific[0].replace("_", "-")
         raise ConfigError(f"--{option} belongs to one audit. Build that run's own report with it.")
     homes = homes or {audit: out / audit for audit in by_audit}
@@ -83,11 +94,15 @@ def joint_report(
     for folder in _left(out, homes.values()):
         shutil.rmtree(folder)
     html = out / "report.html"
-    links = {audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in reports.items()}
+    links = {
+        audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in reports.items()
+    }
     tables = tuple(chain.from_iterable(paths.tables for paths in reports.values()))
     figures = tuple(chain.from_iterable(paths.figures for paths in reports.values()))
     incomplete = tuple(chain.from_iterable(paths.incomplete for paths in reports.values()))
-    drawn = {path.stem: path.read_text(encoding="utf-8") for path in figures if path.name == PICTURE}
+    drawn = {
+        path.stem: path.read_text(encoding="utf-8") for path in figures if path.name == PICTURE
+    }
     write_file(html, printable(page(joint, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(joint.plain).encode())
     return ReportPaths(html, out / "verdict.json", tables, figures, incomplete, joint)
@@ -109,7 +124,9 @@ def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
     return sorted(part for part in parts if part.is_dir() and not any(part.rglob(MANIFEST)))
 
 
-def content(verdicts: Mapping[str, AuditVerdict[Any]], suite: Mapping[str, Any] | None = None) -> JointVerdict:
+def content(
+    verdicts: Mapping[str, AuditVerdict[Any]], suite: Mapping[str, Any] | None = None
+) -> JointVerdict:
     """Join every audit's verdict with the findings and sentences on each model and benchmark.
 
     Parameters
@@ -139,8 +156,12 @@ def content(verdicts: Mapping[str, AuditVerdict[Any]], suite: Mapping[str, Any] 
             f = finding(vocabulary.INSTRUMENT, cell, word_of(vocabulary.VERDICTS, cell), alpha)
             seen.setdefault(key, []).append(f)
             if audit in forms.AUDITS:
-                examined = frozenset(kind for kind in f.sees if f.kinds[kind] != Seen.COULD_NOT_TELL)
-                judged.setdefault(key, []).append(forms.Judged(audit, cell, examined, verdict.thresholds))
+                examined = frozenset(
+                    kind for kind in f.sees if f.kinds[kind] != Seen.COULD_NOT_TELL
+                )
+                judged.setdefault(key, []).append(
+                    forms.Judged(audit, cell, examined, verdict.thresholds)
+                )
     _check(verdicts, seen, apart=suite is not None)
     joint: list[dict[str, Any]] = []
     cells = list(chain.from_iterable(verdict.cells for verdict in verdicts.values()))
@@ -166,7 +187,10 @@ def _without_memory(cells: Iterable[Cell]) -> list[tuple[str, str, str]]:
 
 
 def _check(
-    verdicts: Mapping[str, AuditVerdict[Any]], seen: Mapping[tuple[str, str], Sequence[Finding]], *, apart: bool
+    verdicts: Mapping[str, AuditVerdict[Any]],
+    seen: Mapping[tuple[str, str], Sequence[Finding]],
+    *,
+    apart: bool,
 ) -> None:
     """Raise ConfigError if the runs share no model and benchmark, or one was run in two revisions.
 
@@ -175,7 +199,9 @@ def _check(
     audits = [{finding.audit for finding in findings} for findings in seen.values()]
     if not apart and all(len(names) <= 1 for names in audits):
         listed = "; ".join(f"{audit}: {_cells_of(verdict)}" for audit, verdict in verdicts.items())
-        raise ConfigError(f"These runs share no model and benchmark ({listed}). Report them one by one.")
+        raise ConfigError(
+            f"These runs share no model and benchmark ({listed}). Report them one by one."
+        )
     revisions: dict[tuple[str, str], set[str]] = {}
     for run in chain.from_iterable(verdict.runs for verdict in verdicts.values()):
         for entry in run.models:
@@ -183,7 +209,9 @@ def _check(
     for (model, benchmark), names in sorted(revisions.items()):
         if len(names) > 1:
             listed = ", ".join(sorted(names))
-            raise ConfigError(f"{model} on {benchmark} was run in {len(names)} revisions: {listed}. Expected one.")
+            raise ConfigError(
+                f"{model} on {benchmark} was run in {len(names)} revisions: {listed}. Expected one."
+            )
 
 
 def _cells_of(verdict: AuditVerdict[Any]) -> str:
@@ -200,7 +228,10 @@ def in_order(joint: Sequence[Entry]) -> list[Placed]:
     for entry in joint:
         findings += [(entry.model, entry.benchmark, finding) for finding in entry.instruments]
     order = every_audit().index
-    return sorted(findings, key=lambda placed: (placed[0], order(placed[2].audit), placed[1], placed[2].context))
+    return sorted(
+        findings,
+        key=lambda placed: (placed[0], order(placed[2].audit), placed[1], placed[2].context),
+    )
 
 
 @dataclass(frozen=True)
@@ -230,7 +261,9 @@ def matrices(findings: Sequence[Placed]) -> list[Looked]:
     made = []
     for model, pairs in by_model.items():
         several = len({benchmark for benchmark, _ in pairs}) > 1
-        columns = tuple((_column(entry), benchmark if several else "") for benchmark, entry in pairs)
+        columns = tuple(
+            (_column(entry), benchmark if several else "") for benchmark, entry in pairs
+        )
         made.append(Looked(model, columns, looked_for([entry for _, entry in pairs])))
     return made
 
@@ -254,9 +287,13 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         return "Answers are missing, or an audit measured nothing. Nothing follows from the rest."
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision]
     if ruling.decision == Decision.PASS:
-        sentence = f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
+        sentence = (
+            f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
+        )
         if "not examined" in ruling.scope:
-            sentence += " Not examined: no audit here is known to find it in 80 % of models that have it."
+            sentence += (
+                " Not examined: no audit here is known to find it in 80 % of models that have it."
+            )
         return sentence
     if not deciding:  # every audit passes, but the suite requires more
         return ruling.rules[-1]
@@ -278,10 +315,14 @@ _PHRASES = {
     Decision.NO_DECISION: "could not tell",
 }
 _MARKS = {  # the glyph and the tone of each mark
-    Seen.SEEN: ("▲", "bad"), Seen.SUGGESTED: ("△", "warn"), Seen.CAUSE_UNKNOWN: ("▼", "warn"),
+    Seen.SEEN: ("▲", "bad"),
+    Seen.SUGGESTED: ("△", "warn"),
+    Seen.CAUSE_UNKNOWN: ("▼", "warn"),
     Seen.NOT_SEEN: ("●", "good"),
-    Seen.COULD_NOT_TELL: ("✚", "mute"), Seen.BLIND: ("–", "mute"), Seen.NOT_RUN: ("○", "mute"),
-}  # fmt: skip
+    Seen.COULD_NOT_TELL: ("✚", "mute"),
+    Seen.BLIND: ("–", "mute"),
+    Seen.NOT_RUN: ("○", "mute"),
+}
 
 
 def _column(entry: Finding) -> str:
@@ -290,7 +331,11 @@ def _column(entry: Finding) -> str:
     return name[0].upper() + name[1:]
 
 
-def page(joint: JointVerdict, links: Mapping[str, str] | None = None, drawn: Mapping[str, str] | None = None) -> str:
+def page(
+    joint: JointVerdict,
+    links: Mapping[str, str] | None = None,
+    drawn: Mapping[str, str] | None = None,
+) -> str:
     """Return the page as text: the gate's decision, then what it rests on.
 
     Parameters
@@ -319,13 +364,30 @@ def page(joint: JointVerdict, links: Mapping[str, str] | None = None, drawn: Map
     steps = _steps(ruling, names)
     figures = {name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}
     return render_page(
-        "report/joint.html.j2", rows=rows,
-        title=f"Suite {suite.audit_suite_id}: {who}" if suite else f"{len(names)} audits together: {who}",
-        ruling=ruling, decision=SHOWN[ruling.decision], why=why(ruling, names), steps=steps,
-        marks=_marks(findings, cells, links), without=_without_memory(cells.values()), figures=figures, looked=looked,
-        joint=joint.joint, said=findings, cells=cells, kinds=KINDS, titles=TITLES, seen=_MARKS,
-        sensitivity=_sensitivity(findings), suite=suite, links=links, lookers=_lookers(),
-    )  # fmt: skip
+        "report/joint.html.j2",
+        rows=rows,
+        title=f"Suite {suite.audit_suite_id}: {who}"
+        if suite
+        else f"{len(names)} audits together: {who}",
+        ruling=ruling,
+        decision=SHOWN[ruling.decision],
+        why=why(ruling, names),
+        steps=steps,
+        marks=_marks(findings, cells, links),
+        without=_without_memory(cells.values()),
+        figures=figures,
+        looked=looked,
+        joint=joint.joint,
+        said=findings,
+        cells=cells,
+        kinds=KINDS,
+        titles=TITLES,
+        seen=_MARKS,
+        sensitivity=_sensitivity(findings),
+        suite=suite,
+        links=links,
+        lookers=_lookers(),
+    )
 
 
 def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
@@ -337,13 +399,18 @@ def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
 def _lookers() -> dict[str, list[str]]:
     """Return the audits that see each kind of memory."""
     instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
-    return {kind: [instrument.name for instrument in instruments if kind in instrument.sees] for kind in KINDS}
+    return {
+        kind: [instrument.name for instrument in instruments if kind in instrument.sees]
+        for kind in KINDS
+    }
 
 
 def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
     """Return what to do first about each verdict that decides, with whose it is."""
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
-    return dict.fromkeys((_audit_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do)
+    return dict.fromkeys(
+        (_audit_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do
+    )
 
 
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:
@@ -359,7 +426,9 @@ def _sensitivity(findings: Sequence[Placed]) -> list[str]:
 
 
 def _marks(
-    findings: Sequence[Placed], cells: Mapping[tuple[str, str, str, str], Cell], links: Mapping[str, str]
+    findings: Sequence[Placed],
+    cells: Mapping[tuple[str, str, str, str], Cell],
+    links: Mapping[str, str],
 ) -> list[Mark]:
     """Return the decision strip: one row for each model, or model and benchmark if there are
     several."""

@@ -19,16 +19,22 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
-from audit.core.number_text import DASH, bare_pvalue, drop_points, percent, pvalue, scaled, signed_points
+from audit.core.number_text import (
+    DASH,
+    bare_pvalue,
+    drop_points,
+    percent,
+    pvalue,
+    scaled,
+    signed_points,
+)
 from audit.core.records import CellRows
 from audit.judging.decision import verdict_of
 from audit.judging.result import Gate
 from audit.judging.run import CellResult, JudgedRun
 from audit.judging.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
 
-NOT_CALIBRATED = (
-    "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."
-)
+NOT_CALIBRATED = "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."
 
 # Seconds after which the page of a run in progress reloads itself (`audit report --follow`); 0 for
 # never.
@@ -109,7 +115,9 @@ def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[E
     """
     designs: dict[str, Errors] = {}
     for r in results:
-        rates, sentence = (r.calibration.rates, r.calibration.sentence) if r.calibration else ({}, NOT_CALIBRATED)
+        rates, sentence = (
+            (r.calibration.rates, r.calibration.sentence) if r.calibration else ({}, NOT_CALIBRATED)
+        )
         rows = []
         for key, share_of in named.items():
             rate = rates.get(key)
@@ -139,7 +147,11 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
     for k, c in enumerate(verdict_of(verdict.to_dict()).cells, start=1):
-        who = c.model + (f" on {c.benchmark}" if several else "") + (f" ({c.context})" if c.context else "")
+        who = (
+            c.model
+            + (f" on {c.benchmark}" if several else "")
+            + (f" ({c.context})" if c.context else "")
+        )
         note = "; ".join(filter(None, (c.watermark, subtitle(words, c))))
         marks.append(Mark(verdict.audit, who, word_of(words, c), note, f"#cell-{k}"))
     return marks
@@ -175,20 +187,31 @@ def environment() -> Environment:
     """Return the environment of all templates: it escapes everything, and refuses undefined
     names."""
     made = Environment(
-        loader=PackageLoader("audit", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("audit", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     made.filters |= {
-        "pct": share, "points": signed_points, "drop": drop_points,
-        "p": pvalue, "pvalue": bare_pvalue, "number": number, "count": count, "words": words,
+        "pct": share,
+        "points": signed_points,
+        "drop": drop_points,
+        "p": pvalue,
+        "pvalue": bare_pvalue,
+        "number": number,
+        "count": count,
+        "words": words,
         "size": lambda x: signed_points(x).removeprefix("+"),  # for values without a direction
-        "limit": lambda x: "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+"),
+        "limit": lambda x: (
+            "none" if x is not None and x >= 1 else signed_points(x).removeprefix("+")
+        ),
         "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
         "bare_pct": lambda x: share(x).removesuffix(" %"),
         "scaled": scaled,
         "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),  # as the paper prints
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
-    }  # fmt: skip
+    }
     return made
 
 
@@ -232,7 +255,9 @@ def render_page(
     style = _read("report/page.css") + css
     js = "".join(map(_read, ("report/shared.js", *scripts)))
     made = environment()
-    made.filters["gate"] = lambda name: gates[name].title if gates and name in gates else words(name)
+    made.filters["gate"] = lambda name: (
+        gates[name].title if gates and name in gates else words(name)
+    )
     made.filters["gate_input"] = lambda name: gates[name].reads if gates and name in gates else ""
     made.filters["words"] = lambda name: labels[name] if labels and name in labels else words(name)
     missing = [r for r in rows if not r.complete]
@@ -243,10 +268,18 @@ def render_page(
     for column in gated:
         gate_names.update(gate.name for gate in column.gates if gate.items)
     return made.get_template(template).render(
-        policy=policy(js, style), css=style, js=js, missing=missing, complete_it=COMPLETE_IT, many=len(rows) > 1,
-        refresh_s=REFRESH_S.get(), so_far=SO_FAR.get(),
-        gated=gated, gate_names=sorted(gate_names), **values,
-    )  # fmt: skip
+        policy=policy(js, style),
+        css=style,
+        js=js,
+        missing=missing,
+        complete_it=COMPLETE_IT,
+        many=len(rows) > 1,
+        refresh_s=REFRESH_S.get(),
+        so_far=SO_FAR.get(),
+        gated=gated,
+        gate_names=sorted(gate_names),
+        **values,
+    )
 
 
 def _read(name: str) -> str:
@@ -264,7 +297,9 @@ def policy(js: str, css: str) -> str:
 
 def _sha256(text: str) -> str:
     if re.search(r"</(script|style)", text, re.IGNORECASE) or "\r" in text:
-        raise ValueError("A script or style sheet of the page holds its own end tag or a CR; neither can be embedded.")
+        raise ValueError(
+            "A script or style sheet of the page holds its own end tag or a CR; neither can be embedded."
+        )
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -44,13 +44,24 @@ def page(verdict: JudgedRun[CellOutcomes, Any], run_dir: Path) -> Page:
     def render(figures: dict[str, str]) -> str:
         name = vocabulary.INSTRUMENT.name
         return render_page(
-            "report/plain.html.j2", rows=verdict.rows, scripts=("report/items.js",), gates=vocabulary.GATES,
+            "report/plain.html.j2",
+            rows=verdict.rows,
+            scripts=("report/items.js",),
+            gates=vocabulary.GATES,
             gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
-            title=verdict.title(f"{name[0].upper()}{name[1:]}:"), subtitle="", words=vocabulary.VERDICTS,
-            decisions=marks_of(verdict, vocabulary.VERDICTS), errors=errors_of(verdict.results, {}), cells=cells,
-            figures=figures, thresholds=verdict.thresholds, facts=run_facts(run_dir), examples=items[:EXAMPLES],
-            items=items[:MAX_ITEMS], total_items=len(items),
-        )  # fmt: skip
+            title=verdict.title(f"{name[0].upper()}{name[1:]}:"),
+            subtitle="",
+            words=vocabulary.VERDICTS,
+            decisions=marks_of(verdict, vocabulary.VERDICTS),
+            errors=errors_of(verdict.results, {}),
+            cells=cells,
+            figures=figures,
+            thresholds=verdict.thresholds,
+            facts=run_facts(run_dir),
+            examples=items[:EXAMPLES],
+            items=items[:MAX_ITEMS],
+            total_items=len(items),
+        )
 
     rows = ({"one": one, "how": how, "state": state} for one in items for how, state in one.states)
     table = columns(rows, "model=one.model", "question_id=one.question_id", "setting=how", "state")
@@ -59,10 +70,16 @@ def page(verdict: JudgedRun[CellOutcomes, Any], run_dir: Path) -> Page:
 
 def _items(cell: CellOutcomes, texts: dict[tuple[str, str], str]) -> Sequence[PlainItem]:
     """Return the questions of a cell; those whose answers differ between settings come first."""
-    names = [" ".join((s.arm.replace("_", " "), *([str(s.level)] if s.level else []))) for s in cell.settings]
+    names = [
+        " ".join((s.arm.replace("_", " "), *([str(s.level)] if s.level else [])))
+        for s in cell.settings
+    ]
     found = []
     for i, id_ in enumerate(cell.question_ids):
-        states = tuple((how, State(int(row)).name.lower()) for how, row in zip(names, cell.state[:, i], strict=True))
+        states = tuple(
+            (how, State(int(row)).name.lower())
+            for how, row in zip(names, cell.state[:, i], strict=True)
+        )
         found.append(PlainItem(cell.model, id_, texts.get((cell.benchmark, id_), ""), states))
     order = np.argsort([not one.differs for one in found], kind="stable")
     return [found[k] for k in order]

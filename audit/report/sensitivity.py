@@ -26,7 +26,9 @@ LEARNT = 0.5  # the plants learnt this share of the items
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
 _INDICATORS = 6  # the memory audit tests each of them at alpha / 6, which is Holm's smallest level
-_TEXT_PRIOR = TauPrior(0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration")
+_TEXT_PRIOR = TauPrior(
+    0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration"
+)
 # For files without the spread over items: repeated answers to an item differ in 20 %, as in the
 # calibrations.
 _FLIP = 0.2
@@ -55,9 +57,13 @@ def load_sensitivity(run_dir: Path) -> dict[str, Any]:
     try:
         measured = read_json(path, follow=path != of_run)
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} is not JSON: {error}. Expected the {FILE} that audit.plant writes.") from error
+        raise DataError(
+            f"{path} is not JSON: {error}. Expected the {FILE} that audit.plant writes."
+        ) from error
     if not isinstance(measured, dict) or measured.get("schema") != "sensitivity":
-        raise DataError(f"{path} is not a measurement of audit.plant. Expected its {FILE}, or no such file.")
+        raise DataError(
+            f"{path} is not a measurement of audit.plant. Expected its {FILE}, or no such file."
+        )
     return measured
 
 
@@ -97,9 +103,13 @@ def quote(
         estimates = ", ".join(f"{limits.estimate:.2f}" for limits in by_passes.values())
         parts.append(f"{_TAUGHT.get(form, form)} {estimates} after {_listed(list(by_passes))}")
     rates = "; ".join(parts)
-    sizes = f"{field.n:,} items" + (f", {field.held_out:,} held-out items" if audit == "memory" else "")
+    sizes = f"{field.n:,} items" + (
+        f", {field.held_out:,} held-out items" if audit == "memory" else ""
+    )
     if audit != "sweep":
-        sizes += f", {field.references} other model{'' if field.references == 1 else 's'} as reference"
+        sizes += (
+            f", {field.references} other model{'' if field.references == 1 else 's'} as reference"
+        )
     same = measured["model"] == model and measured["benchmark"] == benchmark
     whose = "this model and benchmark" if same else "that model and benchmark, not of this run's"
     return (
@@ -136,11 +146,15 @@ def chances(
             if chance is not None and (judged is None or indicator in judged):
                 known.append(chance)
         if known:
-            doses.setdefault(plant["form"], {})[plant["passes"]] = max(known, key=lambda chance: chance.estimate)
+            doses.setdefault(plant["form"], {})[plant["passes"]] = max(
+                known, key=lambda chance: chance.estimate
+            )
     return doses
 
 
-def chance_of(measurement: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field) -> Limits | None:
+def chance_of(
+    measurement: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field
+) -> Limits | None:
     """Return the chance that one indicator finds a plant, if LEARNT of the items were learnt.
 
     Parameters
@@ -184,7 +198,10 @@ def _effect(
     if indicator == "completion_item" and (spread := _text_spread(measured)) is not None:
         effect = Effect(beyond / spread, 0.0, (1.0, 1.0), (1.0, 1.0))
         return _with_error(effect, sizes), _TEXT_PRIOR, _INDICATORS
-    if indicator == "wording_drop_beyond_reference" and (clean := _row(base, "wording_drop")) is not None:
+    if (
+        indicator == "wording_drop_beyond_reference"
+        and (clean := _row(base, "wording_drop")) is not None
+    ):
         default_sd = (_FLIP / 2 * (1 + 1 / 3)) ** 0.5
         sd, other = row.get("sd") or default_sd, clean.get("sd") or default_sd
         effect = Effect(row["learnt"] - clean["learnt"], 0.0, (sd,), (other,), correlation=0.0)
@@ -216,7 +233,9 @@ def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:
 def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
     """Add the standard error of the measured value, whose one reference was the base model."""
     alone = 1 if effect.references else 0
-    return Effect(effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation)
+    return Effect(
+        effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation
+    )
 
 
 def _text_spread(measured: Mapping[str, Any]) -> float | None:
@@ -233,11 +252,15 @@ def _text_spread(measured: Mapping[str, Any]) -> float | None:
     for row in rows:
         auc = row["area"]["auc"]
         if 0.6 < auc < 1:
-            spreads.append((row["learnt"] - row["others"]) / (2**0.5 * float(scipy.stats.norm.ppf(auc))))
+            spreads.append(
+                (row["learnt"] - row["others"]) / (2**0.5 * float(scipy.stats.norm.ppf(auc)))
+            )
     return float(np.median(spreads)) if spreads else None
 
 
 def _listed(passes: list[int]) -> str:
     if passes == [1]:
         return "1 pass"
-    return f"{', '.join(map(str, passes[:-1]))}{' and ' if len(passes) > 1 else ''}{passes[-1]} passes"
+    return (
+        f"{', '.join(map(str, passes[:-1]))}{' and ' if len(passes) > 1 else ''}{passes[-1]} passes"
+    )

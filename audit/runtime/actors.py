@@ -13,8 +13,16 @@ from typing import Any
 
 import ray
 from ray.util import metrics
-from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.core.records import Generation, GenerationRequest
@@ -87,10 +95,14 @@ def build_engine(spec: EngineSpec) -> Engine:
         return MaskedEngine(spec.model, spec.weights, spec.engine_id)
     # vllm reads these variables when it is imported. Ray has set one thread, the actor's share of
     # CPUs.
-    os.environ |= engine_environment(spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build())
+    os.environ |= engine_environment(
+        spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build()
+    )
     path = local_path(spec.model, spec.weights)
     exported = metrics if spec.model.engine_metrics else None
-    return VllmEngine(spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu, exported)
+    return VllmEngine(
+        spec.model, path, spec.weights.hub_revision, spec.engine_id, spec.on_gpu, exported
+    )
 
 
 class EngineActor:
@@ -113,7 +125,9 @@ class EngineActor:
         EndpointAuthError."""
         return (await self._ready()).precision
 
-    async def run(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+    async def run(
+        self, requests: Sequence[GenerationRequest], priority: int = 0
+    ) -> list[Generation]:
         """Return the replies in the order of the requests.
 
         Parameters
@@ -140,13 +154,18 @@ class EngineActor:
             if self._engine is None and ray.get_runtime_context().was_current_actor_reconstructed:
                 self._loading = self._loading or asyncio.create_task(self._ready())
                 if not self._loading.done():
-                    raise EngineLoadingError(f"The engine {self._spec.engine_id} was started again and loads.")
+                    raise EngineLoadingError(
+                        f"The engine {self._spec.engine_id} was started again and loads."
+                    )
             engine = await self._ready()
             return await engine.run(requests, priority)
         except EngineDiedError as error:
             # The process holds a dead engine. Ray starts a new process, once, and repeats
             # unanswered requests. If that engine dies as well, the run stops and says why.
-            if self._spec.model.max_restarts == 0 or ray.get_runtime_context().was_current_actor_reconstructed:
+            if (
+                self._spec.model.max_restarts == 0
+                or ray.get_runtime_context().was_current_actor_reconstructed
+            ):
                 raise
             print(f"{error} This process ends, so that Ray starts another.", flush=True)
             threading.Timer(_DYING_S, os._exit, (1,)).start()
@@ -171,7 +190,9 @@ class EngineActor:
         """Return what the engine is doing, and the requests that it finished since it was
         loaded."""
         trouble: str = getattr(self._engine, "trouble", str)()  # only endpoints have it
-        return Engines(1, 1, 0, self._in_flight, int((await self.stats()).get("requests", 0)), trouble)
+        return Engines(
+            1, 1, 0, self._in_flight, int((await self.stats()).get("requests", 0)), trouble
+        )
 
     async def close(self) -> None:
         """Close the engine."""
@@ -203,12 +224,18 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]  # one for each actor; empty without GPUs
     ready: bool = False
-    places: list[dict[str, float]] = field(default_factory=list)  # GPUs of each group by node; {} if incomplete
+    places: list[dict[str, float]] = field(
+        default_factory=list
+    )  # GPUs of each group by node; {} if incomplete
     precision: str = ""  # the precision of every replica, once they are loaded
-    counted: dict[str, float] = field(default_factory=dict)  # the counters at the last call of `stats`
+    counted: dict[str, float] = field(
+        default_factory=dict
+    )  # the counters at the last call of `stats`
     done: int = 0  # the requests at the last call of `progress`
 
-    def load(self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]) -> Iterator[None]:
+    def load(
+        self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
+    ) -> Iterator[None]:
         """Load every replica, yielding while it waits.
 
         Parameters
@@ -237,9 +264,13 @@ class EnginePool:
                 raise error.cause from error
             raise EngineLoadError(f"Model {self.model}: {error.cause or error}") from error
         except ray.exceptions.RayActorError as error:
-            raise EngineLoadError(f"Model {self.model}: its engine process died while loading: {error}") from error
+            raise EngineLoadError(
+                f"Model {self.model}: its engine process died while loading: {error}"
+            ) from error
         except ray.exceptions.RayError as error:  # for example, the runtime_env could not be set up
-            raise EngineLoadError(f"Model {self.model}: its engine process did not start: {error}") from error
+            raise EngineLoadError(
+                f"Model {self.model}: its engine process did not start: {error}"
+            ) from error
 
     def _wait_for_engines(
         self, began: float, timeout_s: float, note: Callable[[str], None]
@@ -317,7 +348,10 @@ class EnginePool:
             return []  # the head does not answer, so the state of the nodes is unknown
         before, self.places = self.places, places
         gone = sorted(set[str]().union(*before) - alive)
-        return [self._gone(name, before, nodes.get(name, {}).get("NodeManagerAddress", name)) for name in gone]
+        return [
+            self._gone(name, before, nodes.get(name, {}).get("NodeManagerAddress", name))
+            for name in gone
+        ]
 
     def _gone(self, node: str, before: Sequence[Mapping[str, float]], address: str) -> str:
         engines = [f"{self.model}/{i}" for i, place in enumerate(before) if node in place]
@@ -354,7 +388,10 @@ class EnginePool:
     def _gpus_wanted(self) -> str:
         bundles = chain.from_iterable(group.bundle_specs for group in self.groups)
         wanted = sum(bundle.get("GPU", 0.0) for bundle in bundles)
-        free, total = ray.available_resources().get("GPU", 0.0), ray.cluster_resources().get("GPU", 0.0)
+        free, total = (
+            ray.available_resources().get("GPU", 0.0),
+            ray.cluster_resources().get("GPU", 0.0),
+        )
         have = f"the cluster has {total:g}, of which {free:g} are free"
         more = "; an autoscaler has to start more" if wanted > total else ""
         return f"waiting for {wanted:g} GPUs; {have}{more} (see 'ray status')."
@@ -379,7 +416,9 @@ class EnginePool:
         try:
             ray.get([actor.ask_of.remote(questions_path) for actor in self.actors])
         except ray.exceptions.RayError as error:
-            raise EngineDiedError(f"Model {self.model}: its engine ended between two runs: {error}") from error
+            raise EngineDiedError(
+                f"Model {self.model}: its engine ended between two runs: {error}"
+            ) from error
 
     def stats(self, *, well: bool = True) -> dict[str, float]:
         """Return counters since the last call, summed over the replicas that answer.
@@ -400,7 +439,10 @@ class EnginePool:
                 counters = ray.get(actor.stats.remote(), timeout=60 if well else _COUNTED_S)
             except ray.exceptions.RayError as error:
                 if well:
-                    print(f"engine of {self.model} returned no counters: {type(error).__name__}", flush=True)
+                    print(
+                        f"engine of {self.model} returned no counters: {type(error).__name__}",
+                        flush=True,
+                    )
                 continue
             for name, value in counters.items():
                 total[name] = total.get(name, 0.0) + value
@@ -416,7 +458,10 @@ class EnginePool:
                 try:
                     ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
                 except ray.exceptions.RayError as error:
-                    print(f"engine of {self.model} did not close cleanly: {type(error).__name__}", flush=True)
+                    print(
+                        f"engine of {self.model} did not close cleanly: {type(error).__name__}",
+                        flush=True,
+                    )
         finally:
             for actor in self.actors:
                 ray.kill(actor)
@@ -474,7 +519,9 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
 
 def on_cpus(model: ModelConfig) -> ModelConfig:
     """Return the model with the dtype that the CPUs of every node compute in."""
-    return replace(model, dtype=dtype_on_cpu(model.dtype, model.dtype != "auto" or _all_in_bfloat16()))
+    return replace(
+        model, dtype=dtype_on_cpu(model.dtype, model.dtype != "auto" or _all_in_bfloat16())
+    )
 
 
 def _all_in_bfloat16() -> bool:
@@ -482,14 +529,22 @@ def _all_in_bfloat16() -> bool:
     them."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0.0)]
-    others = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=True) for node in nodes if node["NodeID"] != here]
+    others = [
+        NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+        for node in nodes
+        if node["NodeID"] != here
+    ]
     calls = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
     this_node = len(others) == len(nodes) or computes_in_bfloat16_here()
     return this_node and all(ray.get(calls))
 
 
 def start_pool(
-    model: ModelConfig, weights: Weights | None, questions_path: str, autoscale: bool = False, restart: int = 0
+    model: ModelConfig,
+    weights: Weights | None,
+    questions_path: str,
+    autoscale: bool = False,
+    restart: int = 0,
 ) -> EnginePool:
     """Create the engine actors of one model. They load when `EnginePool.load` is stepped through.
 
@@ -544,7 +599,9 @@ def _unique(engine_id: str) -> str:
     return engine_id if _names[engine_id] == 1 else f"{engine_id} ({_names[engine_id]})"
 
 
-def _start_actor(spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]) -> Any:
+def _start_actor(
+    spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]
+) -> Any:
     options: dict[str, Any] = {
         # A model on CPUs requests some, so that it is not placed on a head node that offers none.
         "num_cpus": _CPUS if spec.model.engine == "vllm" and placement is None else 0,

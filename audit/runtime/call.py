@@ -27,8 +27,12 @@ class Balancer:
 
     def __init__(self, replicas: int, slack: int = 32) -> None:
         self._load = [0] * replicas
-        self._pace: list[float | None] = [None] * replicas  # seconds for each waiting request, smoothed
-        self._away = [0.0] * replicas  # skip it until this time of the monotonic clock; inf: it is gone
+        self._pace: list[float | None] = [
+            None
+        ] * replicas  # seconds for each waiting request, smoothed
+        self._away = [
+            0.0
+        ] * replicas  # skip it until this time of the monotonic clock; inf: it is gone
         self._slack = slack
         self._lock = threading.Lock()
 
@@ -81,7 +85,9 @@ class Balancer:
         """Remove a replica: each of its affinities moves to another. Returns False if there is no
         other."""
         with self._lock:
-            others = any(until < math.inf for other, until in enumerate(self._away) if other != replica)
+            others = any(
+                until < math.inf for other, until in enumerate(self._away) if other != replica
+            )
             if others:
                 self._away[replica] = math.inf
             return others
@@ -105,7 +111,9 @@ class Balancer:
         """Return the reachable replicas; if there are none, those that may come back."""
         now = time.monotonic()
         reachable = [replica for replica, until in enumerate(self._away) if until <= now]
-        return reachable or [replica for replica, until in enumerate(self._away) if until < math.inf]
+        return reachable or [
+            replica for replica, until in enumerate(self._away) if until < math.inf
+        ]
 
     def _home(self, affinity: str, usable: Sequence[int]) -> int:
         home = zlib.crc32(affinity.encode()) % len(self._load)
@@ -147,7 +155,9 @@ class EngineCaller:
         self._engines = engines
         self._balancer = Balancer(len(engines))
 
-    def __call__(self, requests: Sequence[GenerationRequest], priority: int = 0) -> list[Generation]:
+    def __call__(
+        self, requests: Sequence[GenerationRequest], priority: int = 0
+    ) -> list[Generation]:
         """Return the replies in the order of the requests.
 
         Parameters
@@ -205,7 +215,9 @@ class EngineCaller:
                 self._balancer.give_back(share.replica, len(share.indices))
         return [reply for reply in replies if reply is not None]
 
-    def _send(self, requests: Sequence[GenerationRequest], indices: Iterable[int], priority: int) -> dict[Any, Share]:
+    def _send(
+        self, requests: Sequence[GenerationRequest], indices: Iterable[int], priority: int
+    ) -> dict[Any, Share]:
         shares: dict[int, list[int]] = {}
         for i in indices:
             shares.setdefault(self._balancer.take(requests[i].affinity), []).append(i)

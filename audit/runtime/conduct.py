@@ -95,7 +95,9 @@ def conduct(
     read = ended(run_dir, ready.resolved)
     if config.report:
         report = part_of(audit, "report").REPORT
-        paths = report.build([run_dir], run_dir / "report", **{**report.options([run_dir], {}), **read})
+        paths = report.build(
+            [run_dir], run_dir / "report", **{**report.options([run_dir], {}), **read}
+        )
     return conclude(config, run_dir, result.failed, paths)
 
 
@@ -105,6 +107,8 @@ def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:
     def prepare() -> Prepared:
         from audit.config.resolve import resolve_run
 
-        return Prepared(resolve_run(find_audit(audit), config), limits.from_mapping(config.verdict), {})
+        return Prepared(
+            resolve_run(find_audit(audit), config), limits.from_mapping(config.verdict), {}
+        )
 
     return conduct(audit, config, "reading the benchmark, resolving models", prepare)

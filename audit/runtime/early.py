@@ -17,11 +17,15 @@ from audit.shards.schema import RowSchema
 from audit.shards.working_copy import fetch_shards
 
 QUESTIONS = 20
-_ALONE_FROM = 10 * QUESTIONS  # with fewer tasks, a separate first batch saves little and costs seconds
+_ALONE_FROM = (
+    10 * QUESTIONS
+)  # with fewer tasks, a separate first batch saves little and costs seconds
 _SHOWN, _LENGTH = 2, 200  # replies that a message shows, and characters of each
 
 
-def canary_first(tasks: NDArray[np.int64], n_parts: int, *, alone: bool) -> Iterator[NDArray[np.int64]]:
+def canary_first(
+    tasks: NDArray[np.int64], n_parts: int, *, alone: bool
+) -> Iterator[NDArray[np.int64]]:
     """Yield the canary batch first: one task for each of QUESTIONS questions, spread over all
     parts.
 
@@ -131,11 +135,16 @@ def _unparsed(run_dir: Path, schema: RowSchema, model: str) -> Iterator[str]:
                 yield f"{cut!r} (finish_reason {row['finish_reason']})"
 
 
-_GROWTH = 4  # a batch may be this many times larger than all before it, from which its price is estimated
+_GROWTH = (
+    4  # a batch may be this many times larger than all before it, from which its price is estimated
+)
 
 
 def affordable(
-    batches: Iterator[NDArray[np.int64]], done: int, n_parts: int, left: Callable[[], tuple[float, float]]
+    batches: Iterator[NDArray[np.int64]],
+    done: int,
+    n_parts: int,
+    left: Callable[[], tuple[float, float]],
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the same tasks in batches that the remaining money pays for.
 

@@ -57,7 +57,10 @@ def keep_engines() -> Iterator[None]:
 
 
 def take_pool(
-    model: ModelConfig, weights: Weights | None, questions_path: str, start: Callable[..., EnginePool]
+    model: ModelConfig,
+    weights: Weights | None,
+    questions_path: str,
+    start: Callable[..., EnginePool],
 ) -> EnginePool:
     """Return the kept pool of a model, or else a new one. It must be returned with `give_back`.
 
@@ -95,7 +98,9 @@ def take_pool(
     # models take turns, because memory is not reserved there.
     unused = [held for held in _held if not held.used]
     for held in unused:
-        if (new.on_cpus and held.on_cpus) or not all(group.wait(ROOM_WAIT_S) for group in new.pool.groups):
+        if (new.on_cpus and held.on_cpus) or not all(
+            group.wait(ROOM_WAIT_S) for group in new.pool.groups
+        ):
             _held.remove(held)
             held.pool.close()
     return new.pool

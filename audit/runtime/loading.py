@@ -48,7 +48,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         page = escape(read_text(self.path))
-        return f'<iframe sandbox="allow-scripts" width="100%" height="700" srcdoc="{page}"></iframe>'
+        return (
+            f'<iframe sandbox="allow-scripts" width="100%" height="700" srcdoc="{page}"></iframe>'
+        )
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,23 @@ class Figure:
 _TO = ("arrow", "pandas", "polars")
 _TEXTS = ("prompt", "response")
 _SETTING = {
-    "model": pa.string(), "benchmark": pa.string(), "arm": pa.string(), "level": pa.int16(), "replicate": pa.int16(),
-}  # fmt: skip
+    "model": pa.string(),
+    "benchmark": pa.string(),
+    "arm": pa.string(),
+    "level": pa.int16(),
+    "replicate": pa.int16(),
+}
 _MEASURED = {
-    "n": pa.int64(), "answered": pa.int64(), "accuracy": pa.float64(), "standard_error": pa.float64(),
-    "parse_rate": pa.float64(), "errors": pa.int64(), "gain": pa.float64(), "improve": pa.float64(),
+    "n": pa.int64(),
+    "answered": pa.int64(),
+    "accuracy": pa.float64(),
+    "standard_error": pa.float64(),
+    "parse_rate": pa.float64(),
+    "errors": pa.int64(),
+    "gain": pa.float64(),
+    "improve": pa.float64(),
     "degrade": pa.float64(),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,9 +115,13 @@ class Run:
         try:
             found = read_verdict(path)
         except FileNotFoundError:
-            raise ConfigError(f"{path} does not exist. Build it: audit report {self.path}") from None
+            raise ConfigError(
+                f"{path} does not exist. Build it: audit report {self.path}"
+            ) from None
         except OSError as error:
-            raise ConfigError(f"{path} cannot be read ({error}). Build it: audit report {self.path}") from error
+            raise ConfigError(
+                f"{path} cannot be read ({error}). Build it: audit report {self.path}"
+            ) from error
         there = contents(count_rows(self.path, self.audit.schema))
         if there not in [run.held for run in found.runs]:
             raise ConfigError(
@@ -127,7 +143,12 @@ class Run:
                     f"{path} says {said}, the answers give {given}. Build it again: audit report {self.path}"
                 )
         first, cells = ["model", "benchmark", "verdict", "headline"], document.plain["cells"]
-        plain = {name for cell in cells for name, value in cell.items() if not isinstance(value, list | dict)}
+        plain = {
+            name
+            for cell in cells
+            for name, value in cell.items()
+            if not isinstance(value, list | dict)
+        }
         names = [*first, *sorted(plain - {*first, "sensitivity"})]
         return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
 
@@ -139,18 +160,28 @@ class Run:
 
     def report(self) -> Report:
         """Build the report from the shards into `<run directory>/report`; its page."""
-        return Report(part_of(self.audit.name, "report").report_runs([self.path], self.path / "report", {}).html)
+        return Report(
+            part_of(self.audit.name, "report")
+            .report_runs([self.path], self.path / "report", {})
+            .html
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on `ax`; without, on the
         axes of a figure of its own. Settings without an accuracy are left out."""
-        rows = [row for row in self.settings().to_pylist() if row["n"] and row["standard_error"] is not None]
+        rows = [
+            row
+            for row in self.settings().to_pylist()
+            if row["n"] and row["standard_error"] is not None
+        ]
         if ax is None:
             from matplotlib.figure import Figure as Canvas
 
             ax = Canvas(figsize=(7, 1 + 0.3 * len(rows)), layout="constrained").subplots()
         half = [1.96 * row["standard_error"] for row in rows]
-        ax.errorbar([row["accuracy"] for row in rows], range(len(rows)), xerr=half, fmt="o", capsize=3)
+        ax.errorbar(
+            [row["accuracy"] for row in rows], range(len(rows)), xerr=half, fmt="o", capsize=3
+        )
         several = len({(row["model"], row["benchmark"]) for row in rows}) > 1
         name = ("{model} on {benchmark}: " if several else "") + "{arm} {level}, {replicate}"
         ax.set_yticks(range(len(rows)), [name.format(**row) for row in rows])
@@ -163,7 +194,9 @@ class Run:
         found = []
         for cell in load_cells(self.path, self.audit.schema):
             for row in summarise(cell, self.audit.roles):
-                of = attributes(cell, "model", "benchmark") | attributes(row.setting, "arm", "level", "replicate")
+                of = attributes(cell, "model", "benchmark") | attributes(
+                    row.setting, "arm", "level", "replicate"
+                )
                 found.append(of | attributes(row, *_MEASURED))
         return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
 
@@ -189,14 +222,22 @@ class Run:
             owner = pa.compute.list_parent_indices(lists)
             starts = pa.compute.take(lists.offsets, owner)
             index = pa.compute.subtract(pa.array(range(len(owner)), pa.int32()), starts)
-            parts.append(_texts(keys.take(owner), role, index.cast(pa.int32()), pa.compute.list_flatten(lists)))
-        return _as(pa.concat_tables(parts).sort_by([(name, "ascending") for name in (*key, "index")]), to)
+            parts.append(
+                _texts(
+                    keys.take(owner), role, index.cast(pa.int32()), pa.compute.list_flatten(lists)
+                )
+            )
+        return _as(
+            pa.concat_tables(parts).sort_by([(name, "ascending") for name in (*key, "index")]), to
+        )
 
     def figure(self, name: str) -> Figure:
         """A figure of the report by name, such as "evidence"; ConfigError that lists the known ones."""
         known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
         if not known:
-            raise ConfigError(f"{self.path} has no figures. Build its report: audit report {self.path}")
+            raise ConfigError(
+                f"{self.path} has no figures. Build its report: audit report {self.path}"
+            )
         check_known("figure", name, known)
         return Figure(known[name])
 
@@ -241,26 +282,42 @@ def load(run_dir: Path | str) -> Run:
     there is none, ShardError where its shards cannot be read."""
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
-    begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))  # else it was stopped before its first rows
-    return Run(path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen()))
+    begun = manifest.shards or any(
+        (path / SHARDS).glob("[!.]*")
+    )  # else it was stopped before its first rows
+    return Run(
+        path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen())
+    )
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
     if is_url(folder):
         place = str(folder).partition("?")[0]
-        raise ConfigError(f"No runs are looked for in {place}. Load one: audit.load('s3://my-bucket/my_run').")
+        raise ConfigError(
+            f"No runs are looked for in {place}. Load one: audit.load('s3://my-bucket/my_run')."
+        )
     root = Path(folder)
     if not root.is_dir():
-        raise ConfigError(f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs.")
+        raise ConfigError(
+            f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs."
+        )
     found = []
     for path in root.rglob(MANIFEST):
         try:
             found.append(_entry(load(path.parent)))
         except AuditError as error:
             found.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
-        except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:  # another program's manifest.json
-            found.append(RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})"))
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            ValueError,
+            OSError,
+        ) as error:  # another program's manifest.json
+            found.append(
+                RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})")
+            )
     return sorted(found, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
 
 
@@ -269,7 +326,11 @@ def entry_line(entry: RunEntry) -> str:
     if entry.problem:
         return f"{entry.path}  cannot be read: {entry.problem}"
     rows = f"{entry.found:,}" + ("" if entry.expected is None else f" of {entry.expected:,}")
-    ends = ", its command again finishes it" if entry.found == entry.expected and entry.status == "stopped" else ""
+    ends = (
+        ", its command again finishes it"
+        if entry.found == entry.expected and entry.status == "stopped"
+        else ""
+    )
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
     what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
     return one_line(
@@ -304,8 +365,12 @@ def _why(run: Run, error: AuditError) -> str:
     """Why a run has no verdict on its rows."""
     failed = run.manifest.models_failed
     if failed:
-        how = dict.fromkeys(failed, "failed") | dict.fromkeys(run.manifest.models_stopped, "stopped")
-        return "; ".join(f"{name} {how[name]}: {str(why).splitlines()[0]}" for name, why in failed.items())
+        how = dict.fromkeys(failed, "failed") | dict.fromkeys(
+            run.manifest.models_stopped, "stopped"
+        )
+        return "; ".join(
+            f"{name} {how[name]}: {str(why).splitlines()[0]}" for name, why in failed.items()
+        )
     if run.manifest.status in ("running", "stopped"):
         return "it runs, or was stopped: the same command goes on"
     return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
@@ -313,7 +378,9 @@ def _why(run: Run, error: AuditError) -> str:
 
 def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
     roles = pa.array([role] * len(keys), pa.string())
-    return keys.append_column("role", roles).append_column("index", index).append_column("text", text)
+    return (
+        keys.append_column("role", roles).append_column("index", index).append_column("text", text)
+    )
 
 
 def _as(table: pa.Table, to: str) -> Any:
@@ -328,4 +395,6 @@ def _as(table: pa.Table, to: str) -> Any:
         raise DataError(said) from error
     if to == "polars":
         return library.from_arrow(table)
-    return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)  # null is no answer, and not False
+    return table.to_pandas(
+        types_mapper={pa.bool_(): library.BooleanDtype()}.get
+    )  # null is no answer, and not False

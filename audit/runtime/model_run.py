@@ -54,7 +54,9 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
         engines = [pool.progress() for pool in dict.fromkeys(pools)]
         nodes, cpus = ray.nodes(), cpus_there()
     except ray.exceptions.RayError as error:
-        return f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
+        return (
+            f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
+        )
     alive = [node for node in nodes if node["Alive"]]
     words = [f"{len(alive)} of {len(nodes)} nodes live"]
     if lost := silent_nodes(alive):
@@ -81,12 +83,18 @@ def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
         reached = list(threads.map(_reached, nodes))
-    return [node["NodeManagerAddress"] for node, reachable in zip(nodes, reached, strict=True) if not reachable]
+    return [
+        node["NodeManagerAddress"]
+        for node, reachable in zip(nodes, reached, strict=True)
+        if not reachable
+    ]
 
 
 def _reached(node: Mapping[str, Any]) -> bool:
     try:
-        socket.create_connection((node["NodeManagerAddress"], node["NodeManagerPort"]), _REACH_S).close()
+        socket.create_connection(
+            (node["NodeManagerAddress"], node["NodeManagerPort"]), _REACH_S
+        ).close()
     except OSError:
         return False
     return True
@@ -108,7 +116,9 @@ def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
         One pool for both roles if the model answers itself.
     """
     model, answering = resolved.config.model[name], resolved.answering[name]
-    return [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
+    return (
+        [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
+    )
 
 
 @dataclass(eq=False)
@@ -152,7 +162,9 @@ class ModelRun:
         self._counting = False  # true once the counters are exported, which needs Ray
         self._look_at = 0.0  # when nodes are checked next, on the monotonic clock
         self._timing = f"{self.name}/{self.run_dir.attempt}"
-        self._before = self.run_dir.manifest.timings.get(self._timing, {}) if self.restart_index else {}
+        self._before = (
+            self.run_dir.manifest.timings.get(self._timing, {}) if self.restart_index else {}
+        )
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
         """Run to the end, yielding wherever it waits.
@@ -205,7 +217,11 @@ class ModelRun:
             self._metrics.add("retries", retries)
             if well:
                 self.display.retries(self.name, int(retries))
-            backends = {key.removeprefix(BACKEND): int(n) for key, n in stats.items() if key.startswith(BACKEND)}
+            backends = {
+                key.removeprefix(BACKEND): int(n)
+                for key, n in stats.items()
+                if key.startswith(BACKEND)
+            }
             before = self.run_dir.manifest.backends
             merged = Counter(before.get(pool.model, {})) + Counter(backends)
             if merged:
@@ -233,7 +249,11 @@ class ModelRun:
     def _begin(self, tasks: np.ndarray) -> ChunkRun:
         """Start the stages of these tasks; their first calls wait until the engines are loaded."""
         resolved, run_dir, config = self.resolved, self.run_dir, self.resolved.config
-        design, model, answering = resolved.design, config.model[self.name], resolved.answering[self.name]
+        design, model, answering = (
+            resolved.design,
+            config.model[self.name],
+            resolved.answering[self.name],
+        )
         rows_per_task = len(design.settings) / len(design.parts)
         size = tasks_per_chunk(len(tasks), rows_per_task, config.store.rows_per_shard, model.engine)
         self._tasks = write_task_list(run_dir.path.resolve(), self.name, run_dir.attempt, tasks)
@@ -252,12 +272,18 @@ class ModelRun:
             answering_engines=tuple(self._pools[-1].actors),
         )
         # Each replica needs at least one chunk, or a large fleet would wait for questions.
-        in_flight = max(config.cluster.chunks_in_flight, *(len(pool.actors) for pool in self._pools))
-        return ChunkRun(context, len(tasks), in_flight, max(model.load_timeout_s for model in self._models))
+        in_flight = max(
+            config.cluster.chunks_in_flight, *(len(pool.actors) for pool in self._pools)
+        )
+        return ChunkRun(
+            context, len(tasks), in_flight, max(model.load_timeout_s for model in self._models)
+        )
 
     def _load(self, chunks: ChunkRun, others: Callable[[], bool]) -> Generator[None]:
         timings = self.run_dir.manifest.timings
-        earlier = [timing["load_s"] for key, timing in timings.items() if key.startswith(f"{self.name}/")]
+        earlier = [
+            timing["load_s"] for key, timing in timings.items() if key.startswith(f"{self.name}/")
+        ]
         usual = usual_load([model.engine for model in self._models], earlier)
         if all(pool.ready for pool in self._pools):
             self.display.kept(self.name)
@@ -282,10 +308,14 @@ class ModelRun:
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
                     spent = self.display.money(self.name) or self._charged
-                    self._metrics.add("cost", spent - self._charged, currency=self.resolved.config.cost.currency)
+                    self._metrics.add(
+                        "cost", spent - self._charged, currency=self.resolved.config.cost.currency
+                    )
                     self._charged = spent
                     if self.resolved.config.canary and self._canary.stops(counts):
-                        raise refusal(self._canary, self.run_dir.path, self.resolved.audit.schema, self.name)
+                        raise refusal(
+                            self._canary, self.run_dir.path, self.resolved.audit.schema, self.name
+                        )
                 if ended:
                     return
                 self._look_at_nodes()
@@ -301,12 +331,16 @@ class ModelRun:
 
     def _timed(self, **seconds: float) -> None:
         """Record the times of an attempt. Without generate_s it did not end."""
-        timing = {name: round(time_s + self._before.get(name, 0.0), 3) for name, time_s in seconds.items()}
+        timing = {
+            name: round(time_s + self._before.get(name, 0.0), 3) for name, time_s in seconds.items()
+        }
         timings = self.run_dir.manifest.timings
         self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
-        with ExitStack() as closing:  # all are called, from the last to the first, even if one raises
+        with (
+            ExitStack() as closing
+        ):  # all are called, from the last to the first, even if one raises
             if self._tasks is not None:
                 closing.callback(withdraw, self._tasks)
                 closing.callback(self._tasks.unlink, missing_ok=True)

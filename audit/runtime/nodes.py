@@ -27,7 +27,9 @@ def cluster_nodes(*, with_memory: bool = False) -> list[Node]:
         A node that does not answer has unknown memory.
     """
     alive = [node for node in ray.nodes() if node["Alive"]]
-    memory = _memory([node for node in alive if node["Resources"].get("GPU")]) if with_memory else {}
+    memory = (
+        _memory([node for node in alive if node["Resources"].get("GPU")]) if with_memory else {}
+    )
     return [_node(node["Resources"], memory.get(node["NodeID"])) for node in alive]
 
 
@@ -45,7 +47,9 @@ def _memory(nodes: list[Mapping[str, Any]]) -> dict[str, int]:
             where = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             calls[task.options(num_cpus=0, scheduling_strategy=where).remote()] = node["NodeID"]
     memory = {here: gpu_memory_here()} if any(node["NodeID"] == here for node in nodes) else {}
-    answered, _ = ray.wait(list(calls), num_returns=len(calls), timeout=_ANSWER_S) if calls else ([], [])
+    answered, _ = (
+        ray.wait(list(calls), num_returns=len(calls), timeout=_ANSWER_S) if calls else ([], [])
+    )
     for reference in answered:
         try:
             memory[calls[reference]] = ray.get(reference)

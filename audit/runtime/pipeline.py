@@ -42,7 +42,9 @@ _CHUNKS_WANTED = 64  # enough to overlap, and to lose little to a kill; more wou
 _CHUNKS_MOST = 8192  # each needs about 12 KB in the driver, and a file
 
 
-def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | None, engine: str) -> int:
+def tasks_per_chunk(
+    tasks: int, settings_per_task: float, rows_per_shard: int | None, engine: str
+) -> int:
     """Return how many tasks share a shard.
 
     Parameters
@@ -67,7 +69,9 @@ def tasks_per_chunk(tasks: int, settings_per_task: float, rows_per_shard: int | 
     return max(1, min(most, -(-tasks // _CHUNKS_WANTED)), -(-tasks // _CHUNKS_MOST))
 
 
-def missing_tasks(done: KeySet, model: str, design: Design, questions: QuestionFile) -> NDArray[np.int64]:
+def missing_tasks(
+    done: KeySet, model: str, design: Design, questions: QuestionFile
+) -> NDArray[np.int64]:
     """Return the numbers of tasks with at least one row that no shard holds.
 
     Parameters
@@ -152,7 +156,9 @@ class ChunkRun:
     these are loaded.
     """
 
-    def __init__(self, context: StageContext, n_tasks: int, chunks_in_flight: int, load_timeout_s: float) -> None:
+    def __init__(
+        self, context: StageContext, n_tasks: int, chunks_in_flight: int, load_timeout_s: float
+    ) -> None:
         self._still_s = load_timeout_s + _NO_PROGRESS_S
         self._stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
         self._counts: deque[pa.Table] = deque()
@@ -208,12 +214,16 @@ class ChunkRun:
         self._thread.join(_CLOSE_S)
 
 
-def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float) -> ray.data.Dataset:
+def _dataset(
+    context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float
+) -> ray.data.Dataset:
     """Return the lazy dataset: chunk ids -> prepare (if the audit has it) -> answer -> counts of
     each shard."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
-        if isinstance(handler, logging.StreamHandler):  # the display reports progress; Ray's log file has the rest
+        if isinstance(
+            handler, logging.StreamHandler
+        ):  # the display reports progress; Ray's log file has the rest
             handler.setLevel(logging.CRITICAL)
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
@@ -222,7 +232,9 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
     settings.issue_detectors_config.detectors = []  # they warn about the memory that a stage process needs to start
     settings.execution_options.preserve_order = False
     settings.execution_no_progress_timeout_s = still_s
-    settings.raise_original_map_exception = True  # Ray Data's own wrapping loses the cause on its way here
+    settings.raise_original_map_exception = (
+        True  # Ray Data's own wrapping loses the cause on its way here
+    )
     # A stage waits for engines nearly all the time. So it uses threads, and reserves almost no CPU.
     pool = ActorPoolStrategy(
         size=1,
@@ -238,8 +250,12 @@ def _dataset(context: StageContext, n_tasks: int, chunks_in_flight: int, still_s
     if context.audit.prepare is not None:
         prepare = _named(PrepareStage, f"{run} {context.audit.prepare_role}")
         chunks = chunks.map_batches(prepare, fn_constructor_args=(context,), **light)
-    stored = chunks.map_batches(_named(AnswerStage, f"{run} answer"), fn_constructor_args=(context,), **light)
-    stored.set_name(f"{context.audit.name}-{context.work.model}")  # the name is part of file names too
+    stored = chunks.map_batches(
+        _named(AnswerStage, f"{run} answer"), fn_constructor_args=(context,), **light
+    )
+    stored.set_name(
+        f"{context.audit.name}-{context.work.model}"
+    )  # the name is part of file names too
     return stored
 
 

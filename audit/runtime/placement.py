@@ -43,7 +43,9 @@ class Placement:
     actor_gpus: float
 
 
-def plan_placement(model: ModelConfig, nodes: Sequence[Node], *, autoscale: bool = False) -> Placement | None:
+def plan_placement(
+    model: ModelConfig, nodes: Sequence[Node], *, autoscale: bool = False
+) -> Placement | None:
     """Return the placement of one engine.
 
     Parameters
@@ -114,7 +116,11 @@ def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
 
     `each` has the GPUs of each node, and `wanted` what is needed, in words.
     """
-    m, tensor, stages = f"model.{model.name}", model.tensor_parallel_size, model.pipeline_parallel_size
+    m, tensor, stages = (
+        f"model.{model.name}",
+        model.tensor_parallel_size,
+        model.pipeline_parallel_size,
+    )
     gpus, largest = int(model.gpus), int(max(each))
     have = f"the nodes have {', '.join(f'{number:g}' for number in each)}"
     if model.executor == "mp":
@@ -166,7 +172,9 @@ def product_in_words(model: ModelConfig) -> str:
     return f" ({', '.join(several)})" if several else ""
 
 
-def may_run_beside(engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float) -> bool:
+def may_run_beside(
+    engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float
+) -> bool:
     """Return whether engines gain by starting while others run.
 
     Parameters
@@ -202,7 +210,9 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
     """Return the servers that the models call, however their URLs are spelt: host, port and
     path."""
     servers = set()
-    for endpoint in chain.from_iterable(model.endpoints for model in models if model.engine == "openai"):
+    for endpoint in chain.from_iterable(
+        model.endpoints for model in models if model.engine == "openai"
+    ):
         url = urlsplit(endpoint.url)
         host = "localhost" if url.hostname in _LOOPBACK else url.hostname or ""
         port = url.port or (443 if url.scheme == "https" else 80)
@@ -213,7 +223,9 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
 STEP_S = 0.05  # the interval of steps
 _ASK_AGAIN_S = 30.0  # waiting models are tried again at this interval, since nodes may have joined
 
-Steps = Callable[[Callable[[], bool]], Generator[None]]  # starts a run; its argument says whether others run
+Steps = Callable[
+    [Callable[[], bool]], Generator[None]
+]  # starts a run; its argument says whether others run
 
 
 class NoRoom(Exception):
@@ -258,7 +270,9 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    waiting = [other for other in runs if other in {name, *waiting}]  # it returns to its place
+                    waiting = [
+                        other for other in runs if other in {name, *waiting}
+                    ]  # it returns to its place
                     refused.add(name)
                 except StopIteration:
                     pass

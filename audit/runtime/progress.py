@@ -94,13 +94,24 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
         rest = cluster if silent else "answers are stored a shard at a time."
         return f"still answering: {engines.done:,} more requests done, {where}; {rest}"
     if idle:
-        why = f"answers are not written, or the network between stages and engines is cut; {cluster}"
+        why = (
+            f"answers are not written, or the network between stages and engines is cut; {cluster}"
+        )
     else:
-        why = engines.trouble or f"engines load, start again or are on a node that does not answer; {cluster}"
+        why = (
+            engines.trouble
+            or f"engines load, start again or are on a node that does not answer; {cluster}"
+        )
     return f"nothing was stored for {seconds:.0f} s, no request answered, {where}: {why}"
 
 
-_COUNTED = ("rows", "errors", "unparsed", "scored", "correct")  # rows of an earlier start do not count
+_COUNTED = (
+    "rows",
+    "errors",
+    "unparsed",
+    "scored",
+    "correct",
+)  # rows of an earlier start do not count
 
 
 @dataclass
@@ -131,7 +142,9 @@ class Display:
         Returns the time in seconds; for a run watched from outside, the time of the observed state.
     """
 
-    def __init__(self, *, console: Console | None = None, quiet: bool = False, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, console: Console | None = None, quiet: bool = False, clock: Clock | None = None
+    ) -> None:
         self._clock = clock or time.monotonic
         self._console = console or Console(stderr=True, highlight=False)
         self._quiet = quiet or QUIET.get()
@@ -151,7 +164,12 @@ class Display:
         """Print something that people should know."""
         self.stage(f"note: {text}")
 
-    def begin(self, totals: Mapping[str, Mapping[str, int]], spent: Spent | None = None, currency: str = "") -> None:
+    def begin(
+        self,
+        totals: Mapping[str, Mapping[str, int]],
+        spent: Spent | None = None,
+        currency: str = "",
+    ) -> None:
         """Begin the display.
 
         Parameters
@@ -166,9 +184,13 @@ class Display:
         self._begun, self._spent, self._currency = self._clock(), spent, currency
         self._models = {}
         for name, arms in totals.items():
-            self._models[name] = _ModelState({arm: Counter(total=total) for arm, total in arms.items()})
+            self._models[name] = _ModelState(
+                {arm: Counter(total=total) for arm, total in arms.items()}
+            )
         if self._console.is_terminal and not self._quiet:
-            self._live = Live(get_renderable=self.table, console=self._console, refresh_per_second=4)
+            self._live = Live(
+                get_renderable=self.table, console=self._console, refresh_per_second=4
+            )
             self._live.start()
 
     def resumed(self, name: str, done: Mapping[str, int]) -> None:
@@ -240,7 +262,9 @@ class Display:
         state = self._models[name]
         for row in counts.to_pylist():
             state.arms[row["arm"]].update({c: row[c] for c in _COUNTED}, done=row["rows"])
-            tokens = {c: row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens")}
+            tokens = {
+                c: row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens")
+            }
             state.sums.update(tokens)
             if state.started is not None:
                 state.stored += row["rows"]
@@ -276,20 +300,29 @@ class Display:
         if wide:
             headings = ["arm", "", "done", "accuracy", "unparsed", "errors"]
         for heading in headings:
-            table.add_column(heading, justify="left" if heading in ("arm", "") else "right", no_wrap=heading != "")
+            table.add_column(
+                heading,
+                justify="left" if heading in ("arm", "") else "right",
+                no_wrap=heading != "",
+            )
         footers = []
         for name, state in self._models.items():
             for arm, a in state.arms.items():
                 bar = ProgressBar(total=max(1, a["total"]), completed=a["done"], width=20)
                 shares = ((a["correct"], a["scored"]), (a["unparsed"], a["rows"]))
-                figures = (f"{a['done']}/{a['total']}", *(f"{100 * k / n:.1f} %" if n else "" for k, n in shares))
+                figures = (
+                    f"{a['done']}/{a['total']}",
+                    *(f"{100 * k / n:.1f} %" if n else "" for k, n in shares),
+                )
                 names = Text(one_line(name)), Text(one_line(arm))
                 if wide:
                     table.add_row(*names, bar, *figures, str(a["errors"]))
                 else:
                     table.add_row(*names, *figures)
             if state.loading_since is not None:
-                footers.append(f"{name}: loading the engine, {time.monotonic() - state.loading_since:.0f} s")
+                footers.append(
+                    f"{name}: loading the engine, {time.monotonic() - state.loading_since:.0f} s"
+                )
             elif state.started is not None:
                 footers.append(f"{name}: {self._rate(name, state)}{_trouble(state)}")
         return Group(table, *(Text(one_line(footer)) for footer in footers))
@@ -307,7 +340,11 @@ class Display:
         parts = [f"{_clock(now - self._begun)} elapsed"]
         if state.started is not None and state.stored:
             parts.append(f"{state.tokens / max(1e-9, now - state.started):,.0f} tokens/s")
-        if state.first is not None and now - state.first[0] >= _ETA_AFTER_S and state.stored > state.first[1]:
+        if (
+            state.first is not None
+            and now - state.first[0] >= _ETA_AFTER_S
+            and state.stored > state.first[1]
+        ):
             # The first shards come late, because their answers queue behind the preparing calls of
             # all chunks in flight. So the pace since then counts.
             pace = (state.stored - state.first[1]) / (now - state.first[0])
@@ -316,14 +353,18 @@ class Display:
             if left > 0:
                 parts.append(f"ETA {_clock(left / pace)}")
         if money := self.money(name):  # it is 0 for a scripted model, and before the first answer
-            parts.append(f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}")
+            parts.append(
+                f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}"
+            )
         return "  ".join(parts)
 
     def stage(self, text: str) -> None:
         """Print a line."""
         if self._quiet:
             return
-        self._console.print(Text(lines(text)), soft_wrap=True)  # a Text has no markup, but keeps escapes
+        self._console.print(
+            Text(lines(text)), soft_wrap=True
+        )  # a Text has no markup, but keeps escapes
 
 
 @contextmanager
@@ -371,7 +412,9 @@ def _sum(state: _ModelState, name: str) -> int:
 
 def _trouble(state: _ModelState) -> str:
     errors = _sum(state, "errors")
-    return (f"  {errors} errors" if errors else "") + (f"  {state.retries} retries" if state.retries else "")
+    return (f"  {errors} errors" if errors else "") + (
+        f"  {state.retries} retries" if state.retries else ""
+    )
 
 
 def _clock(seconds: float) -> str:

@@ -12,10 +12,14 @@ from audit.engines.memory import ModelFiles, Need, engine_need, gigabytes
 from audit.engines.model_files import files_of
 from audit.runtime.placement import Node, gpus_in_words, plan_placement, product_in_words
 
-_CPU_WEIGHTS_MOST = 4_000_000_000  # bytes: two billion parameters in bfloat16, a few tokens a second on CPUs
+_CPU_WEIGHTS_MOST = (
+    4_000_000_000  # bytes: two billion parameters in bfloat16, a few tokens a second on CPUs
+)
 
 
-def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False) -> None:
+def check_room(
+    model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False
+) -> None:
     """Check that one engine of a model can load on some nodes, and would not run on CPUs by
     accident.
 
@@ -43,7 +47,9 @@ def check_room(model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, 
     if not any(node.gpus for node in nodes) and not autoscale:
         if not runs_on_cpus(model, files):
             cpus = f" On CPUs, slowly: model.{model.name}.on_cpus=true." if model.gpus <= 1 else ""
-            raise ConfigError(f"{needs(model, need)}; this cluster has 0 GPUs. {_instead(model, files)}{cpus}")
+            raise ConfigError(
+                f"{needs(model, need)}; this cluster has 0 GPUs. {_instead(model, files)}{cpus}"
+            )
         return
     usable = [node for node in nodes if node.gpus and model.accelerator_type in (None, *node.types)]
     known = [node.gpu_bytes for node in usable if node.gpu_bytes is not None]
@@ -107,11 +113,19 @@ def needs(model: ModelConfig, need: Need) -> str:
 
 def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None) -> str:
     """Return what to type in place of a model that does not fit on a GPU of this many bytes."""
-    ways = [f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."]
+    ways = [
+        f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."
+    ]
     each = engine_need(model, files).each_gpu
-    if gpu_bytes is not None and each is not None and each > gpu_bytes * model.gpu_memory_utilization:
+    if (
+        gpu_bytes is not None
+        and each is not None
+        and each > gpu_bytes * model.gpu_memory_utilization
+    ):
         for gpus in (2, 4, 8, 16):
-            larger = replace(model, tensor_parallel_size=gpus * model.tensor_parallel_size, gpu_share=1.0)
+            larger = replace(
+                model, tensor_parallel_size=gpus * model.tensor_parallel_size, gpu_share=1.0
+            )
             each = engine_need(larger, files).each_gpu
             if each is not None and each <= gpu_bytes * model.gpu_memory_utilization:
                 size = f"model.{model.name}.tensor_parallel_size={larger.tensor_parallel_size}"

@@ -23,7 +23,14 @@ from audit.config.base import as_file, described_models
 from audit.config.plan_cost import money_spent, spent
 from audit.config.resolve import ResolvedRun
 from audit.core.aliases import named
-from audit.core.errors import AuditError, ConfigError, EngineError, ShardError, SpentError, SupersededError
+from audit.core.errors import (
+    AuditError,
+    ConfigError,
+    EngineError,
+    ShardError,
+    SpentError,
+    SupersededError,
+)
 from audit.core.records import Design, Reading
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.memory import engine_need
@@ -49,7 +56,9 @@ from audit.shards.working_copy import fetch_shards
 
 NO_HOOKS = Hooks()
 
-_IDS_IN_MANIFEST = 10_000  # the manifest has only the hash of a larger sample; questions.arrow has all ids
+_IDS_IN_MANIFEST = (
+    10_000  # the manifest has only the hash of a larger sample; questions.arrow has all ids
+)
 
 
 @dataclass
@@ -105,11 +114,14 @@ def run_audit(
     resolved = replace(resolved, audit=replace(resolved.audit, schema=schema))
     if len(resolved.failed) == len(config.model):
         raise EngineError(
-            "No model can be run.\n" + "\n".join(f"  {name}: {why}" for name, why in resolved.failed.items())
+            "No model can be run.\n"
+            + "\n".join(f"  {name}: {why}" for name, why in resolved.failed.items())
         )
     hooks.on_start(resolved.path)
     facts = {name: resolved.facts(name) for name in config.model}
-    with open_run_dir(resolved.path, schema, resolved.identity, resolved.plain, facts, analysis) as run_dir:
+    with open_run_dir(
+        resolved.path, schema, resolved.identity, resolved.plain, facts, analysis
+    ) as run_dir:
         _describe(resolved, run_dir, display)
         run = Start(resolved, run_dir, display)
         try:
@@ -130,7 +142,9 @@ def run_audit(
             raise
     result = run.result
     if result.failed:
-        hooks.on_failure(result.run_dir, "; ".join(f"model {name}: {why}" for name, why in result.failed.items()))
+        hooks.on_failure(
+            result.run_dir, "; ".join(f"model {name}: {why}" for name, why in result.failed.items())
+        )
     return result
 
 
@@ -148,7 +162,9 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
         benchmark={s.benchmark.name: s.facts() for s in samples},
         settings=[asdict(setting) for setting in resolved.design.settings],
-        sampled_ids={s.benchmark.name: list(s.sample.ids) for s in samples if s.sample.n <= _IDS_IN_MANIFEST},
+        sampled_ids={
+            s.benchmark.name: list(s.sample.ids) for s in samples if s.sample.n <= _IDS_IN_MANIFEST
+        },
         tables=table_hashes(run_dir.path),
         models_failed=resolved.failed,
         models_stopped={},
@@ -202,7 +218,9 @@ class Start:
         for name in runnable:
             left = _rows_by_arm(todo[name], design)
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
-        asking = {name: todo[name] for name in runnable if len(todo[name])}  # engines load for these only
+        asking = {
+            name: todo[name] for name in runnable if len(todo[name])
+        }  # engines load for these only
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
         for name in runnable:
@@ -241,31 +259,43 @@ class Start:
             while left:  # a finished replicate is not repeated if the rest must wait for room
                 index, replicate_tasks = left[0]
                 batches = self._batches(name, replicate_tasks)
-                run = ModelRun(self.resolved, name, batches, self.questions, self.run_dir, self.display, index)
+                run = ModelRun(
+                    self.resolved, name, batches, self.questions, self.run_dir, self.display, index
+                )
                 yield from run.steps(others)
                 del left[0]
 
         return steps
 
-    def _affordable(self, most: float, name: str, batches: Iterator[np.ndarray], done: int) -> Iterator[np.ndarray]:
+    def _affordable(
+        self, most: float, name: str, batches: Iterator[np.ndarray], done: int
+    ) -> Iterator[np.ndarray]:
         """Yield the batches that `cost.max` pays for, shared evenly among the models that still
         run."""
         resolved, run_dir = self.resolved, self.run_dir
 
         def paid() -> dict[str, float]:
             fetch_shards(run_dir.path)
-            used = run_cost(run_dir.path, resolved.audit.schema) if shard_paths(run_dir.path / SHARDS) else {}
+            used = (
+                run_cost(run_dir.path, resolved.audit.schema)
+                if shard_paths(run_dir.path / SHARDS)
+                else {}
+            )
             return money_spent(resolved.config.cost, used, resolved.answering)
 
         def left() -> tuple[float, float]:
             by_model = paid()
-            return (most - sum(by_model.values())) / max(1, len(self._going)), by_model.get(name, 0.0)
+            return (most - sum(by_model.values())) / max(1, len(self._going)), by_model.get(
+                name, 0.0
+            )
 
         try:
             yield from affordable(batches, done, len(resolved.design.parts), left)
         except SpentError as error:
             spent = sum(paid().values())
-            larger = float(f"{2 * max(most, spent):.2g}")  # the cost of the first question is unknown before it
+            larger = float(
+                f"{2 * max(most, spent):.2g}"
+            )  # the cost of the first question is unknown before it
             stop = SpentError(
                 f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
                 f"rest does not pay for another question. The answers stay in {named(run_dir.path)}. To continue, type "
@@ -284,14 +314,24 @@ class Start:
             return {}
         probed = []
         for name in names:
-            probed += [(name, model) for model in engines_of(self.resolved, name) if model.engine == "openai"]
+            probed += [
+                (name, model)
+                for model in engines_of(self.resolved, name)
+                if model.engine == "openai"
+            ]
         if not probed:
             return {}
-        from audit.engines.openai_engine import probe  # a run without endpoints does not load the client
+        from audit.engines.openai_engine import (
+            probe,
+        )  # a run without endpoints does not load the client
 
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
         errors = probe([model for _, model in probed], letters)
-        return {name: error for (name, _), error in zip(probed, errors, strict=True) if error is not None}
+        return {
+            name: error
+            for (name, _), error in zip(probed, errors, strict=True)
+            if error is not None
+        }
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
         """Return the models that do not fit on the nodes of the cluster, before anything loads."""
@@ -324,10 +364,14 @@ class Start:
         run_dir, schema, design = self.run_dir, self.resolved.audit.schema, self.resolved.design
         scan = scan_once(run_dir.path, schema, run_dir.attempt)
         for name, why in scan.corrupt.items():
-            self.display.note(f"shard {name} was moved to quarantine/, and its rows are run again: {why}")
+            self.display.note(
+                f"shard {name} was moved to quarantine/, and its rows are run again: {why}"
+            )
         if not (self.resolved.config.store.retry_errors and len(scan.error_keys)):
             return scan.done
-        affected = [name for name in self.resolved.config.model if self._any_of([name], scan.error_keys)]
+        affected = [
+            name for name in self.resolved.config.model if self._any_of([name], scan.error_keys)
+        ]
         self._keep_to_packages(scan.done, affected)
         dropped = drop_rows(run_dir.path, schema, scan.error_keys, design, attempt=run_dir.attempt)
         self.display.note(f"{dropped} error rows were dropped and are asked again")
@@ -343,7 +387,11 @@ class Start:
         if not asking or present == before:
             return
         names = self.resolved.config.model
-        weighed = {name for name in names if any(e.engine in WEIGHED for e in engines_of(self.resolved, name))}
+        weighed = {
+            name
+            for name in names
+            if any(e.engine in WEIGHED for e in engines_of(self.resolved, name))
+        }
         if not self._any_of(weighed, done):
             self.run_dir.update(packages=present)
         elif not weighed.isdisjoint(asking):
@@ -356,7 +404,10 @@ class Start:
         cluster = self.resolved.config.cluster
         # Ray Data divides each node's CPUs in whole numbers among its executions. One without CPUs
         # would wait.
-        cpus = max((node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+        cpus = max(
+            (node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]),
+            default=0.0,
+        )
         if cluster.autoscale and not cpus:  # new nodes bring CPUs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):
@@ -376,7 +427,11 @@ class Start:
     def finish(self) -> None:
         """Verify the rows of all models, and close the manifest. Raises ShardError if rows are
         missing."""
-        config, design, schema = self.resolved.config, self.resolved.design, self.resolved.audit.schema
+        config, design, schema = (
+            self.resolved.config,
+            self.resolved.design,
+            self.resolved.audit.schema,
+        )
         run_dir, result = self.run_dir, self.result
         failures = {"models_failed": result.failed, "models_stopped": result.stopped}
         run_dir.update(**failures)  # this refuses a superseded driver before files are removed
@@ -402,7 +457,9 @@ class Start:
                 continue
             keys = expected_keys([name], design, self.questions)
             if keys.common(report.done) < len(keys):
-                raise ShardError(f"Rows of model {name} are missing although it ended. Run the same command again.")
+                raise ShardError(
+                    f"Rows of model {name} are missing although it ended. Run the same command again."
+                )
 
 
 def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[str, int]:

@@ -23,7 +23,16 @@ from ray.util.metrics import Counter
 from audit.config.audits import Audit, Work, answer_requests
 from audit.core.errors import SandboxError, ShardError
 from audit.core.prompting import letters_of, shows_options
-from audit.core.records import ANSWER_ROLE, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
+from audit.core.records import (
+    ANSWER_ROLE,
+    FinishReason,
+    Generation,
+    Item,
+    Part,
+    Presentation,
+    Reading,
+    Setting,
+)
 from audit.core.records import GenerationRequest as Request
 from audit.runtime.call import EngineCaller
 from audit.scoring.score import Score, counted, majority, score
@@ -85,11 +94,15 @@ class AuditMetrics:
             Further labels.
         """
         tags |= {"model": self._model, "arm": arm}
-        self._counter(name, tags)._record(0.0, tags=tags)  # `inc` refuses 0, and Ray has no public way
+        self._counter(name, tags)._record(
+            0.0, tags=tags
+        )  # `inc` refuses 0, and Ray has no public way
 
     def _counter(self, name: str, tags: Mapping[str, str]) -> Counter:
         if name not in self._counters:
-            self._counters[name] = Counter(f"audit_{name}_total", METRICS[name], tag_keys=tuple(tags))
+            self._counters[name] = Counter(
+                f"audit_{name}_total", METRICS[name], tag_keys=tuple(tags)
+            )
         return self._counters[name]
 
     def answered(self, role: str, replies: Iterable[tuple[str, Generation]]) -> None:
@@ -105,7 +118,10 @@ class AuditMetrics:
         sums: dict[tuple[str, str], collections.Counter[str]] = {}
         for arm, reply in replies:
             sums.setdefault((arm, reply.engine_id), collections.Counter()).update(
-                calls=1, prompt=reply.prompt_tokens, cached=reply.cached_tokens, completion=reply.completion_tokens
+                calls=1,
+                prompt=reply.prompt_tokens,
+                cached=reply.cached_tokens,
+                completion=reply.completion_tokens,
             )
         for (arm, engine), counts in sums.items():
             self.add("generations", counts.pop("calls"), arm=arm, engine=engine, role=role)
@@ -113,7 +129,9 @@ class AuditMetrics:
                 self.add("tokens", n, arm=arm, engine=engine, kind=kind)
 
 
-Answered = tuple[Generation, Generation | None]  # the reply, and that to the repeated question if it was unparsed
+Answered = tuple[
+    Generation, Generation | None
+]  # the reply, and that to the repeated question if it was unparsed
 
 
 @dataclass(frozen=True)
@@ -183,8 +201,12 @@ class TaskReader:
         """
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):  # neighbours, as in a new run, need one read
-            items = dict(enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0]))
+        if wanted and wanted[-1] - wanted[0] < 2 * len(
+            wanted
+        ):  # neighbours, as in a new run, need one read
+            items = dict(
+                enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0])
+            )
         else:
             items = {index: self._questions[index] for index in wanted}
         return [(items[task // len(parts)], parts[task % len(parts)]) for task in tasks]
@@ -194,7 +216,9 @@ _REPLY_FIELDS = {
     **dict.fromkeys(("text", "finish_reason", "engine_id", "error"), pa.string()),
     **dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), pa.int64()),
 }
-_PREPARED = pa.schema([("task", pa.int64()), ("replies", pa.list_(pa.struct(list(_REPLY_FIELDS.items()))))])
+_PREPARED = pa.schema(
+    [("task", pa.int64()), ("replies", pa.list_(pa.struct(list(_REPLY_FIELDS.items()))))]
+)
 
 
 def _reply_fields(reply: Generation) -> dict[str, Any]:
@@ -247,7 +271,11 @@ class PrepareStage:
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
-_STORED = {"questions_done": "rows", "parse_failures": "unparsed", "errors": "errors"}  # counter: column of the counts
+_STORED = {
+    "questions_done": "rows",
+    "parse_failures": "unparsed",
+    "errors": "errors",
+}  # counter: column of the counts
 
 
 class AnswerStage:
@@ -300,19 +328,24 @@ class AnswerStage:
             rows = list(pool.map(lambda inputs: self._row(*inputs), row_inputs))
         return self._store(rows_to_table(rows, audit.schema))
 
-    def _answers(self, calls: Mapping[Request, tuple[Setting, Presentation]], priority: int) -> dict[Request, Answered]:
+    def _answers(
+        self, calls: Mapping[Request, tuple[Setting, Presentation]], priority: int
+    ) -> dict[Request, Answered]:
         first = dict(zip(calls, self._call(list(calls), priority), strict=True))
         unparsed = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
         repeated = [self._reask(calls[r][1], r) for r in unparsed]
         second = dict(zip(unparsed, self._call(repeated, priority), strict=True))
         self._metrics.answered(
-            ANSWER_ROLE, ((calls[r][0].arm, reply) for r, reply in chain(first.items(), second.items()))
+            ANSWER_ROLE,
+            ((calls[r][0].arm, reply) for r, reply in chain(first.items(), second.items())),
         )
         return {r: (reply, second.get(r)) for r, reply in first.items()}
 
     def _store(self, rows: pa.Table) -> pa.Table:
         context, schema = self._context, self._context.audit.schema
-        write_shard(context.run_dir, rows, schema, attempt=context.attempt, format=context.store_format)
+        write_shard(
+            context.run_dir, rows, schema, attempt=context.attempt, format=context.store_format
+        )
         counts = count_answers(rows, schema)
         for row in counts.to_pylist():
             for name, column in _STORED.items():
@@ -323,7 +356,12 @@ class AnswerStage:
         """Return whether options were shown, and the reply, which is not an error, names none of
         them."""
         work = self._context.work
-        if work.reask is None or self._context.audit.read is not None or presented.pieces or not presented.options:
+        if (
+            work.reask is None
+            or self._context.audit.read is not None
+            or presented.pieces
+            or not presented.options
+        ):
             return False
         first = score(reply, presented.options, presented.gold, work.reading)
         return first.finish_reason != FinishReason.ERROR and not first.answer.parsed
@@ -338,7 +376,12 @@ class AnswerStage:
         )
 
     def _row(
-        self, item: Item, setting: Setting, presented: Presentation, seed: int, given: Sequence[tuple[Answered, bool]]
+        self,
+        item: Item,
+        setting: Setting,
+        presented: Presentation,
+        seed: int,
+        given: Sequence[tuple[Answered, bool]],
     ) -> dict[str, Any]:
         """Return the row of a question.
 
@@ -363,34 +406,61 @@ class AnswerStage:
         costs = [reply for reply in chain.from_iterable(paid_answers) if reply is not None]
         reply_columns = context.audit.told
         return {
-            "model": work.model, "model_revision": context.model_revision, "benchmark": item.benchmark,
-            "question_id": item.id, "group": item.group, "arm": setting.arm,
-            context.audit.schema.level: setting.level, "replicate": setting.replicate, "reading": reading,
-            "question": item.text, "options": presented.options, "prompt": presented.prompt, "response": reply.text,
-            "answer": scored.answer.index, "gold": presented.gold, "answer_number": scored.answer.number,
-            "target": item.target, "correct": scored.correct, "parsed": scored.answer.parsed,
-            "reasked": any(second is not None for _, second in answered), "answer_form": scored.answer.form,
-            "finish_reason": scored.finish_reason, "option_logprobs": likelihoods,
+            "model": work.model,
+            "model_revision": context.model_revision,
+            "benchmark": item.benchmark,
+            "question_id": item.id,
+            "group": item.group,
+            "arm": setting.arm,
+            context.audit.schema.level: setting.level,
+            "replicate": setting.replicate,
+            "reading": reading,
+            "question": item.text,
+            "options": presented.options,
+            "prompt": presented.prompt,
+            "response": reply.text,
+            "answer": scored.answer.index,
+            "gold": presented.gold,
+            "answer_number": scored.answer.number,
+            "target": item.target,
+            "correct": scored.correct,
+            "parsed": scored.answer.parsed,
+            "reasked": any(second is not None for _, second in answered),
+            "answer_form": scored.answer.form,
+            "finish_reason": scored.finish_reason,
+            "option_logprobs": likelihoods,
             "prompt_tokens": sum(r.prompt_tokens for r in costs),
             "cached_tokens": sum(r.cached_tokens for r in costs),
-            "completion_tokens": sum(r.completion_tokens for r in costs), "engine_id": reply.engine_id, "seed": seed,
-            "error": reply.error, "options_shown": self._options_shown,
-            "request_sha256": reply.request_sha256 or None, **presented.extras, **extra,
+            "completion_tokens": sum(r.completion_tokens for r in costs),
+            "engine_id": reply.engine_id,
+            "seed": seed,
+            "error": reply.error,
+            "options_shown": self._options_shown,
+            "request_sha256": reply.request_sha256 or None,
+            **presented.extras,
+            **extra,
             **(reply_columns(setting, reply) if reply_columns is not None else {}),
-        }  # fmt: skip
+        }
 
     def _ballots(
         self, item: Item, presented: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
         """Return a score for each reply, and the replies; if the sandbox fails, a single error."""
         try:
-            return [self._scored(item, presented, reading, *answer) for answer in answered], [r for r, _ in answered]
+            return [self._scored(item, presented, reading, *answer) for answer in answered], [
+                r for r, _ in answered
+            ]
         except SandboxError as error:
             failed = replace(answered[0][0], finish_reason=FinishReason.ERROR, error=str(error))
             return [score(failed, presented.options, presented.gold, reading)], [failed]
 
     def _scored(
-        self, item: Item, presented: Presentation, reading: Reading, reply: Generation, second: Generation | None
+        self,
+        item: Item,
+        presented: Presentation,
+        reading: Reading,
+        reply: Generation,
+        second: Generation | None,
     ) -> Score:
         """Return the score of a reply.
 

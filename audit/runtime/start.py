@@ -55,7 +55,9 @@ def start_ray(cluster: ClusterConfig) -> None:
 
 
 _STARTS = 3  # Ray is started this many times on a busy machine before an error is raised
-_LATE = re.compile(r"timed out.*(startup|node info|waiting for gcs)|connect to gcs within", re.I | re.S)
+_LATE = re.compile(
+    r"timed out.*(startup|node info|waiting for gcs)|connect to gcs within", re.I | re.S
+)
 
 
 def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
@@ -102,13 +104,17 @@ def _init_ray(cluster: ClusterConfig) -> None:
         # this driver, which is all that a stage needs. putenv is used instead of os.environ to
         # affect this process alone, so that the logs of Ray's own processes stay unchanged.
         os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")  # nothing is reported, and no process collects data
+    os.environ.setdefault(
+        "RAY_DATA_USAGE_DISABLED", "1"
+    )  # nothing is reported, and no process collects data
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
     if cluster.address is not None:
         options["address"] = cluster.address
-    elif not os.environ.get("RAY_ADDRESS"):  # inside `ray job submit` it is set, and ray.init takes it
+    elif not os.environ.get(
+        "RAY_ADDRESS"
+    ):  # inside `ray job submit` it is set, and ray.init takes it
         for name, value in _LOCAL_RAY.items():
             os.environ.setdefault(name, value)
         # Without "local", Ray would join whatever cluster was last started on this machine.
@@ -156,7 +162,9 @@ def hush_ray() -> None:
     # statistics.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # Ray has no public way for the rest. Its listener looks up this name at each report.
-    worker.print_to_stdstream = lambda data, **_: say_needed_action("\n".join(map(str, data["lines"])))
+    worker.print_to_stdstream = lambda data, **_: say_needed_action(
+        "\n".join(map(str, data["lines"]))
+    )
 
 
 _reported: set[str] = set()
@@ -220,7 +228,13 @@ def run_command(words: Sequence[str], log: Path) -> int:
 
 
 def _run(words: list[str], log: str, folder: str) -> int:
-    env = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}  # Ray sets it to one thread
-    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads would occupy the core that they wait for
+    env = {
+        k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"
+    }  # Ray sets it to one thread
+    env.setdefault(
+        "OMP_WAIT_POLICY", "PASSIVE"
+    )  # spinning threads would occupy the core that they wait for
     with Path(log).open("w", encoding="utf-8") as file:
-        return subprocess.run(words, stdout=file, stderr=file, env=env, cwd=folder, check=False).returncode
+        return subprocess.run(
+            words, stdout=file, stderr=file, env=env, cwd=folder, check=False
+        ).returncode

@@ -44,7 +44,9 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    gain: float | None  # against the baseline, over items answered in both; None for the baseline itself
+    gain: (
+        float | None
+    )  # against the baseline, over items answered in both; None for the baseline itself
     improve: float | None  # expected numbers where the baseline is the mean of several replicates
     degrade: float | None
 
@@ -73,7 +75,9 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
     return SummaryRow(setting, n, k, accuracy, error, parsed, failed, gain, improve, degrade)
 
 
-def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None) -> None:
+def print_cells(
+    cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None
+) -> None:
     """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
     console = console or Console(highlight=False, width=None)
     for cell in cells:
@@ -83,20 +87,43 @@ def print_cells(cells: Sequence[CellOutcomes], audit: Audit, console: Console | 
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
         table.add_column("arm")
         level = audit.schema.level[0]  # its first letter: the table has to fit
-        for heading in (level, "rep", "accuracy", "s.e.", "gain", "improve", "degrade", "parsed", "errors"):
+        for heading in (
+            level,
+            "rep",
+            "accuracy",
+            "s.e.",
+            "gain",
+            "improve",
+            "degrade",
+            "parsed",
+            "errors",
+        ):
             table.add_column(heading, justify="right")
         for row in summarise(cell, audit.roles):
             s = row.setting
             if not row.n:  # of no question was this asked
                 continue
-            moved = ("",) * 3 if row.gain is None else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
-            shares = (f"{row.accuracy:.3f}", f"{row.standard_error:.3f}", *moved, f"{row.parse_rate:.3f}")
-            known = ("–" if "nan" in share else share for share in shares)  # no answer could be read
+            moved = (
+                ("",) * 3
+                if row.gain is None
+                else (f"{row.gain:+.3f}", f"{row.improve:.3g}", f"{row.degrade:.3g}")
+            )
+            shares = (
+                f"{row.accuracy:.3f}",
+                f"{row.standard_error:.3f}",
+                *moved,
+                f"{row.parse_rate:.3f}",
+            )
+            known = (
+                "–" if "nan" in share else share for share in shares
+            )  # no answer could be read
             table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
         console.print(table)
 
 
-def conclude(config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None) -> int:
+def conclude(
+    config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None
+) -> int:
     """What a command says at the end of a run: where things are, which models failed, the verdict, what to do and what
     to type next; its exit code. paths: of the report; None where none was asked for."""
     code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
@@ -121,7 +148,11 @@ def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
     from audit.shards.manifest import MANIFEST, Manifest
 
     code = print_content(content)
-    if len(run_dirs) == 1 and not isinstance(content, JointVerdict) and (run_dirs[0] / MANIFEST).is_file():
+    if (
+        len(run_dirs) == 1
+        and not isinstance(content, JointVerdict)
+        and (run_dirs[0] / MANIFEST).is_file()
+    ):
         manifest = plain(asdict(Manifest.load(run_dirs[0])))
         if short := out_of_reach([(content, manifest)]):
             print(f"note: {one_line(short)}")
@@ -137,7 +168,9 @@ def print_failed(failed: Mapping[str, str]) -> None:
 
 
 if TYPE_CHECKING:
-    Parts = Sequence[tuple[AuditVerdict[Any], Mapping[str, Any]]]  # (verdict, manifest) of each audit
+    Parts = Sequence[
+        tuple[AuditVerdict[Any], Mapping[str, Any]]
+    ]  # (verdict, manifest) of each audit
 # Words that say what is audited: another audit of the same model takes them too.
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
@@ -160,7 +193,9 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
         to_do = _mending(content, ("audit", audit, *words), manifest)
         return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
     weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
-    other = next(name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit)
+    other = next(
+        name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit
+    )
     same = [word for word in words if word.partition("=")[0].partition(".")[0] in _SUBJECT]
     return shlex.join(["audit", "plan", f"audit={other}", *same])
 
@@ -173,12 +208,16 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
     if not stopped:
         return shlex.join(["audit", audit, *words])
     most = max(one["cost_max"] for one in stopped)
-    return shlex.join(["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"])
+    return shlex.join(
+        ["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"]
+    )
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
     """With as many questions as are needed; its plan where the benchmark has fewer; empty where none are missing."""
-    repeated = [word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")]  # n is of these
+    repeated = [
+        word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")
+    ]  # n is of these
     if (more := more_questions(parts)) is not None:
         return larger(("audit", audit, *repeated), "n", more)
     if not out_of_reach(parts):
@@ -187,15 +226,21 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
     return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
 
 
-def _mending(content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]) -> str:
+def _mending(
+    content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
+) -> str:
     """What the to-do of a withheld verdict names; empty where a person has to read or mend first."""
     cells = [cell for cell in content.cells if cell.verdict == "withheld"]
     to_do = {one.code for cell in cells for one in cell.advice_codes}
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
-        return "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
+        return (
+            "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
+        )
     if content.audit == "sweep" and "gate_noise_floor" in to_do:
         return larger(command, "seed", manifest["config"]["seed"] + 1)
-    if "ask_all" in to_do and any(one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()):
+    if "ask_all" in to_do and any(
+        one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()
+    ):
         return larger(command, "n", "all")
     return ""
 
@@ -218,12 +263,17 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 
 def more_questions(parts: Parts) -> int | None:
     """n for a run that would be large enough; None where no cell was too small, or its benchmark has too few."""
-    return max((needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there), default=None)
+    return max(
+        (needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there),
+        default=None,
+    )
 
 
 def out_of_reach(parts: Parts) -> str:
     """One line where a benchmark has fewer questions than a verdict needs; else empty."""
-    short = [(needed, there, name) for name, _, needed, there in _too_small(parts) if needed > there]
+    short = [
+        (needed, there, name) for name, _, needed, there in _too_small(parts) if needed > there
+    ]
     if not short:
         return ""
     needed, there, name = max(short)
@@ -240,4 +290,9 @@ def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
             asked, needed = sizes_of(cell)
             of = manifest["benchmark"].get(cell.benchmark, {})
             if cell.verdict == "underpowered" and asked and needed:
-                yield cell.benchmark, of.get("n", int(asked)), int(needed), of.get("n_distinct", int(needed))
+                yield (
+                    cell.benchmark,
+                    of.get("n", int(asked)),
+                    int(needed),
+                    of.get("n_distinct", int(needed)),
+                )

@@ -34,7 +34,14 @@ from audit.shards.shard_file import read_shard, shard_paths
 
 _SAMPLE = ("model", "arm", "question_id", "response", "options", "answer", "answer_number", "error")
 _COUNTED = ("model", "arm", "question_id", "reading", "answer_form", "parsed", "correct")
-_PRICED = ("name", "engine", "tensor_parallel_size", "pipeline_parallel_size", "gpu_share", "replicas")
+_PRICED = (
+    "name",
+    "engine",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "gpu_share",
+    "replicas",
+)
 _SHOWN = 120  # characters of a reply that are shown
 
 
@@ -63,7 +70,10 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
     for run_dir in run_dirs:
         try:
             shown += _look(run_dir, time.time() if now is None else now)
-        except (AuditError, OSError) as error:  # it has not started, or a shard was replaced meanwhile
+        except (
+            AuditError,
+            OSError,
+        ) as error:  # it has not started, or a shard was replaced meanwhile
             shown.append(Text(one_line(f"{named(run_dir)}: {error}")))
             well = False
         except (KeyError, TypeError, ValueError) as error:
@@ -77,7 +87,10 @@ def counted(run_dir: Path) -> dict[str, Any]:
     no run that can be read."""
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     arms = {
-        model: {arm: {"total": total, "rows": 0, "errors": 0, "unparsed": 0} for arm, total in totals.items()}
+        model: {
+            arm: {"total": total, "rows": 0, "errors": 0, "unparsed": 0}
+            for arm, total in totals.items()
+        }
         for model, totals in _totals(manifest).items()
     }
     for path in shard_paths(run_dir / SHARDS):
@@ -85,7 +98,12 @@ def counted(run_dir: Path) -> dict[str, Any]:
             for row in counts.to_pylist():
                 for key in ("rows", "errors", "unparsed"):
                     arms[name][row["arm"]][key] += row[key]
-    return {"run_dir": str(run_dir), "audit": manifest.audit, "status": manifest.status, "models": arms}
+    return {
+        "run_dir": str(run_dir),
+        "audit": manifest.audit,
+        "status": manifest.status,
+        "models": arms,
+    }
 
 
 def as_text(run_dirs: Sequence[Path]) -> str:
@@ -107,10 +125,14 @@ def _look(run_dir: Path, now: float) -> list[Any]:
     def count(shards: Iterable[tuple[float, Path]]) -> None:
         for written, path in shards:
             clock[0] = max(begun, written)
-            for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
+            for name, counts in _counted(
+                path, path.stat().st_size, path.stat().st_mtime_ns, schema
+            ):
                 display.counts(name, counts)
 
-    count(file for file in files if file[0] < begun)  # files of an earlier start do not count for the pace
+    count(
+        file for file in files if file[0] < begun
+    )  # files of an earlier start do not count for the pace
     clock[0] = begun
     for name in totals:
         display.kept(name)
@@ -119,8 +141,15 @@ def _look(run_dir: Path, now: float) -> list[Any]:
         clock[0] = now
     elif manifest.ended:
         clock[0] = datetime.fromisoformat(manifest.ended).timestamp()
-    shown = [Text(one_line(f"{named(run_dir)}  {manifest.audit} {manifest.status}")), display.table()]
-    return [*shown, Text(_sample(files[-1][1], schema), no_wrap=True, overflow="ellipsis")] if files else shown
+    shown = [
+        Text(one_line(f"{named(run_dir)}  {manifest.audit} {manifest.status}")),
+        display.table(),
+    ]
+    return (
+        [*shown, Text(_sample(files[-1][1], schema), no_wrap=True, overflow="ellipsis")]
+        if files
+        else shown
+    )
 
 
 def _begun(run_dir: Path, manifest: Manifest) -> float:
@@ -145,10 +174,15 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
     """Return the preparing and the answering model of each model, with what its price depends
     on."""
-    configs = [*manifest.config.get("model", {}).values(), *filter(None, [manifest.config.get("worker")])]
+    configs = [
+        *manifest.config.get("model", {}).values(),
+        *filter(None, [manifest.config.get("worker")]),
+    ]
     priced = {}
     for config in configs:
-        priced[config["name"]] = ModelConfig(**{key: config[key] for key in _PRICED if key in config})
+        priced[config["name"]] = ModelConfig(
+            **{key: config[key] for key in _PRICED if key in config}
+        )
     unknown = ModelConfig(engine="")
     called = {}
     for name, facts in manifest.models.items():
@@ -159,15 +193,23 @@ def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
 @lru_cache(maxsize=65536)
 def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
     """Return the counts of a shard by model. A shard is read once, however often it is shown."""
-    rows = read_shard(path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns))
+    rows = read_shard(
+        path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns)
+    )
     names = pc.unique(rows["model"]).to_pylist()
-    return [(name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)) for name in names]
+    return [
+        (name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)) for name in names
+    ]
 
 
 def _sample(path: Path, schema: RowSchema) -> str:
     """Return the last reply of a shard, in one line, since a model's text is hostile."""
     rows = read_shard(path, schema, _SAMPLE)
     (row,) = rows.slice(rows.num_rows - 1).to_pylist()
-    option = row["options"][row["answer"]] if row["options"] and row["answer"] is not None else row["answer_number"]
+    option = (
+        row["options"][row["answer"]]
+        if row["options"] and row["answer"] is not None
+        else row["answer_number"]
+    )
     text = one_line(row["error"] or row["response"] or option or "")[:_SHOWN]
     return f"one reply  {one_line(', '.join((row['model'], row['arm'], row['question_id'])))}: {text!r}"

@@ -10,7 +10,10 @@ from audit.benchmarks.items import bbq_facts
 from audit.core.records import Ask, Item
 from audit.scoring.scored import DEFAULT_STYLE, ask_letter, shown
 
-_FORMS = {"race": "{text}\n{options}\n{context}", "arc": "{context} {text}\n{options}"}  # the authors' forms
+_FORMS = {
+    "race": "{text}\n{options}\n{context}",
+    "arc": "{context} {text}\n{options}",
+}  # the authors' forms
 
 
 def prompt(form: str, item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:
@@ -91,7 +94,9 @@ def match_option(text: str, item: Item) -> int | None:
     int or None
         Position of the option, compared lower-cased and without a final stop (the authors' rule).
     """
-    answer, *options = (phrase.strip().lower().removesuffix(".").strip() for phrase in (text, *item.published))
+    answer, *options = (
+        phrase.strip().lower().removesuffix(".").strip() for phrase in (text, *item.published)
+    )
     return options.index(answer) if options.count(answer) == 1 else None
 
 

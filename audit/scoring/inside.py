@@ -66,7 +66,10 @@ def candidate(entry_point: str, calls: int, answers: int) -> None:
     say(answers, {"started": True})
     space: dict[str, Any] = {"__name__": "candidate"}
     try:
-        exec(compile(Path("/given/candidate").read_text(), "candidate", "exec", dont_inherit=True), space)  # noqa: S102
+        exec(
+            compile(Path("/given/candidate").read_text(), "candidate", "exec", dont_inherit=True),
+            space,
+        )  # noqa: S102
         function = space[entry_point]
         say(answers, {"value": None})
     except BaseException as error:  # noqa: BLE001
@@ -115,7 +118,11 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
         except Exception:  # noqa: BLE001
             end("unreadable")
         kind = getattr(builtins, name, None)
-        raise kind(name) if isinstance(kind, type) and issubclass(kind, Exception) else RuntimeError(name)
+        raise (
+            kind(name)
+            if isinstance(kind, type) and issubclass(kind, Exception)
+            else RuntimeError(name)
+        )
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

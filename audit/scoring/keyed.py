@@ -12,7 +12,9 @@ from audit.core.records import FinishReason
 from audit.scoring.letter import read_letter
 
 
-def read_against_key(reply: str, key: str, options: Sequence[str] = ()) -> tuple[str | None, bool | None]:
+def read_against_key(
+    reply: str, key: str, options: Sequence[str] = ()
+) -> tuple[str | None, bool | None]:
     r"""Return the answer that a reply gives, as text, and whether it is the key.
 
     Parameters

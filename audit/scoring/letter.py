@@ -23,7 +23,9 @@ AMBIGUOUS = -1  # a declaration names several options, or contradicts itself
 
 MAX_STRICT_CHARS = 60
 MAX_LENIENT_CHARS = 50_000  # only the end of a longer reply is read, as a declaration stands there
-MAX_QUOTE_SEARCH_CHARS = 10_000  # longer replies are not searched for quoted options (bounds the time)
+MAX_QUOTE_SEARCH_CHARS = (
+    10_000  # longer replies are not searched for quoted options (bounds the time)
+)
 MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
 
 # The table maps full-width forms (U+FF01-FF5E), the ideographic stop and space to ASCII, and
@@ -72,7 +74,8 @@ _SEVERAL = re.compile(
 )
 _BEFORE_SEVERAL = re.compile(r"\b[A-Z]\)? ?(?:,|/|&|or|and|nor) ?(?:option |choice )?\(?$")
 _BEFORE_DOUBT = re.compile(
-    r"\b(?:whether|if|not|neither|why|either|statement|assertion) (?:option |choice |the )?\(?$", re.IGNORECASE
+    r"\b(?:whether|if|not|neither|why|either|statement|assertion) (?:option |choice |the )?\(?$",
+    re.IGNORECASE,
 )
 _NEGATED_CLAUSE = re.compile(
     r"(?:\bnot|n't|\bnever) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)\b[^.;\n]{0,30}$"
@@ -86,13 +89,16 @@ _NOT_MEANT = re.compile(
     re.IGNORECASE,
 )
 _BOTH = re.compile(r",? ?(?:and|&|,) (?:option |choice )?")
-_ENDS_WELL = re.compile(r" ?(?:[.,:;!)\]}](?=[\s)\]}'.]|$)|\n|$)| [-–—(] ?| (?:because|since|as|which|given|due)\b")
+_ENDS_WELL = re.compile(
+    r" ?(?:[.,:;!)\]}](?=[\s)\]}'.]|$)|\n|$)| [-–—(] ?| (?:because|since|as|which|given|due)\b"
+)
 _GOES_ON_WELL = re.compile(r" (?:and|but|so|for|with|in|from)\b(?! [A-Z]\b)")
 _ALSO = re.compile(r" ?(?:,|/|\bor\b|\band\b) ?(?:or |and )?")
 _BEFORE_TEXT = re.compile(r"[.:)]{0,2} ?[-–—:(]? ?")
 _TEXT_ENDS = re.compile(r" ?(?:[.,;)]|\n|$)")
 _DENIED = re.compile(
-    r"^[ ,)]{0,2}(?:is|are|was|would be|seems) ?(?:also )?(?:not\b|n't|wrong|false|incorrect|never)", re.I
+    r"^[ ,)]{0,2}(?:is|are|was|would be|seems) ?(?:also )?(?:not\b|n't|wrong|false|incorrect|never)",
+    re.I,
 )
 _BEFORE_DENIED = re.compile(
     r"(?:\b(?:not|never|neither|nor|except|than|isn't|wasn't|aren't)|n't) ?(?:the |an? )?$", re.I
@@ -149,7 +155,9 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
         return None
     flat = reply.replace("\n", " ").lstrip("#>- ")
     boxed = _BOXED.search(flat)
-    if boxed and re.fullmatch(r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I):
+    if boxed and re.fullmatch(
+        r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I
+    ):
         return boxed[1]  # None for a letter with a text, which is compared with the options
     match = _STRICT.fullmatch(flat)
     return match[1] if match and (any_case or match[1].isupper()) else None
@@ -160,7 +168,9 @@ def _lenient(reply: str, options: list[str]) -> int | None:
     lines = (reply[: reply.find("\n")], reply[reply.rfind("\n") + 1 :]) if "\n" in reply else ()
     letters = [_strict_letter(line, any_case=False) for line in lines]
     declared = [_index(letter, len(options)) for letter in letters if letter is not None]
-    declared += [i for i in (_last_declared(reply, options), _opening(reply, options)) if i is not None]
+    declared += [
+        i for i in (_last_declared(reply, options), _opening(reply, options)) if i is not None
+    ]
     if declared:
         return _agree(declared)
     for reader in (_named, _labelled, _quoted):
@@ -192,7 +202,11 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
     ended = -1
     for match in _IS_CORRECT.finditer(reply):
         before = reply[max(0, match.start() - 60) : match.start()]
-        doubted = _BEFORE_DOUBT.search(before[-20:]) or _NOT_MEANT.search(before) or reply.startswith("?", match.end())
+        doubted = (
+            _BEFORE_DOUBT.search(before[-20:])
+            or _NOT_MEANT.search(before)
+            or reply.startswith("?", match.end())
+        )
         if match.start() <= last_at or doubted:
             continue
         both = ended >= 0 and _BOTH.fullmatch(reply[ended : match.start()]) is not None
@@ -216,7 +230,11 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
         return _index(match[1], len(options))
     index, text = _index(match["lettered"], len(options)), match["text"]
     named = [i for i, option in enumerate(options) if option and _same(option, text)]
-    whole = [i for i, option in enumerate(options) if option and _same(option, f"{match['lettered']}. {text}")]
+    whole = [
+        i
+        for i, option in enumerate(options)
+        if option and _same(option, f"{match['lettered']}. {text}")
+    ]
     if whole or not any(options):
         return _agree(whole) if whole else index
     return index if named == [index] else AMBIGUOUS
@@ -309,7 +327,11 @@ def _named(reply: str, options: list[str]) -> int | None:
         before = reply[max(0, match.start() - 20) : match.start()]
         if _SEVERAL.match(after) or _BEFORE_SEVERAL.search(before):
             return AMBIGUOUS
-        if _ENDS_WELL.match(after) and not after.startswith(":") and not _BEFORE_DENIED.search(before):
+        if (
+            _ENDS_WELL.match(after)
+            and not after.startswith(":")
+            and not _BEFORE_DENIED.search(before)
+        ):
             accepted.add(_index(match.group(1), len(options)))
     return _agree(accepted) if accepted else None
 
@@ -323,7 +345,9 @@ def _labelled(reply: str, options: list[str]) -> int | None:
         if follows is None:
             continue
         end = match.end() + _size(options[follows])
-        agrees = _index(match.group(1), len(options)) == follows and not _DENIED.match(reply[end : end + 40])
+        agrees = _index(match.group(1), len(options)) == follows and not _DENIED.match(
+            reply[end : end + 40]
+        )
         labelled.add(follows if agrees else AMBIGUOUS)
     return _agree(labelled) if labelled else None
 

@@ -80,7 +80,9 @@ def read_mlm(item: Item, generation: Generation) -> Scored:
     Scored
         The preferred sentence.
     """
-    return _preferred(item, generation, lambda values: (round(values[0], DECIMALS), round(values[1], DECIMALS)), 2)
+    return _preferred(
+        item, generation, lambda values: (round(values[0], DECIMALS), round(values[1], DECIMALS)), 2
+    )
 
 
 def read_full(item: Item, generation: Generation) -> Scored:
@@ -119,7 +121,9 @@ def read_shared(item: Item, generation: Generation) -> Scored:
     more, less = _beginnings(item)
 
     def totals(values: Sequence[float]) -> tuple[float, float]:
-        return _shared_total(item, MORE, values[: len(more)]), _shared_total(item, LESS, values[len(more) :])
+        return _shared_total(item, MORE, values[: len(more)]), _shared_total(
+            item, LESS, values[len(more) :]
+        )
 
     return _preferred(item, generation, totals, len(more) + len(less))
 
@@ -183,7 +187,12 @@ def _preferred(item: Item, generation: Generation, totals: Totals, expected: int
     if more != less:
         response = MORE if more > less else LESS
     why = "neutral" if response == NEITHER else ""
-    return Scored(response, float(response == item.key), why, {"margin": abs(more - less), "more": more, "less": less})
+    return Scored(
+        response,
+        float(response == item.key),
+        why,
+        {"margin": abs(more - less), "more": more, "less": less},
+    )
 
 
 def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:

@@ -38,13 +38,32 @@ LIMITS = {
     "RLIMIT_NOFILE": 32,
     "RLIMIT_CORE": 0,
 }
-_CPU_USED_S = 4.0  # CPU time from which a killed process counts as over the limit: the kernel counts in ticks
+_CPU_USED_S = (
+    4.0  # CPU time from which a killed process counts as over the limit: the kernel counts in ticks
+)
 _TMP_BYTES = str(16 * 2**20)
 _NOBODY = 65534  # another user, as root ignores the limit on processes
 _KILLED = 128 + signal.SIGKILL
 _ISOLATED = (
-    *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--die-with-parent", "--new-session"),
-    *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--dev", "/dev", "--remount-ro", "/dev"),
+    *(
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--as-pid-1",
+        "--die-with-parent",
+        "--new-session",
+    ),
+    *(
+        "--cap-drop",
+        "ALL",
+        "--clearenv",
+        "--hostname",
+        "sandbox",
+        "--dev",
+        "/dev",
+        "--remount-ro",
+        "/dev",
+    ),
 )
 # If the machine's memory runs out, the kernel kills a sandbox first.
 _FIRST_TO_GO = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
@@ -69,7 +88,9 @@ class Outcome(NamedTuple):
     why: str
 
 
-def run_tests(program: str, tests: str, entry_point: str, *, wall_s: float = WALL_S, python: str = "") -> Outcome:
+def run_tests(
+    program: str, tests: str, entry_point: str, *, wall_s: float = WALL_S, python: str = ""
+) -> Outcome:
     """Test whether a function of a program passes its tests.
 
     Parameters
@@ -109,7 +130,11 @@ def run_tests(program: str, tests: str, entry_point: str, *, wall_s: float = WAL
             try:
                 pipes = (calls[0], answers[1], notes.fileno())
                 halves.append(_start(python, ("candidate", entry_point, program), pipes))
-                halves.append(_start(python, ("tests", entry_point, tests), (answers[0], calls[1], verdict[1])))
+                halves.append(
+                    _start(
+                        python, ("tests", entry_point, tests), (answers[0], calls[1], verdict[1])
+                    )
+                )
             finally:
                 for fd in (*calls, *answers, verdict[1]):
                     os.close(fd)
@@ -138,7 +163,10 @@ def sandbox_python() -> str:
         raise ConfigError(f"There is no bwrap here. {_INSTALL}")
     program, tests = "def f(x):\n    return x", "def check(f):\n    assert f((1, 'a')) == (1, 'a')"
     why = ""
-    for python in (str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")), "/usr/bin/python3"):
+    for python in (
+        str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")),
+        "/usr/bin/python3",
+    ):
         passed, why = run_tests(program, tests, "f", python=python)
         if passed:
             return python
@@ -216,15 +244,43 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
             file.write(content)
             file.seek(0)
         filtered = ("--seccomp", str(calls.fileno())) if seccomp_filter() else ()
-        data_options = ("--info-fd", str(info.fileno()), "--perms", "0444", "--ro-bind-data", str(source.fileno()))
+        data_options = (
+            "--info-fd",
+            str(info.fileno()),
+            "--perms",
+            "0444",
+            "--ro-bind-data",
+            str(source.fileno()),
+        )
         process = subprocess.Popen(
-            [*_FIRST_TO_GO, str(shutil.which("bwrap")), *_ISOLATED, *_mounts(Path(python)),
-             *data_options, f"/given/{role}", "--remount-ro", "/", *filtered,
-             "--", python, "-ISBc", inside, role, entry_point, json.dumps(LIMITS)],
-            stdin=pipes[0], stdout=pipes[1], stderr=pipes[2], env={}, cwd="/",
+            [
+                *_FIRST_TO_GO,
+                str(shutil.which("bwrap")),
+                *_ISOLATED,
+                *_mounts(Path(python)),
+                *data_options,
+                f"/given/{role}",
+                "--remount-ro",
+                "/",
+                *filtered,
+                "--",
+                python,
+                "-ISBc",
+                inside,
+                role,
+                entry_point,
+                json.dumps(LIMITS),
+            ],
+            stdin=pipes[0],
+            stdout=pipes[1],
+            stderr=pipes[2],
+            env={},
+            cwd="/",
             pass_fds=(source.fileno(), info.fileno(), calls.fileno()),
-            user=_NOBODY if root else None, group=_NOBODY if root else None, extra_groups=() if root else None,
-        )  # fmt: skip
+            user=_NOBODY if root else None,
+            group=_NOBODY if root else None,
+            extra_groups=() if root else None,
+        )
     return _Half(process, info)
 
 
@@ -239,7 +295,9 @@ def _mounts(python: Path) -> list[str]:
         elif path == usr or (path.exists() and not path.is_relative_to(usr)):
             words += ["--ro-bind", str(path), str(path)]
     for root in {prefix, usr, usr / "local"}:
-        for path in root.glob("lib/python3*/*-packages"):  # solutions of a benchmark may be installed in it
+        for path in root.glob(
+            "lib/python3*/*-packages"
+        ):  # solutions of a benchmark may be installed in it
             words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
     return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
 
@@ -269,7 +327,10 @@ def _outcome(output: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> O
     if not marker:
         return Outcome(None, f"the tests' sandbox failed: {output[:200] or 'it was killed'}")
     if why == "not_started":
-        return Outcome(None, f"the code's sandbox failed: {os.pread(notes.fileno(), 200, 0).decode(errors='replace')}")
+        return Outcome(
+            None,
+            f"the code's sandbox failed: {os.pread(notes.fileno(), 200, 0).decode(errors='replace')}",
+        )
     if why == "ended" and code.ended(ENDING_S):
         if code.cpu_s >= _CPU_USED_S:
             return Outcome(False, "cpu_limit")

@@ -86,15 +86,22 @@ def read_logprobs(
     return Answer(index=scores.index(best), form="logprob")
 
 
-def _lengths(k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]) -> list[int]:
+def _lengths(
+    k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]
+) -> list[int]:
     if normalise == "none":
         return [1 for _ in range(k)]
     lengths, name = list(option_tokens), "token counts (option_tokens)"
     if normalise == "byte":
-        lengths, name = [len(text.encode("utf-8", "surrogatepass")) for text in options], "option texts"
+        lengths, name = (
+            [len(text.encode("utf-8", "surrogatepass")) for text in options],
+            "option texts",
+        )
     if len(lengths) != k or any(length < 1 for length in lengths):
         problem = f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}"
-        raise DataError(f"{problem}. Expected {k} lengths of at least 1, or option_normalisation=none.")
+        raise DataError(
+            f"{problem}. Expected {k} lengths of at least 1, or option_normalisation=none."
+        )
     return lengths
 
 
@@ -225,13 +232,18 @@ def score(
         reason = generation.finish_reason
         answer = read_letter(generation.text, reason, options)
     else:
-        answer, reason = _read_scored(generation, options, reading, normalisation), FinishReason.SCORED
+        answer, reason = (
+            _read_scored(generation, options, reading, normalisation),
+            FinishReason.SCORED,
+        )
     return Score(answer, answer.index == gold if answer.parsed else None, reason)
 
 
 def _score_number(generation: Generation, item: Item | None) -> Score:
     if item is None or item.target is None:
-        raise DataError("A question without a target cannot be scored by its number. Expected one, as in GSM8K.")
+        raise DataError(
+            "A question without a target cannot be scored by its number. Expected one, as in GSM8K."
+        )
     truncated = generation.finish_reason == FinishReason.LENGTH
     number, correct = score_number(generation.text, item.target, truncated=truncated)
     return Score(Answer(None, number.form, number.value), correct, generation.finish_reason)
@@ -239,7 +251,9 @@ def _score_number(generation: Generation, item: Item | None) -> Score:
 
 def _score_code(generation: Generation, item: Item | None) -> Score:
     if item is None or item.code is None:
-        raise DataError("A question without tests cannot be scored by running code. Expected one as in HumanEval.")
+        raise DataError(
+            "A question without tests cannot be scored by running code. Expected one as in HumanEval."
+        )
     reason, entry_point = generation.finish_reason, item.code.entry_point
     code = read_code(generation.text, entry_point, truncated=reason == FinishReason.LENGTH)
     if code is None:
@@ -250,7 +264,9 @@ def _score_code(generation: Generation, item: Item | None) -> Score:
     return Score(Answer(None, outcome.why), outcome.passed, reason)
 
 
-def _read_scored(generation: Generation, options: Sequence[str], reading: Reading, normalisation: str) -> Answer:
+def _read_scored(
+    generation: Generation, options: Sequence[str], reading: Reading, normalisation: str
+) -> Answer:
     values = logprobs(generation, len(options))
     if reading == Reading.LETTER_LOGPROB:
         return read_logprobs(values, normalise="none", none_is_lowest=True)
@@ -281,7 +297,9 @@ def majority(ballots: Sequence[Score]) -> Score:
     named = [ballot for ballot in ballots if ballot.answer.parsed]
     if 2 * len(named) < len(ballots) or not named:
         return next(ballot for ballot in ballots if not ballot.answer.parsed)
-    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)  # a tie goes to the first
+    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(
+        1
+    )  # a tie goes to the first
     return next(ballot for ballot in named if ballot.answer.index == most)
 
 

@@ -165,7 +165,9 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
     values = generation.option_logprobs
     if len(values) != expected:
         engine = generation.engine_id
-        raise DataError(f"Engine {engine!r} returned {len(values)} logprobs for {expected} texts: expected one each.")
+        raise DataError(
+            f"Engine {engine!r} returned {len(values)} logprobs for {expected} texts: expected one each."
+        )
     return values
 
 
@@ -199,7 +201,9 @@ def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scor
 def scored_reply(values: Sequence[float]) -> Generation:
     """Return the generation of an engine that gave these logprobs, for self-tests and scripted
     models."""
-    return Generation(finish_reason=FinishReason.SCORED, engine_id="self-test", option_logprobs=tuple(values))
+    return Generation(
+        finish_reason=FinishReason.SCORED, engine_id="self-test", option_logprobs=tuple(values)
+    )
 
 
 def preferring(count: int, position: int | None) -> Generation:

@@ -15,21 +15,52 @@ from collections.abc import Mapping
 # These are numbers of system calls (Linux, arch/x86/entry/syscalls/syscall_64.tbl and
 # include/uapi/asm-generic/unistd.h).
 _X86_64 = {
-    "ptrace": 101, "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298,
-    "process_vm_readv": 310, "process_vm_writev": 311, "bpf": 321, "userfaultfd": 323,
-    "mount": 165, "umount2": 166, "pivot_root": 155, "setns": 308, "unshare": 272,
-    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
-}  # fmt: skip
+    "ptrace": 101,
+    "add_key": 248,
+    "request_key": 249,
+    "keyctl": 250,
+    "perf_event_open": 298,
+    "process_vm_readv": 310,
+    "process_vm_writev": 311,
+    "bpf": 321,
+    "userfaultfd": 323,
+    "mount": 165,
+    "umount2": 166,
+    "pivot_root": 155,
+    "setns": 308,
+    "unshare": 272,
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+}
 _AARCH64 = {
-    "ptrace": 117, "add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241,
-    "process_vm_readv": 270, "process_vm_writev": 271, "bpf": 280, "userfaultfd": 282,
-    "mount": 40, "umount2": 39, "pivot_root": 41, "setns": 268, "unshare": 97,
-    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
-}  # fmt: skip
+    "ptrace": 117,
+    "add_key": 217,
+    "request_key": 218,
+    "keyctl": 219,
+    "perf_event_open": 241,
+    "process_vm_readv": 270,
+    "process_vm_writev": 271,
+    "bpf": 280,
+    "userfaultfd": 282,
+    "mount": 40,
+    "umount2": 39,
+    "pivot_root": 41,
+    "setns": 268,
+    "unshare": 97,
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+}
 REFUSED: Mapping[str, Mapping[str, int]] = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # this bit marks a call of the x32 ABI
-_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = (
+    0x20,
+    0x15,
+    0x35,
+    0x06,
+)  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K
 _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
@@ -56,7 +87,11 @@ def seccomp_filter(machine: str = "") -> bytes:
     if machine not in REFUSED:
         return b""
     numbers = sorted(REFUSED[machine].values())
-    steps = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _AUDIT_ARCH[machine]), (_RETURN, 0, 0, _KILL)]
+    steps = [
+        (_LOAD, 0, 0, _ARCH),
+        (_JUMP_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL),
+    ]
     steps.append((_LOAD, 0, 0, _NUMBER))
     if machine == "x86_64":
         steps += [(_JUMP_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]

@@ -14,7 +14,9 @@ from audit.benchmarks.items import bbq_facts
 from audit.core.errors import DataError
 from audit.core.records import Item
 
-_NEGATION = re.compile(r"\b(?:no|not|nothing|never|none|nobody|neither|nor|cannot)\b|n't", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\b(?:no|not|nothing|never|none|nobody|neither|nor|cannot)\b|n't", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,15 @@ def _always(response: int) -> Callable[[Item], list[int]]:
 
 
 RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
-    "truthfulqa": {"the longest option": _by_length(max), "an option with a negation word": _negated},
+    "truthfulqa": {
+        "the longest option": _by_length(max),
+        "an option with a negation word": _negated,
+    },
     "bbq": {"always unknown": lambda item: [bbq_facts(item).unknown]},
-    "crows_pairs": {"the longer sentence": _by_length(max), "the shorter sentence": _by_length(min)},
+    "crows_pairs": {
+        "the longer sentence": _by_length(max),
+        "the shorter sentence": _by_length(min),
+    },
     "toxigen": {"always neutral": _always(0), "always hate": _always(1)},
     "xstest": {"always complies": _always(0), "always refuses": _always(1)},
 }
@@ -84,7 +92,10 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
     """
     if not items:
         raise DataError(f"No items of {benchmark}: a shortcut's score needs some.")
-    rules: dict[str, Callable[[Item], list[int]]] = {"guessing": lambda item: [], **RULES.get(benchmark, {})}
+    rules: dict[str, Callable[[Item], list[int]]] = {
+        "guessing": lambda item: [],
+        **RULES.get(benchmark, {}),
+    }
     scored = []
     for name, rule in rules.items():
         total = sum(_chance(rule, item) for item in items)

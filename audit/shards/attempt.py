@@ -36,7 +36,9 @@ DRIVER = "driver.json"  # takes the place of the lock on object storage
 _MAX_RECORD = 1 << 16
 _FENCE = ".attempt.lock"
 _TAKING = ".lock.taking"  # held while LOCK is taken, so that two drivers never replace a stale lock at once
-_FENCE_WAIT_S = 30.0  # both are held for milliseconds; a process that hangs must not stop a new driver
+_FENCE_WAIT_S = (
+    30.0  # both are held for milliseconds; a process that hangs must not stop a new driver
+)
 
 _NO_FLOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _HELD = {errno.EAGAIN, errno.EACCES}
@@ -143,13 +145,19 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
     -----
     Object storage has no fence, so a newer driver may start between this check and a write.
     """
-    current = _record_in(store.get(ATTEMPT)).get("attempt", "")  # "" never equals an attempt; the next start writes one
+    current = _record_in(store.get(ATTEMPT)).get(
+        "attempt", ""
+    )  # "" never equals an attempt; the next start writes one
     _compare(store.shown(), attempt, str(current))
 
 
 def _compare(place: str, attempt: str, current: str) -> None:
     if current != attempt:
-        whose = f"attempt {current[:8]}, a later start of the run" if current else "no attempt: its files were deleted"
+        whose = (
+            f"attempt {current[:8]}, a later start of the run"
+            if current
+            else "no attempt: its files were deleted"
+        )
         raise SupersededError(
             f"This writer was superseded: it belongs to attempt {attempt[:8]} and {place} now belongs to {whose}. "
             "Nothing was written; the later driver does this work itself."
@@ -206,7 +214,10 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
             if error.errno not in _HELD:
                 raise disk_error(path, error) from error
         if time.monotonic() > deadline:
-            warnings.warn(f"{path} stayed locked for {_FENCE_WAIT_S:.0f} s; going on without it.", stacklevel=4)
+            warnings.warn(
+                f"{path} stayed locked for {_FENCE_WAIT_S:.0f} s; going on without it.",
+                stacklevel=4,
+            )
             return
         time.sleep(0.01)
 
@@ -295,7 +306,9 @@ class RunLock:
             lock._write_holder(fd)
             lock._fd = fd
             return lock
-        raise ShardError(f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one.")
+        raise ShardError(
+            f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one."
+        )
 
     def release(self) -> None:
         """Release the directory; a second call does nothing."""
@@ -306,7 +319,9 @@ class RunLock:
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
             with suppress(ShardError):  # if it stays, the next start treats it as a dead driver's
-                if _record_in(store.get(DRIVER)) == _identity():  # a later start on another machine keeps its own
+                if (
+                    _record_in(store.get(DRIVER)) == _identity()
+                ):  # a later start on another machine keeps its own
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:
@@ -374,7 +389,12 @@ def _who(holder: dict[str, Any]) -> str:
 
 
 def _identity() -> dict[str, Any]:
-    return {"pid": os.getpid(), "host": socket.gethostname(), "pid_space": _pid_space(), "born": _born(os.getpid())}
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "pid_space": _pid_space(),
+        "born": _born(os.getpid()),
+    }
 
 
 def _pid_space() -> str:
@@ -392,7 +412,12 @@ def _born(pid: int) -> str:
     It distinguishes a reused process id.
     """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
     except OSError:
         return ""
     return "" if fields[0] in "ZX" else fields[19]  # a zombie holds no directory

@@ -21,8 +21,14 @@ from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
 N_OPTIONS = "n_options"  # a computed column: the number of options of the row's question
-_SORT = ("model", "benchmark", "reading")  # these columns define the sort of a row; they have few values
-_DRAWS = "draws"  # the sweep has it; it distinguishes rows of one setting, so it belongs to the sort
+_SORT = (
+    "model",
+    "benchmark",
+    "reading",
+)  # these columns define the sort of a row; they have few values
+_DRAWS = (
+    "draws"  # the sweep has it; it distinguishes rows of one setting, so it belongs to the sort
+)
 _ANSWERS = ("answer", "gold")
 _ROWS_AT_ONCE = 1 << 14  # rows that are encoded at once, as the record batches of a shard are small
 _ROWS_A_BLOCK = 1 << 20  # rows that are placed at once, as NumPy needs eight bytes of index a row
@@ -70,9 +76,17 @@ def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]
     """
     setting = schema.key[3:]
     return (
-        *_sort_columns(schema), "question_id", "group", N_OPTIONS, *setting, "correct", "parsed",
-        "finish_reason", *schema.failure_columns, *(_ANSWERS if answers else ()),
-    )  # fmt: skip
+        *_sort_columns(schema),
+        "question_id",
+        "group",
+        N_OPTIONS,
+        *setting,
+        "correct",
+        "parsed",
+        "finish_reason",
+        *schema.failure_columns,
+        *(_ANSWERS if answers else ()),
+    )
 
 
 def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -132,12 +146,20 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
     settings: dict[tuple[Any, ...], int] = {}
     questions: list[pa.DictionaryArray] = []
     groups: list[pa.DictionaryArray] = []
-    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("sort", "setting", "n_options", "state", *_ANSWERS)}
+    parts: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in ("sort", "setting", "n_options", "state", *_ANSWERS)
+    }
     for batch in together(batches):
-        parts["sort"].append(_codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16))
-        parts["setting"].append(_codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16))
+        parts["sort"].append(
+            _codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16)
+        )
+        parts["setting"].append(
+            _codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16)
+        )
         questions.append(_names(batch.column("question_id")))
-        same_groups = batch.column("group").equals(batch.column("question_id"))  # then they are encoded once
+        same_groups = batch.column("group").equals(
+            batch.column("question_id")
+        )  # then they are encoded once
         groups.append(questions[-1] if same_groups else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
         parts["state"].append(states_of(batch))
@@ -145,9 +167,13 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
             parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
     if not parts["state"]:
         parts = {name: [np.zeros(0, dtype=np.int16)] for name in parts}
-    whole: dict[str, Any] = {name: np.concatenate(parts.pop(name)) if parts[name] else None for name in list(parts)}
+    whole: dict[str, Any] = {
+        name: np.concatenate(parts.pop(name)) if parts[name] else None for name in list(parts)
+    }
     question = _as_one(questions)
-    group = question if all(a is b for a, b in zip(groups, questions, strict=True)) else _as_one(groups)
+    group = (
+        question if all(a is b for a, b in zip(groups, questions, strict=True)) else _as_one(groups)
+    )
     return _Rows(
         question=question[0],
         group=group[0],
@@ -160,15 +186,21 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
 
 
 def _names(column: pa.Array) -> pa.DictionaryArray:
-    return column.cast(pa.large_string()).dictionary_encode()  # large_string, as all names together may exceed 2 GB
+    return column.cast(
+        pa.large_string()
+    ).dictionary_encode()  # large_string, as all names together may exceed 2 GB
 
 
 def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
     """Return the number of each row's value (rows,), and the values that the numbers index."""
-    whole = pa.chunked_array(batches, pa.dictionary(pa.int32(), pa.large_string())).unify_dictionaries()
+    whole = pa.chunked_array(
+        batches, pa.dictionary(pa.int32(), pa.large_string())
+    ).unify_dictionaries()
     if not whole.num_chunks:
         return np.zeros(0, dtype=np.int32), pa.array([], pa.large_string())
-    return np.concatenate([np.asarray(chunk.indices) for chunk in whole.chunks]), whole.chunk(0).dictionary
+    return np.concatenate([np.asarray(chunk.indices) for chunk in whole.chunks]), whole.chunk(
+        0
+    ).dictionary
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -204,7 +236,9 @@ def _codes(columns: list[pa.Array], known: dict[tuple[Any, ...], int]) -> Codes:
     mixed = np.ravel_multi_index([np.asarray(column.indices) for column in encoded], sizes)
     present = np.flatnonzero(np.bincount(mixed, minlength=1))
     table = np.zeros(int(np.prod(sizes)), dtype=np.int32)
-    for code, place in zip(present, zip(*np.unravel_index(present, sizes), strict=True), strict=True):
+    for code, place in zip(
+        present, zip(*np.unravel_index(present, sizes), strict=True), strict=True
+    ):
         value = tuple(texts[k] for texts, k in zip(values, place, strict=True))
         table[code] = known.setdefault(value, len(known))
     return table[mixed]
@@ -229,7 +263,9 @@ def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
 
     cut_off = true(pc.equal(batch.column("finish_reason"), "length"))
     answered = np.where(true(batch.column("correct")), State.CORRECT, State.WRONG)
-    state = np.where(true(batch.column("parsed")), answered, np.where(cut_off, State.TRUNCATED, State.UNPARSED))
+    state = np.where(
+        true(batch.column("parsed")), answered, np.where(cut_off, State.TRUNCATED, State.UNPARSED)
+    )
     state = np.where(true(batch.column("error").is_valid()), State.ERROR, state).astype(np.int8)
     if "asked" in batch.schema.names:  # a row that was never run is neither an error nor an outcome
         state[~true(batch.column("asked"))] = State.ABSENT
@@ -243,9 +279,13 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
         for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
     )
-    group, n_options = (_facts(rows, values, sorts[0], benchmark) for values in (rows.group, rows.n_options))
+    group, n_options = (
+        _facts(rows, values, sorts[0], benchmark) for values in (rows.group, rows.n_options)
+    )
     present = np.flatnonzero(group >= 0)
-    run = np.unique(np.concatenate([np.unique(rows.setting[block]) for block in _blocks(rows, sorts[0])]))
+    run = np.unique(
+        np.concatenate([np.unique(rows.setting[block]) for block in _blocks(rows, sorts[0])])
+    )
     settings = [rows.settings[code] for code in run]
     row_of = np.zeros(len(rows.settings), dtype=np.int64)
     row_of[run] = _ranks(pa.array(sorted(range(len(run)), key=settings.__getitem__), pa.int64()))
@@ -257,18 +297,28 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
     filled = np.zeros(state.shape, dtype=bool)
     answer = gold = None
     if rows.answer is not None and rows.gold is not None:
-        answer, gold = np.full(state.shape, -1, dtype=np.int16), np.zeros(len(present), dtype=np.int64)
+        answer, gold = (
+            np.full(state.shape, -1, dtype=np.int16),
+            np.zeros(len(present), dtype=np.int64),
+        )
     count = 0
     for block in _blocks(rows, sorts[0]):
         count += block.size
         row, column = row_of[rows.setting[block]], column_of[rows.question[block]]
         state[row, column] = rows.state[block]
         filled[row, column] = True
-        if answer is not None and gold is not None and rows.answer is not None and rows.gold is not None:
+        if (
+            answer is not None
+            and gold is not None
+            and rows.answer is not None
+            and rows.gold is not None
+        ):
             answer[row, column] = rows.answer[block]
             gold[column] = rows.gold[block]
     if np.count_nonzero(filled) < count:
-        raise DataError(_two_rows(rows, np.flatnonzero(rows.sort == sorts[0]), f"{model}, {benchmark}"))
+        raise DataError(
+            _two_rows(rows, np.flatnonzero(rows.sort == sorts[0]), f"{model}, {benchmark}")
+        )
     placed = present[np.asarray(in_order)]
     clusters = np.unique(group[present])
     cluster_of = np.zeros(len(rows.groups), dtype=np.int64)
@@ -305,7 +355,11 @@ def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDAr
         differs = np.flatnonzero(fact[question] != values[block])
         if differs.size:
             positions = np.flatnonzero(rows.sort == sort)
-            raise DataError(_two_facts(rows, positions[rows.question[positions] == question[differs[0]]], benchmark))
+            raise DataError(
+                _two_facts(
+                    rows, positions[rows.question[positions] == question[differs[0]]], benchmark
+                )
+            )
     return fact
 
 
@@ -318,19 +372,26 @@ def _ranks(order: pa.Array) -> NDArray[np.int64]:
 
 def _only(values: list[str], name: str, model: str) -> str:
     if len(set(values)) != 1:
-        raise DataError(f"Rows of {model} mix {name}: {sorted(set(values))}. Analyse them as separate runs.")
+        raise DataError(
+            f"Rows of {model} mix {name}: {sorted(set(values))}. Analyse them as separate runs."
+        )
     return values[0]
 
 
 def _two_facts(rows: _Rows, same: NDArray[np.int64], benchmark: str) -> str:
-    facts = dict.fromkeys((rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])) for i in same)
+    facts = dict.fromkeys(
+        (rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])) for i in same
+    )
     text = ", ".join(map(str, facts))
     question = rows.questions[rows.question[same[0]]].as_py()
     return f"Question {question!r} of {benchmark} has two groups or option counts: {text}."
 
 
 def _two_rows(rows: _Rows, rows_of_cell: NDArray[np.int64], cell: str) -> str:
-    key = rows.setting[rows_of_cell].astype(np.int64) * len(rows.questions) + rows.question[rows_of_cell]
+    key = (
+        rows.setting[rows_of_cell].astype(np.int64) * len(rows.questions)
+        + rows.question[rows_of_cell]
+    )
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     i = rows_of_cell[first[count > 1].min()]
     question, setting = rows.questions[rows.question[i]].as_py(), rows.settings[rows.setting[i]]

@@ -72,7 +72,11 @@ def count_rows(run_dir: Path, schema: RowSchema) -> Seen:
 
 
 def _add_rows(seen: Seen, batch: pa.RecordBatch) -> None:
-    rows = pa.Table.from_batches([batch]).group_by(_REVISED).aggregate([([], "count_all"), ("reasked", "sum")])
+    rows = (
+        pa.Table.from_batches([batch])
+        .group_by(_REVISED)
+        .aggregate([([], "count_all"), ("reasked", "sum")])
+    )
     for row in rows.to_pylist():
         seen[row["model"], row["benchmark"], row["model_revision"]] += row["count_all"]
         seen.reasked[row["model"], row["benchmark"]] += row["reasked_sum"] or 0
@@ -94,7 +98,9 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
     listed = []
     for model, benchmark, revision in sorted(seen):
         outcomes = seen[model, benchmark, revision]
-        listed.append({"model": model, "benchmark": benchmark, "revision": revision, "outcomes": outcomes})
+        listed.append(
+            {"model": model, "benchmark": benchmark, "revision": revision, "outcomes": outcomes}
+        )
     return listed
 
 
@@ -135,7 +141,10 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
                 f"{run_dir} holds {held:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
                 f"for {planned:,}. Expected the shards of this run alone: take out those of other runs."
             )
-    return tuple(CellRows(*cell, counts[cell], rows, reasked[cell]) for cell, rows in sorted(expected.items()))
+    return tuple(
+        CellRows(*cell, counts[cell], rows, reasked[cell])
+        for cell, rows in sorted(expected.items())
+    )
 
 
 def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
@@ -159,18 +168,28 @@ def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
         If a shard is missing, changed or not listed, or a table (`Manifest.tables`) is missing or
         changed.
     """
-    present = {path.name: path for path in sorted((run_dir / SHARDS).iterdir()) if not path.name.startswith(".")}
+    present = {
+        path.name: path
+        for path in sorted((run_dir / SHARDS).iterdir())
+        if not path.name.startswith(".")
+    }
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest.shards}
     for name in sorted({*present, *listed}):
         if name not in present or name not in listed:
             problem = "is not there" if name not in present else "is not in the manifest"
-            raise ShardError(f"{run_dir / SHARDS / name} {problem}. Type the run's command again: it puts this right.")
+            raise ShardError(
+                f"{run_dir / SHARDS / name} {problem}. Type the run's command again: it puts this right."
+            )
         if _hash_of(present[name]) != listed[name]:
-            raise ShardError(f"{present[name]} is not the file that the manifest lists: it was changed after the run.")
+            raise ShardError(
+                f"{present[name]} is not the file that the manifest lists: it was changed after the run."
+            )
     for name, sha256 in manifest.tables.items():
         path = run_dir / name
         if Path(name).name != name or _hash_of(path) != sha256:
-            raise ShardError(f"{path} is not the file that the manifest lists: it was changed after the run.")
+            raise ShardError(
+                f"{path} is not the file that the manifest lists: it was changed after the run."
+            )
     return [present[name] for name in sorted(present)]
 
 
@@ -301,12 +320,23 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
     """
     sums: dict[tuple[str, str], Counter[str]] = {}
     counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
-    for batch in together(iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns))):
-        for row in pa.Table.from_batches([batch]).group_by(["model", "arm"]).aggregate(counted).to_pylist():
+    for batch in together(
+        iter_columns(run_dirs, schema, ("model", "arm", "reasked", *schema.cost_columns))
+    ):
+        for row in (
+            pa.Table.from_batches([batch]).group_by(["model", "arm"]).aggregate(counted).to_pylist()
+        ):
             calls = row["count_all"] + (row["reasked_sum"] or 0)
-            sums_of_row = {"calls": calls, **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns}}
+            sums_of_row = {
+                "calls": calls,
+                **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns},
+            }
             sums.setdefault((row["model"], row["arm"]), Counter()).update(sums_of_row)
-    prefixes = [name.removesuffix("calls") for name in ("calls", *schema.cost_columns) if name.endswith("calls")]
+    prefixes = [
+        name.removesuffix("calls")
+        for name in ("calls", *schema.cost_columns)
+        if name.endswith("calls")
+    ]
     cost: Cost = {}
     for (model, arm), sums_of_row in sorted(sums.items()):
         for prefix in prefixes:
@@ -335,7 +365,9 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
     """
     setting = ["arm", schema.level]
     answered = rows["error"].is_null().to_numpy()
-    unread = (rows["reading"].to_numpy() == Reading.OPTION_TEXT) | (rows["answer_form"].to_numpy() == "text")
+    unread = (rows["reading"].to_numpy() == Reading.OPTION_TEXT) | (
+        rows["answer_form"].to_numpy() == "text"
+    )
     costs = {name: rows[name].cast(pa.int64()) for name in schema.cost_columns}
     flagged = pa.table(
         {
@@ -398,7 +430,9 @@ class VerifyReport:
         )
 
 
-def verify_run(run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str) -> VerifyReport:
+def verify_run(
+    run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str
+) -> VerifyReport:
     """Compare a run, as `scan_once` leaves it, with the keys that it should hold.
 
     Parameters
@@ -450,16 +484,22 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
         _remove_duplicates(run_dir, schema, scan, scan.digests, attempt)
         scan = replace(scan_run(run_dir, schema), corrupt=scan.corrupt)
         if scan.duplicates:
-            raise ShardError(f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?")
+            raise ShardError(
+                f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?"
+            )
     return scan
 
 
-def _remove_duplicates(run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str) -> None:
+def _remove_duplicates(
+    run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str
+) -> None:
     """Keep the first row of the oldest shard of the rows with one key."""
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
     rank[sorted(range(len(ages)), key=ages.__getitem__)] = np.arange(len(ages))
-    shard_of = np.repeat(np.arange(len(scan.shards), dtype=np.int32), [info.rows for info in scan.shards])
+    shard_of = np.repeat(
+        np.arange(len(scan.shards), dtype=np.int32), [info.rows for info in scan.shards]
+    )
     hi, lo = digests[:, 0], digests[:, 1]
     order = np.lexsort((np.arange(scan.rows), rank[shard_of], lo, hi))
     repeated = np.zeros(scan.rows, dtype=bool)

@@ -87,7 +87,9 @@ def check_place(folder: Path) -> None:
 
 
 def write_file(
-    path: Path, data: bytes | memoryview | Iterator[bytes], guard: AbstractContextManager[None] | None = None
+    path: Path,
+    data: bytes | memoryview | Iterator[bytes],
+    guard: AbstractContextManager[None] | None = None,
 ) -> None:
     """Write data to a path whole or not at all.
 

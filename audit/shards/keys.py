@@ -52,7 +52,9 @@ def digest(*texts: str) -> int:
     return int.from_bytes(blake2b("\0".join(texts).encode(), digest_size=8).digest(), "little")
 
 
-def count_requests(original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]) -> RequestCounts:
+def count_requests(
+    original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]
+) -> RequestCounts:
     """Count variations that sent the request of their original, or of an earlier variation.
 
     Parameters
@@ -97,20 +99,28 @@ def clean_text(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1 << 12)  # neighbouring shards share their questions; a large cache would hold them all
+@lru_cache(
+    maxsize=1 << 12
+)  # neighbouring shards share their questions; a large cache would hold them all
 def _lanes(column: int, value: str) -> tuple[int, int]:
-    raw = blake2b(clean_text(value).encode(), digest_size=16, salt=column.to_bytes(1, "little")).digest()
+    raw = blake2b(
+        clean_text(value).encode(), digest_size=16, salt=column.to_bytes(1, "little")
+    ).digest()
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
 def _column_digests(column: int, values: Sequence[Any]) -> Digests:
     places: dict[str, int] = {}
     codes = [places.setdefault(str(value), len(places)) for value in values]
-    lanes = np.array([_lanes(column, value) for value in places], dtype=np.uint64).reshape(len(places), 2)
+    lanes = np.array([_lanes(column, value) for value in places], dtype=np.uint64).reshape(
+        len(places), 2
+    )
     return lanes[codes] if codes else lanes
 
 
-def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, columns: int = 6) -> Digests:
+def digests_of_table(
+    table: pa.Table | pa.RecordBatch, schema: RowSchema, columns: int = 6
+) -> Digests:
     """Return the digests of the rows of a table.
 
     Parameters
@@ -136,7 +146,9 @@ def digests_of_table(table: pa.Table | pa.RecordBatch, schema: RowSchema, column
     return total
 
 
-def digest_grid(model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]) -> Digests:
+def digest_grid(
+    model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]
+) -> Digests:
     """Return the digests of every question under every setting, which a run of one model must
     contain.
 
@@ -209,7 +221,9 @@ class KeySet:
     def common(self, other: KeySet) -> int:
         """Return how many members both sets have."""
         blocks = (slice(start, start + _BLOCK) for start in range(0, len(other), _BLOCK))
-        return sum(int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks)
+        return sum(
+            int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks
+        )
 
     def __len__(self) -> int:
         return len(self.hi)

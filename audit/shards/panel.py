@@ -18,7 +18,10 @@ SUITE = "suite.json"  # stands beside panel.json if a suite made the runs
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
     """Write the list of runs of the report in `folder`. Raises ShardError if the disk refuses."""
     make_folder(folder)
-    runs = [Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix() for run_dir in run_dirs]
+    runs = [
+        Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
+        for run_dir in run_dirs
+    ]
     write_file(folder / PANEL, (json.dumps({"runs": runs}, indent=1) + "\n").encode())
 
 
@@ -57,5 +60,7 @@ def panel_runs(folder: Path) -> list[Path] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is not the list of a panel's runs ({error}). Build the report again.") from error
+        raise ConfigError(
+            f"{path} is not the list of a panel's runs ({error}). Build the report again."
+        ) from error
     return [folder / run for run in runs]

@@ -68,7 +68,9 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
             for question in step:
-                key = hash((question.benchmark, question.id))  # the hash only, as a run may have millions of ids
+                key = hash(
+                    (question.benchmark, question.id)
+                )  # the hash only, as a run may have millions of ids
                 if key in seen:
                     raise BenchmarkError(
                         f"Question id {question.id!r} occurs twice in {question.benchmark}. A row is found by it: give "
@@ -83,7 +85,9 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
                 )
             arrays = []
             for field in schema:
-                arrays.append(column_array([_stored(question, field.name) for question in step], field))
+                arrays.append(
+                    column_array([_stored(question, field.name) for question in step], field)
+                )
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             step = list(islice(rest, BATCH_ROWS))
     return len(seen)
@@ -113,7 +117,9 @@ class QuestionFile:
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
-            check_regular(self.path, follow=True)  # a file of object storage is named by its descriptor
+            check_regular(
+                self.path, follow=True
+            )  # a file of object storage is named by its descriptor
             self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
             batches = self._reader.num_record_batches
             last = self._reader.get_batch(batches - 1).num_rows if batches else 0
@@ -123,7 +129,9 @@ class QuestionFile:
                 "cluster run_dir must be on a file system that every node shares."
             ) from error
         if self._reader.schema not in (QUESTION_SCHEMA, CODE_SCHEMA):
-            raise ShardError(f"{self.path} holds {self._reader.schema.names}; expected {QUESTION_SCHEMA.names}.")
+            raise ShardError(
+                f"{self.path} holds {self._reader.schema.names}; expected {QUESTION_SCHEMA.names}."
+            )
         self._length = max(0, batches - 1) * BATCH_ROWS + last
 
     def __len__(self) -> int:
@@ -155,14 +163,24 @@ class QuestionFile:
             reader = pa.ipc.open_file(file, options=options)
             for k in range(reader.num_record_batches):
                 batch = reader.get_batch(k)
-                yield list(zip(batch.column("benchmark").to_pylist(), batch.column("id").to_pylist(), strict=True))
+                yield list(
+                    zip(
+                        batch.column("benchmark").to_pylist(),
+                        batch.column("id").to_pylist(),
+                        strict=True,
+                    )
+                )
 
 
 def _questions(batch: pa.RecordBatch) -> list[Item]:
     columns = batch.to_pydict()
     codes = columns.pop("code", repeat(None, batch.num_rows))
     items = []
-    for id_, benchmark, text, options, gold, group, order, target, code in zip(*columns.values(), codes, strict=True):
+    for id_, benchmark, text, options, gold, group, order, target, code in zip(
+        *columns.values(), codes, strict=True
+    ):
         problem = code and Code(**code)
-        items.append(Item(id_, benchmark, text, tuple(options), gold, group, tuple(order), target, problem))
+        items.append(
+            Item(id_, benchmark, text, tuple(options), gold, group, tuple(order), target, problem)
+        )
     return items

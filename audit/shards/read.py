@@ -114,7 +114,9 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     digests, errors = [np.zeros((0, 2), dtype=np.uint64)], [np.zeros(0, dtype=bool)]
     corrupt: dict[str, str] = {}
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
-        for path, result in zip(paths, pool.map(lambda path: _inspect(path, schema), paths), strict=True):
+        for path, result in zip(
+            paths, pool.map(lambda path: _inspect(path, schema), paths), strict=True
+        ):
             if isinstance(result, CorruptShardError):
                 _quarantine(run_dir, path)
                 corrupt[path.name] = str(result)
@@ -129,11 +131,15 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     return RunScan(tuple(shards), done, failed, corrupt, twice, every if twice else None)
 
 
-def _inspect(path: Path, schema: RowSchema) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
+def _inspect(
+    path: Path, schema: RowSchema
+) -> tuple[ShardInfo, Digests, NDArray[np.bool_]] | CorruptShardError:
     digests, errors = [], []
     try:
         if path.suffix not in SUFFIXES:
-            return CorruptShardError(f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}.")
+            return CorruptShardError(
+                f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}."
+            )
         # Every column is read, as damage is only repaired here.
         for batch in iter_batches(path, schema):
             check_keys(path, schema, batch)
@@ -156,7 +162,9 @@ def _quarantine(run_dir: Path, path: Path) -> None:
     withdraw(path)
 
 
-def drop_rows(run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str) -> int:
+def drop_rows(
+    run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str
+) -> int:
     """Rewrite shards without some rows, so that these are run again.
 
     Parameters
@@ -209,9 +217,14 @@ def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int
     itself."""
     digests = digests_of_table(table, schema, columns=3)
     columns = (table.column(name).to_pylist() for name in schema.key[3:])
-    parts = np.array([part_of.get(Setting(*setting), -1) for setting in zip(*columns, strict=True)], dtype=np.int64)
+    parts = np.array(
+        [part_of.get(Setting(*setting), -1) for setting in zip(*columns, strict=True)],
+        dtype=np.int64,
+    )
     single = digests_of_table(table, schema)
-    mixed = digests + (parts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))[:, None]
+    mixed = (
+        digests + (parts.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))[:, None]
+    )
     return np.where((parts < 0)[:, None], single, mixed)
 
 
@@ -241,7 +254,9 @@ def shard_files(run_dirs: RunDirs) -> list[Path]:
     for run_dir in map(Path, [run_dirs] if isinstance(run_dirs, (str, Path)) else run_dirs):
         paths = shard_paths(run_dir / SHARDS)
         if not paths and (run_dir / MANIFEST).is_file():
-            raise ShardError(f"{run_dir} has no answers yet. Type the run's command again: it goes on there.")
+            raise ShardError(
+                f"{run_dir} has no answers yet. Type the run's command again: it goes on there."
+            )
         if not paths:
             raise ShardError(
                 f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
@@ -253,7 +268,10 @@ def shard_files(run_dirs: RunDirs) -> list[Path]:
 
 
 def _check_listed(run_dir: Path, files: Sequence[Path]) -> None:
-    if not (run_dir / MANIFEST).is_file() or (manifest := Manifest.load(run_dir)).status != "finished":
+    if (
+        not (run_dir / MANIFEST).is_file()
+        or (manifest := Manifest.load(run_dir)).status != "finished"
+    ):
         return
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest.shards}
     for path in files:
@@ -271,7 +289,9 @@ def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
     return file_sha256(path)
 
 
-def iter_columns(run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def iter_columns(
+    run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """Yield record batches with some columns, shard by shard in the order of their names.
 
     Parameters
@@ -358,7 +378,9 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
     return path
 
 
-def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -> list[CellOutcomes]:
+def load_cells(
+    run_dirs: RunDirs, schema: RowSchema, model: str | None = None
+) -> list[CellOutcomes]:
     """Return the outcomes of one or several runs, paired by question.
 
     Parameters
@@ -384,7 +406,9 @@ def load_cells(run_dirs: RunDirs, schema: RowSchema, model: str | None = None) -
         If two runs hold the same key.
     """
     batches = iter_columns(run_dirs, schema, cell_columns(schema))
-    batches = (batch.filter(pc.not_equal(batch.column("reading"), str(Reading.TEXT))) for batch in batches)
+    batches = (
+        batch.filter(pc.not_equal(batch.column("reading"), str(Reading.TEXT))) for batch in batches
+    )
     if model is not None:
         batches = (batch.filter(pc.equal(batch.column("model"), model)) for batch in batches)
     return pair_batches(batches, schema)
@@ -408,4 +432,6 @@ def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     import pyarrow.dataset as ds  # imported late: with pandas installed it takes half a second
 
     files = shard_files(run_dir)
-    return ds.dataset(list(map(str, files)), format=files[0].suffix.removeprefix("."), schema=schema.columns)
+    return ds.dataset(
+        list(map(str, files)), format=files[0].suffix.removeprefix("."), schema=schema.columns
+    )

@@ -14,9 +14,12 @@ REMOVED = "<removed>"
 
 # transformers uses these names for parts of a prompt. They determine rows, so the manifest and the
 # fingerprint keep their values. The exception is for keys only, not for environment variables.
-_NO_SECRET_KEY = re.compile(r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I)
+_NO_SECRET_KEY = re.compile(
+    r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I
+)
 _SECRET_KEY = re.compile(
-    r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer", re.I
+    r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer",
+    re.I,
 )
 # Names such as OPENAI_API_KEY and HF_TOKEN are capitals with an underscore. Some real keys are
 # capitals too, but without one.
@@ -29,11 +32,17 @@ _KEY_FORMS = re.compile(
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
 # The pattern looks ahead and never backtracks. Otherwise a message with a thousand "?key" would
 # take seconds.
-_URL_QUERY = re.compile(r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I)
-_NAME_HOLDER = re.compile(r"_env$", re.I)  # api_key_env holds the name of a variable, whatever its spelling
+_URL_QUERY = re.compile(
+    r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I
+)
+_NAME_HOLDER = re.compile(
+    r"_env$", re.I
+)  # api_key_env holds the name of a variable, whatever its spelling
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
-_MIN_SECRET_CHARS = 8  # shorter values ("false", "1") are settings whose name merely looks like a secret's
+_MIN_SECRET_CHARS = (
+    8  # shorter values ("false", "1") are settings whose name merely looks like a secret's
+)
 
 
 def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
@@ -58,7 +67,11 @@ def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
     """
     secrets = set()
     for name, secret in (os.environ if environ is None else environ).items():
-        if _SECRET_KEY.search(name) and not _PLACE.search(name) and len(secret) >= _MIN_SECRET_CHARS:
+        if (
+            _SECRET_KEY.search(name)
+            and not _PLACE.search(name)
+            and len(secret) >= _MIN_SECRET_CHARS
+        ):
             secrets.add(secret)
     return _redact(value, tuple(sorted(secrets, key=len, reverse=True)), under_secret_key=False)
 
@@ -80,8 +93,12 @@ def _redact(value: Any, known: tuple[str, ...], under_secret_key: bool) -> Any:
 
 
 def _holds_secret(key: str, value: Any) -> bool:
-    names_variable = _NAME_HOLDER.search(key) and isinstance(value, str) and _VARIABLE.fullmatch(value)
-    return bool(_SECRET_KEY.search(key)) and not names_variable and not _NO_SECRET_KEY.fullmatch(key)
+    names_variable = (
+        _NAME_HOLDER.search(key) and isinstance(value, str) and _VARIABLE.fullmatch(value)
+    )
+    return (
+        bool(_SECRET_KEY.search(key)) and not names_variable and not _NO_SECRET_KEY.fullmatch(key)
+    )
 
 
 def without_secrets(text: str, known: Sequence[str]) -> str:

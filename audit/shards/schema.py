@@ -53,10 +53,15 @@ def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
         return plain_values(column)
     codes = column.dictionary_encode()
     texts = [*(shared.setdefault(text, text) for text in plain_values(codes.dictionary)), None]
-    return [texts[code] for code in codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).tolist()]
+    return [
+        texts[code]
+        for code in codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).tolist()
+    ]
 
 
-SHARED_VERSION = 4  # raise it when a shared column changes: shards of two versions are not mixed in a run
+SHARED_VERSION = (
+    4  # raise it when a shared column changes: shards of two versions are not mixed in a run
+)
 
 Column = tuple[str, pa.DataType, str]  # name, type, documentation
 
@@ -64,25 +69,69 @@ Column = tuple[str, pa.DataType, str]  # name, type, documentation
 def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
     return (
         ("model", pa.string(), "name of the model configuration, such as llama3_70b"),
-        ("model_revision", pa.string(), "commit hash of the hub, content hash of local weights, or endpoint model"),
+        (
+            "model_revision",
+            pa.string(),
+            "commit hash of the hub, content hash of local weights, or endpoint model",
+        ),
         ("benchmark", pa.string(), "name of the benchmark, such as arc_easy"),
         ("question_id", pa.string(), "stable id, unique within the benchmark"),
-        ("group", pa.string(), "cluster that resampling keeps together: subject, passage; the question_id where none"),
-        ("arm", pa.string(), "how the question reached the model; the audit's documentation lists its arms"),
+        (
+            "group",
+            pa.string(),
+            "cluster that resampling keeps together: subject, passage; the question_id where none",
+        ),
+        (
+            "arm",
+            pa.string(),
+            "how the question reached the model; the audit's documentation lists its arms",
+        ),
         (level, pa.int16(), level_doc),
         ("replicate", pa.int16(), "0, 1, ...: the same setting again under another seed"),
-        ("reading", pa.string(), "how the answer was read: letter, letter_logprob, option_text, number, code or text"),
+        (
+            "reading",
+            pa.string(),
+            "how the answer was read: letter, letter_logprob, option_text, number, code or text",
+        ),
         ("question", pa.string(), "the original question"),
-        ("options", pa.list_(pa.string()), "the options in the order presented; empty: the answer is a number or code"),
+        (
+            "options",
+            pa.list_(pa.string()),
+            "the options in the order presented; empty: the answer is a number or code",
+        ),
         ("prompt", pa.string(), "the text that was sent to the model that answers"),
-        ("response", pa.string(), "what it generated, verbatim; empty when options were scored; hostile text"),
-        ("answer", pa.int16(), "index into options; null when unparsed or error, and where the answer is a number"),
-        ("gold", pa.int16(), "index of the right option, as presented; -1 where there are no options"),
-        ("answer_number", pa.float64(), "the number read (reading number); null when unparsed or error"),
+        (
+            "response",
+            pa.string(),
+            "what it generated, verbatim; empty when options were scored; hostile text",
+        ),
+        (
+            "answer",
+            pa.int16(),
+            "index into options; null when unparsed or error, and where the answer is a number",
+        ),
+        (
+            "gold",
+            pa.int16(),
+            "index of the right option, as presented; -1 where there are no options",
+        ),
+        (
+            "answer_number",
+            pa.float64(),
+            "the number read (reading number); null when unparsed or error",
+        ),
         ("target", pa.float64(), "the right number; null where there are options"),
-        ("correct", pa.bool_(), "answer == gold, answer_number is target, code passed; null when unparsed or error"),
+        (
+            "correct",
+            pa.bool_(),
+            "answer == gold, answer_number is target, code passed; null when unparsed or error",
+        ),
         ("parsed", pa.bool_(), "an answer could be read"),
-        ("reasked", pa.bool_(), "the response held no answer that could be read, so the options were asked for again"),
+        (
+            "reasked",
+            pa.bool_(),
+            "the response held no answer that could be read, so the options were asked for again",
+        ),
         (
             "answer_form",
             pa.string(),
@@ -100,8 +149,16 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         ("completion_tokens", pa.int32(), "tokens generated"),
         ("engine_id", pa.string(), "the engine that answered"),
         ("seed", pa.int64(), "the request's seed"),
-        ("error", pa.string(), "why there is no answer (prompt too long, ...); null for an answered row"),
-        ("options_shown", pa.bool_(), "the protocol shows the options; false: a cloze, which scores them unseen"),
+        (
+            "error",
+            pa.string(),
+            "why there is no answer (prompt too long, ...); null for an answered row",
+        ),
+        (
+            "options_shown",
+            pa.bool_(),
+            "the protocol shows the options; false: a cloze, which scores them unseen",
+        ),
         (
             "request_sha256",
             pa.string(),
@@ -110,7 +167,7 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
             "letters); text:<hex>: over their text, from an endpoint that tells no token ids. Equal in two rows: the "
             "model was asked the same",
         ),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +257,9 @@ class RowSchema:
         str or None
             The reason; None if the file matches.
         """
-        metadata = {key: value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
+        metadata = {
+            key: value.decode(errors="replace") for key, value in (schema.metadata or {}).items()
+        }
         audit, version = metadata.get(b"audit"), metadata.get(b"version")
         if (audit, version) != (self.audit, self.version):
             return (
@@ -211,7 +270,10 @@ class RowSchema:
         if run is not None and (schema.metadata or {}).get(b"run", run) != run:
             return "it is of a run with another configuration"
         if not schema.equals(self.columns, check_metadata=False):
-            odd = sorted(set(schema.names) ^ set(self.columns.names)) or "the same columns in another order or type"
+            odd = (
+                sorted(set(schema.names) ^ set(self.columns.names))
+                or "the same columns in another order or type"
+            )
             return f"its columns are not those of its audit ({odd})"
         return None
 
@@ -250,4 +312,6 @@ def row_schema(
         [pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in columns],
         metadata={"audit": audit, "version": whole},
     )
-    return RowSchema(audit, whole, schema, ("model", "benchmark", "question_id", "arm", level, "replicate"))
+    return RowSchema(
+        audit, whole, schema, ("model", "benchmark", "question_id", "arm", level, "replicate")
+    )

@@ -55,7 +55,9 @@ def _reading(path: Path) -> Iterator[None]:
         # Arrow raises an OSError without errno for a file that ends too early. An errno is from the
         # system.
         if isinstance(error, OSError) and error.errno is not None:
-            raise ShardError(f"Cannot read {path}: {error.strerror}. Check its permissions and the disk.") from error
+            raise ShardError(
+                f"Cannot read {path}: {error.strerror}. Check its permissions and the disk."
+            ) from error
         raise CorruptShardError(_corrupt(path, f"it cannot be read ({error})")) from error
 
 
@@ -64,7 +66,9 @@ def _corrupt(path: Path, why: str) -> str:
     return f"{path} is not a valid shard: {why}. {todo}"
 
 
-def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def iter_batches(
+    path: Path, schema: RowSchema, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a shard, one in memory at a time.
 
     Parameters
@@ -91,7 +95,9 @@ def iter_batches(path: Path, schema: RowSchema, columns: Sequence[str] | None = 
     names = schema.columns.names if columns is None else list(columns)
     rows = 0
     with _reading(path):
-        with open_file(path) as raw:  # Arrow opens by name, hides the system's error, and waits for a pipe
+        with open_file(
+            path
+        ) as raw:  # Arrow opens by name, hides the system's error, and waits for a pipe
             if not raw.read(1):
                 raise CorruptShardError(_corrupt(path, "it is empty"))
         for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):
@@ -111,11 +117,15 @@ def column_sums(batch: pa.RecordBatch) -> dict[str, str]:
 
     Parquet has checksums by itself; an Arrow file stores these in its batches' metadata.
     """
-    return {name: f"{zlib.crc32(batch.select([name]).serialize()):08x}" for name in batch.schema.names}
+    return {
+        name: f"{zlib.crc32(batch.select([name]).serialize()):08x}" for name in batch.schema.names
+    }
 
 
 def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordBatch]:
-    options = pa.ipc.IpcReadOptions(included_fields=sorted(schema.columns.get_field_index(name) for name in names))
+    options = pa.ipc.IpcReadOptions(
+        included_fields=sorted(schema.columns.get_field_index(name) for name in names)
+    )
     with pa.OSFile(str(path)) as source:
         _check_schema(path, schema, pa.ipc.open_file(source).schema)
         reader = pa.ipc.open_file(source, options=options)
@@ -124,9 +134,13 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
             batch.validate(full=True)  # damaged offsets would crash the process that uses them
             sums = column_sums(batch).items()
             stored = kept or {}
-            damaged = [name for name, checksum in sums if stored.get(name.encode()) != checksum.encode()]
+            damaged = [
+                name for name, checksum in sums if stored.get(name.encode()) != checksum.encode()
+            ]
             if damaged:
-                raise CorruptShardError(_corrupt(path, f"bytes of its columns {damaged} are not what was written"))
+                raise CorruptShardError(
+                    _corrupt(path, f"bytes of its columns {damaged} are not what was written")
+                )
             yield batch
 
 
@@ -138,7 +152,9 @@ def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.Rec
             batch.validate(full=True)
             rows += batch.num_rows
             yield batch
-    if rows != (stated := file.metadata.num_rows):  # the pages have checksums, but their headers do not
+    if rows != (
+        stated := file.metadata.num_rows
+    ):  # the pages have checksums, but their headers do not
         raise CorruptShardError(_corrupt(path, f"{rows} of its {stated} rows can be read"))
 
 
@@ -188,7 +204,9 @@ def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
     """
     for name in schema.key:
         if batch.column(name).null_count:
-            raise CorruptShardError(_corrupt(path, f"its key column {name!r} has rows without a value"))
+            raise CorruptShardError(
+                _corrupt(path, f"its key column {name!r} has rows without a value")
+            )
 
 
 def shard_paths(folder: Path) -> list[Path]:

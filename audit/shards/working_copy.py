@@ -91,7 +91,9 @@ def run_folder(place: Path | str) -> Path:
     folder = working_copy(store.url())
     fetch(folder)
     if not folder.exists():
-        raise ConfigError(f"{store.shown()} holds nothing. Expected the place of a run, such as s3://my-bucket/my_run.")
+        raise ConfigError(
+            f"{store.shown()} holds nothing. Expected the place of a run, such as s3://my-bucket/my_run."
+        )
     return folder
 
 
@@ -183,7 +185,9 @@ def local_file(place: str) -> Path:
     store = open_store(place)
     file = tempfile.TemporaryFile(prefix="audit-run-")  # noqa: SIM115 - kept open for as long as the process lives
     if not store.parent.copy(PurePosixPath(store.root).name, file):
-        raise ShardError(f"{store.shown()} is not there. Type the run's command again: it writes it anew.")
+        raise ShardError(
+            f"{store.shown()} is not there. Type the run's command again: it writes it anew."
+        )
     file.flush()
     return Path(f"/proc/self/fd/{os.dup(file.fileno())}")
 
@@ -216,13 +220,19 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
     listed = _committed(store)  # read before the objects, so that a later commit loses none
     wanted: dict[str, tuple[int, int]] = {}
     for name, facts in store.objects().items():
-        late = listed is not None and name.startswith("shards/") and name.removeprefix("shards/") not in listed
+        late = (
+            listed is not None
+            and name.startswith("shards/")
+            and name.removeprefix("shards/") not in listed
+        )
         if clean and (late or name.startswith("tasks/")):
             store.delete(name)
         if late or not name.startswith(only) or name.startswith(_NOT_FETCHED):
             continue
         if not {"", ".", ".."}.isdisjoint(name.split("/")):
-            raise ShardError(f"{store.shown(name)} has a name that is not a path. Expected only the objects of a run.")
+            raise ShardError(
+                f"{store.shown(name)} has a name that is not a path. Expected only the objects of a run."
+            )
         wanted[name] = facts
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _fetch_one(store, folder, name, wanted[name]), wanted))
@@ -258,7 +268,9 @@ def _fetch_one(store: ObjectStore, folder: Path, name: str, facts: tuple[int, in
     try:
         with beside.open("wb") as file:
             if not store.copy(name, file):
-                raise ShardError(f"{store.shown(name)} was deleted while the run was read: type the command again.")
+                raise ShardError(
+                    f"{store.shown(name)} was deleted while the run was read: type the command again."
+                )
     except OSError as error:
         raise ShardError(
             f"{store.shown(name)} cannot be copied to {folder}: {error}. Set TMPDIR to a larger disk."

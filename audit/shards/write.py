@@ -94,7 +94,9 @@ def write_shard(
     _, first, counts = np.unique(digests, axis=0, return_index=True, return_counts=True)
     if len(twice := first[counts > 1]):
         row = {name: table.column(name)[int(twice.min())].as_py() for name in schema.key}
-        raise ShardError(f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once.")
+        raise ShardError(
+            f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once."
+        )
     name = shard_name(set(table.column("model").unique().to_pylist()), digests, format)
     path = Path(SHARDS) / name
     if not is_url(run_dir):
@@ -131,7 +133,9 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
-def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str) -> None:
+def keep_rows(
+    run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str
+) -> None:
     """Rewrite a shard with some rows; remove the file if no row is left.
 
     Parameters
@@ -162,7 +166,13 @@ def keep_rows(run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.boo
 def _encode(table: pa.Table, suffix: str) -> memoryview:
     sink = pa.BufferOutputStream()
     if suffix == FORMATS["parquet"]:
-        pq.write_table(table, sink, compression="zstd", row_group_size=BATCH_ROWS * 16, write_page_checksum=True)
+        pq.write_table(
+            table,
+            sink,
+            compression="zstd",
+            row_group_size=BATCH_ROWS * 16,
+            write_page_checksum=True,
+        )
     else:
         # Writers run in parallel as tasks, with one thread each.
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"), use_threads=False)

@@ -98,7 +98,9 @@ def predictive(
     True
     """
     if references < 1:
-        raise DataError("Nothing is known of how models differ without a reference; found 0, expected at least 1.")
+        raise DataError(
+            "Nothing is known of how models differ without a reference; found 0, expected at least 1."
+        )
     tau, weight = _posterior(spread, sampling, references, prior)
     errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references) + prior.between_sets**2)
 
@@ -108,16 +110,22 @@ def predictive(
 
     half = _root(lambda x: beyond(x) - (1 - level) / 2, float(errors.max()))
     se = float(np.sqrt(weight @ errors**2))
-    return Predictive(beyond(difference), difference - half, difference + half, float(weight @ tau), se)
+    return Predictive(
+        beyond(difference), difference - half, difference + half, float(weight @ tau), se
+    )
 
 
-def _posterior(spread: float, sampling: float, references: int, prior: TauPrior) -> tuple[FloatArray, FloatArray]:
+def _posterior(
+    spread: float, sampling: float, references: int, prior: TauPrior
+) -> tuple[FloatArray, FloatArray]:
     """Return a grid of tau, its cells' midpoints, and the posterior weights (they sum to 1)."""
     top = _REACH * max(prior.scale, float(np.sqrt(spread)) if references > 1 else 0.0)
     u = (np.arange(_GRID) + 0.5) / _GRID
     tau = top * u**2  # many values near 0, where a small spread of many references puts it
     ratio = (tau / prior.scale) ** 2
-    density = -0.5 * ratio if np.isinf(prior.df) else -(prior.df + 1) / 2 * np.log1p(ratio / prior.df)
+    density = (
+        -0.5 * ratio if np.isinf(prior.df) else -(prior.df + 1) / 2 * np.log1p(ratio / prior.df)
+    )
     log = np.log(u) + density
     if references > 1:
         variance = tau**2 + sampling
@@ -162,9 +170,16 @@ def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) 
     >>> one_family("qwen3_8b", ["vicuna", "alpaca"], {"vicuna": "Llama", "alpaca": "llama"})
     'llama'
     """
-    names = [told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0] for name in (tested, *references)]
+    names = [
+        told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0]
+        for name in (tested, *references)
+    ]
     tested_family, *families = [name.casefold() for name in names]
-    return families[0] if len(families) > 1 and len(set(families)) == 1 and tested_family != families[0] else ""
+    return (
+        families[0]
+        if len(families) > 1 and len(set(families)) == 1 and tested_family != families[0]
+        else ""
+    )
 
 
 def repeats(models: Sequence[FloatArray]) -> list[int]:

@@ -137,7 +137,13 @@ def chance_check(
     se = float(np.sqrt(np.sum(p * (1 - p))) / p.size)
     threshold = chance + standard_errors * se
     # A free answer is not guessed: no error to divide by, and one right answer is above chance.
-    z = (accuracy - chance) / se if se > 0 else math.copysign(math.inf, accuracy) if accuracy else 0.0
+    z = (
+        (accuracy - chance) / se
+        if se > 0
+        else math.copysign(math.inf, accuracy)
+        if accuracy
+        else 0.0
+    )
     return ChanceResult(accuracy, chance, se, threshold, z, accuracy > threshold, int(p.size))
 
 

@@ -44,7 +44,9 @@ class CommonFall:
 
 
 def common_fall(
-    tested: tuple[FloatArray, FloatArray], references: Sequence[tuple[FloatArray, FloatArray]], cluster: IntArray
+    tested: tuple[FloatArray, FloatArray],
+    references: Sequence[tuple[FloatArray, FloatArray]],
+    cluster: IntArray,
 ) -> CommonFall | None:
     """Test that rewording takes the same log-odds from every item.
 
@@ -101,7 +103,9 @@ def common_fall(
     for k, (original, variants) in enumerate((tested, *references)):
         other_shares = [share for j, share in enumerate(right) if j != k]
         others = np.stack(other_shares or [np.full(len(cluster), 0.5)])
-        weight = (len(others) + 2) / (len(others) * average(others) + 1)  # 1 / their share, of Laplace's rule
+        weight = (len(others) + 2) / (
+            len(others) * average(others) + 1
+        )  # 1 / their share, of Laplace's rule
         run_slopes = [_slope(row, variants, weight) for row in original]
         slopes.append([slope for slope in run_slopes if slope is not None])
     if not slopes[0]:
@@ -122,7 +126,9 @@ def common_fall(
     return CommonFall(unknown, known, references_unknown, references_known, pvalue)
 
 
-def _slope(original: FloatArray, variants: FloatArray, weight: FloatArray) -> tuple[FloatArray, float, float] | None:
+def _slope(
+    original: FloatArray, variants: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, float, float] | None:
     """Return the slope's (n,) parts by item and the falls of the two halves; None if all items are
     alike.
 
@@ -137,7 +143,13 @@ def _slope(original: FloatArray, variants: FloatArray, weight: FloatArray) -> tu
         return np.asarray(expit(fall + np.log(t / (n + 1 - t))))
 
     def fall(kept: BoolArray) -> float:
-        return float(brentq(lambda f: (o - expected(f))[kept].sum() - f / _PRIOR_SD**2, -(_PRIOR_SD**2), _PRIOR_SD**2))
+        return float(
+            brentq(
+                lambda f: (o - expected(f))[kept].sum() - f / _PRIOR_SD**2,
+                -(_PRIOR_SD**2),
+                _PRIOR_SD**2,
+            )
+        )
 
     if not some.any():
         return None

@@ -73,7 +73,9 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
     return {"mean": float(p.mean()), "min_k": least, "min_k_plus_plus": standardised}
 
 
-def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None) -> Auc:
+def membership_auc(
+    published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None
+) -> Auc:
     """Return how well a score separates items that may have been seen from held-out ones.
 
     Parameters
@@ -99,7 +101,10 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntAr
     The p-value tests memory if the sets differ otherwise by chance alone (halves of one benchmark
     drawn at random). Of other sets it also tells that their texts differ.
     """
-    a, b = (x[~np.isnan(x)] for x in (np.asarray(published, dtype=float), np.asarray(fresh, dtype=float)))
+    a, b = (
+        x[~np.isnan(x)]
+        for x in (np.asarray(published, dtype=float), np.asarray(fresh, dtype=float))
+    )
     if a.size < 2 or b.size < 2:
         raise DataError(f"An AUC needs two items in each set; found {a.size} and {b.size}.")
     ranks = scipy.stats.rankdata(np.concatenate([a, b]))
@@ -113,14 +118,22 @@ def membership_auc(published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntAr
         groups = [c[~np.isnan(np.asarray(x, dtype=float))] for c, x in sides]
     means = [mean_of(placed, group) for placed, group in zip((up, down), groups, strict=True)]
     se, fewer = float(np.hypot(means[0].se, means[1].se)), min(mean.units for mean in means)
-    t = 1.96 if clusters is None else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
+    t = (
+        1.96
+        if clusters is None
+        else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
+    )
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    if se == 0:  # complete separation shows no spread: the arm is the share that no item of a set would show
+    if (
+        se == 0
+    ):  # complete separation shows no spread: the arm is the share that no item of a set would show
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
     centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends
     half = t * se / (centre * (1 - centre))
-    low, high = (float(scipy.special.expit(scipy.special.logit(centre) + side * half)) for side in (-1, 1))
+    low, high = (
+        float(scipy.special.expit(scipy.special.logit(centre) + side * half)) for side in (-1, 1)
+    )
     return Auc(auc, min(low, auc), max(high, auc), pvalue)
 
 
@@ -136,7 +149,11 @@ def _buckets(text: str) -> list[int]:
 
 
 def kind_auc(
-    published: Sequence[str], fresh: Sequence[str], clusters: tuple[IntArray, IntArray], *, rng: np.random.Generator
+    published: Sequence[str],
+    fresh: Sequence[str],
+    clusters: tuple[IntArray, IntArray],
+    *,
+    rng: np.random.Generator,
 ) -> Auc | None:
     """Return the chance that words rank an item of the first set above one of the second.
 
@@ -169,7 +186,10 @@ def kind_auc(
     score = np.full(len(words), np.nan)
     for k in range(FOLDS):
         train = fold[item] != k
-        counts = [np.bincount(word[train & (first[item] == side)], minlength=_BUCKETS) + 1.0 for side in (True, False)]
+        counts = [
+            np.bincount(word[train & (first[item] == side)], minlength=_BUCKETS) + 1.0
+            for side in (True, False)
+        ]
         odds = np.log(counts[0] / counts[0].sum()) - np.log(counts[1] / counts[1].sum())
         sums = np.bincount(item[~train], odds[word[~train]], minlength=len(words))
         held = fold == k

@@ -172,9 +172,13 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
     compared = ~np.isnan(baseline) & (m > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(answers, axis=0) / m
-        variance = mean * (1 - mean) * m / (m - 1)  # of 0/1 answers, ddof 1; NaN for a single one, as in SciPy
+        variance = (
+            mean * (1 - mean) * m / (m - 1)
+        )  # of 0/1 answers, ddof 1; NaN for a single one, as in SciPy
         t = (mean - baseline) / np.sqrt(variance / m)
-        p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)  # half the two-sided p; NaN (0 / 0) counts as no drop
+        p = np.where(
+            t < 0, scipy.special.stdtr(m - 1, t), 1.0
+        )  # half the two-sided p; NaN (0 / 0) counts as no drop
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
     with np.errstate(invalid="ignore"):
@@ -182,7 +186,10 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
 
 
 def article_result(
-    original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE, items: ItemScores | None = None
+    original: FloatArray,
+    variants: FloatArray,
+    rule: Rule = ARTICLE,
+    items: ItemScores | None = None,
 ) -> ArticleResult:
     """Return the article's numbers and triggers for one model.
 
@@ -210,7 +217,9 @@ def article_result(
     scores = item_scores(original, variants, rule) if items is None else items
     compared = ~np.isnan(scores.cs)
     if not compared.any():
-        raise DataError("Not one item has an answer under the original and a variant: no contamination score.")
+        raise DataError(
+            "Not one item has an answer under the original and a variant: no contamination score."
+        )
     baseline = first_answered(original)[compared]
     answers = np.atleast_2d(np.asarray(variants, dtype=float))[:, compared]
     means = np.nansum(answers, axis=0) / np.sum(~np.isnan(answers), axis=0)
@@ -218,7 +227,9 @@ def article_result(
     cs = (base - perturbed) / base if base > 0 else 0.0
     spread = float(means.std(ddof=1)) / np.sqrt(means.size) if means.size > 1 else float("nan")
     drop = perturbed - base
-    pvalue = float(scipy.stats.t.cdf(drop / spread, means.size - 1)) if spread > 0 and drop < 0 else 1.0
+    pvalue = (
+        float(scipy.stats.t.cdf(drop / spread, means.size - 1)) if spread > 0 and drop < 0 else 1.0
+    )
     flagged = int(scores.flagged.sum())
     share = flagged / int(compared.sum())
     return ArticleResult(
@@ -297,4 +308,11 @@ def false_alarms(
         )
     names = [f.name for f in fields(FalseAlarms)][: rows.shape[1]]
     rates = {name: float(rate) for name, rate in zip(names, rows.mean(axis=0), strict=True)}
-    return FalseAlarms(**rates, n=n, variants=variants, accuracy=accuracy, discordance=discordance, n_models=n_models)
+    return FalseAlarms(
+        **rates,
+        n=n,
+        variants=variants,
+        accuracy=accuracy,
+        discordance=discordance,
+        n_models=n_models,
+    )

@@ -224,7 +224,9 @@ def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
         If the shapes differ.
     """
     if values.shape != cluster.shape:
-        raise DataError(f"Expected values and clusters of one shape; found {values.shape} and {cluster.shape}.")
+        raise DataError(
+            f"Expected values and clusters of one shape; found {values.shape} and {cluster.shape}."
+        )
     known = ~np.isnan(values)
     x, c = values[known], cluster[known]
     if not x.size:
@@ -268,7 +270,9 @@ def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
         return plain
     p = plain.estimate
     binomial = p * (1 - p) / plain.n
-    effect = max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
+    effect = (
+        max(1.0, plain.se**2 / binomial) if binomial > 0 else max(1.0, plain.n / plain.clusters)
+    )
     df = cluster_df(cluster[~np.isnan(values)])
     n, z = plain.n / effect, float(scipy.special.stdtrit(df, 0.975))
     low, high = wilson(p, n, z)

@@ -125,14 +125,20 @@ def mantel_haenszel(
     48); an effect below 1 is taken for 1. As few clusters tell the effect badly, F and Student's t
     have `cluster_df` degrees.
     """
-    if not right.shape == focal.shape == stratum.shape or (cluster is not None and cluster.shape != right.shape):
-        raise DataError(f"Expected arrays of one shape; found {right.shape}, {focal.shape}, {stratum.shape}.")
+    if not right.shape == focal.shape == stratum.shape or (
+        cluster is not None and cluster.shape != right.shape
+    ):
+        raise DataError(
+            f"Expected arrays of one shape; found {right.shape}, {focal.shape}, {stratum.shape}."
+        )
     known = ~np.isnan(right)
     y, f, k = right[known] == 1, focal[known], stratum[known]
     _, place = np.unique(k, return_inverse=True)
 
     def count(rows: BoolArray) -> FloatArray:
-        return np.bincount(place[rows], minlength=int(place.max()) + 1 if place.size else 0).astype(float)
+        return np.bincount(place[rows], minlength=int(place.max()) + 1 if place.size else 0).astype(
+            float
+        )
 
     a, b, c, d = count(~f & y), count(~f & ~y), count(f & y), count(f & ~y)
     kept = ((a + b) * (c + d) * (a + c) * (b + d)) > 0
@@ -154,7 +160,9 @@ def mantel_haenszel(
     odds = float(r.sum() / s.sum()) if s.sum() > 0 else float("inf")
     low = high = nan
     if r.sum() > 0 and s.sum() > 0:
-        reach = float(scipy.stats.t.ppf(0.975, df)) * float(np.sqrt(_log_variance(a, b, c, d) * effect))
+        reach = float(scipy.stats.t.ppf(0.975, df)) * float(
+            np.sqrt(_log_variance(a, b, c, d) * effect)
+        )
         low, high = odds * float(np.exp(-reach)), odds * float(np.exp(reach))
     return MantelHaenszel(
         odds_ratio=odds,
@@ -180,13 +188,17 @@ def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) ->
     return float((p * r).sum() / (2 * sum_r**2) + cross + (q * s).sum() / (2 * sum_s**2))
 
 
-def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray) -> float:
+def _design_effect(
+    y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray
+) -> float:
     """Return the score's variance over clusters, divided by that over rows.
 
     The score is the sum of (f - mean)(y - mean) within strata.
     """
     size = np.bincount(place)
-    centred = [x - (np.bincount(place, x) / size)[place] for x in (y.astype(float), f.astype(float))]
+    centred = [
+        x - (np.bincount(place, x) / size)[place] for x in (y.astype(float), f.astype(float))
+    ]
     score = np.where(kept[place], centred[0] * centred[1], 0.0)
     score -= (np.bincount(place, score) / size)[place]
     _, group = np.unique(cluster, return_inverse=True)
@@ -199,7 +211,11 @@ def _design_effect(y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray,
 
 
 def by_group(
-    right: FloatArray, stratum: IntArray, members: Mapping[str, BoolArray], cluster: IntArray, items: Mapping[str, int]
+    right: FloatArray,
+    stratum: IntArray,
+    members: Mapping[str, BoolArray],
+    cluster: IntArray,
+    items: Mapping[str, int],
 ) -> tuple[GroupDif, ...]:
     """Test each group as focal against all other groups.
 
@@ -231,8 +247,13 @@ def by_group(
     Holm's procedure is over the groups that can be tested: groups whose strata are too thin have no
     p-value.
     """
-    tables = {name: mantel_haenszel(right, rows, stratum, cluster) for name, rows in sorted(members.items())}
+    tables = {
+        name: mantel_haenszel(right, rows, stratum, cluster)
+        for name, rows in sorted(members.items())
+    }
     raw = np.array([table.pvalue if table.enough else np.nan for table in tables.values()])
     adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
     pairs = zip(tables.items(), adjusted, strict=True)
-    return tuple(GroupDif(name, items[name], table, None if np.isnan(p) else p) for (name, table), p in pairs)
+    return tuple(
+        GroupDif(name, items[name], table, None if np.isnan(p) else p) for (name, table), p in pairs
+    )

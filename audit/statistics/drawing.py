@@ -20,7 +20,9 @@ ITEMS = 1 << 14  # number of columns that are compared at once
 _DRAW_COST = 4  # drawing a pattern's count costs about as much as drawing 4 items one by one
 
 
-def flip_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator) -> FloatArray:
+def flip_totals(
+    pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator
+) -> FloatArray:
     """Return sums over items with random signs.
 
     Parameters
@@ -60,7 +62,9 @@ def flip_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: 
     return _in_chunks(draw, n_permutations, p, rng)
 
 
-def choice_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator) -> FloatArray:
+def choice_totals(
+    pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator
+) -> FloatArray:
     """Return sums over items, each of which takes one of its A values at random.
 
     Parameters
@@ -101,7 +105,9 @@ def choice_totals(pattern: FloatArray, count: IntArray, n_permutations: int, rng
     return _in_chunks(draw, n_permutations, many.size * choices + single.size * statistics, rng)
 
 
-def bootstrap_totals(pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator) -> FloatArray:
+def bootstrap_totals(
+    pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator
+) -> FloatArray:
     """Return sums of G units drawn with replacement, G = sum(count).
 
     Parameters
@@ -136,7 +142,10 @@ def bootstrap_totals(pattern: FloatArray, count: IntArray, n_resamples: int, rng
 
 
 def _in_chunks(
-    draw: Callable[[int, np.random.Generator], FloatArray], n: int, width: int, rng: np.random.Generator
+    draw: Callable[[int, np.random.Generator], FloatArray],
+    n: int,
+    width: int,
+    rng: np.random.Generator,
 ) -> FloatArray:
     """Return n rows of draws, in chunks of bounded memory on two threads.
 
@@ -172,7 +181,9 @@ def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
     count : (P,) array
         Number of each.
     """
-    return patterns_of(columns[:, start : start + ITEMS] for start in range(0, max(columns.shape[1], 1), ITEMS))
+    return patterns_of(
+        columns[:, start : start + ITEMS] for start in range(0, max(columns.shape[1], 1), ITEMS)
+    )
 
 
 def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
@@ -321,4 +332,6 @@ def cluster_sums(rows: FloatArray, cluster: IntArray) -> FloatArray:
     groups = int(index.max()) + 1
     if groups == index.size:
         return np.asarray(rows, dtype=float)
-    return np.stack([np.bincount(index, weights=row, minlength=groups) for row in np.asarray(rows, dtype=float)])
+    return np.stack(
+        [np.bincount(index, weights=row, minlength=groups) for row in np.asarray(rows, dtype=float)]
+    )

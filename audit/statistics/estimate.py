@@ -320,7 +320,9 @@ def mean_of(values: FloatArray, cluster: IntArray) -> Estimate:
     """
     known = ~np.isnan(values)
     if not known.any():
-        raise DataError("Not one item has both an original and a variant answered: no drop can be computed.")
+        raise DataError(
+            "Not one item has both an original and a variant answered: no drop can be computed."
+        )
     return _expanded(values[None], cluster, known)[0]
 
 
@@ -350,11 +352,15 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
     known = ~np.isnan(rows).any(axis=0)
     n, units = int(known.sum()), np.unique(groups[known]).size
     if units < 2:
-        raise DataError(f"A set of items needs two that share no cluster and have a value of every model; found {n}.")
+        raise DataError(
+            f"A set of items needs two that share no cluster and have a value of every model; found {n}."
+        )
     return _expanded(rows[:, known], groups[known]), n
 
 
-def _expanded(rows: FloatArray, cluster: IntArray, known: BoolArray | None = None) -> list[Estimate]:
+def _expanded(
+    rows: FloatArray, cluster: IntArray, known: BoolArray | None = None
+) -> list[Estimate]:
     """Return the mean of each row over the items `known` (all if None), expanded over the clusters of all items."""
     present = cluster if known is None else cluster[known]
     rows = rows if known is None else rows[:, known]
@@ -371,7 +377,10 @@ def _expanded(rows: FloatArray, cluster: IntArray, known: BoolArray | None = Non
         widened = np.zeros((len(rows), every.size))
         widened[:, np.searchsorted(every, used)] = parts
         parts = widened
-    return [Estimate(float(row.mean()), part, empty, uneven) for row, part in zip(rows, parts, strict=True)]
+    return [
+        Estimate(float(row.mean()), part, empty, uneven)
+        for row, part in zip(rows, parts, strict=True)
+    ]
 
 
 def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
@@ -442,7 +451,9 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
         a = below.value**2 - quantile**2 * v11
         b = below.value * above.value - quantile**2 * v12
         k = above.value**2 - quantile**2 * v22
-        root = float(np.sqrt(max(b * b - a * k, 0.0)))  # below 0 by rounding alone, at the ratio of the values
+        root = float(
+            np.sqrt(max(b * b - a * k, 0.0))
+        )  # below 0 by rounding alone, at the ratio of the values
         bounded = a > 0 or (side < 0 and k > 0 and a != 0)
         ends.append((b + side * root) / a if bounded else side * np.inf)
     return float(ends[0]), float(ends[1])
@@ -493,7 +504,11 @@ def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Esti
     (0.1, 0.092)
     """
     o, v, x = (float(np.clip(e.value, 0.5 / n, 1 - 0.5 / n)) for e in (before, after, now))
-    moved = float(scipy.special.expit(scipy.special.logit(x) + scipy.special.logit(o) - scipy.special.logit(v)))
+    moved = float(
+        scipy.special.expit(
+            scipy.special.logit(x) + scipy.special.logit(o) - scipy.special.logit(v)
+        )
+    )
     slope = moved * (1 - moved)
     expanded = before.scaled(slope / (o * (1 - o))).plus(after, -slope / (v * (1 - v)))
     return expanded.plus(now, slope / (x * (1 - x)) - 1).at(moved - x)

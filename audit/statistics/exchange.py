@@ -128,10 +128,14 @@ def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray,
     everything = np.concatenate([first[None], others])
     answered_here = ~np.isnan(everything)
     if np.any(answered_here & (everything != 0) & (everything != 1)):
-        raise DataError("An exchange of wordings needs answers that are 0, 1 or NaN; found a value between.")
+        raise DataError(
+            "An exchange of wordings needs answers that are 0, 1 or NaN; found a value between."
+        )
     answered = answered_here.sum(axis=0)
     compared = answered_here[0] & (answered > 1)
-    return first, np.where(compared, np.nansum(everything, axis=0) / np.maximum(answered, 1), np.nan)
+    return first, np.where(
+        compared, np.nansum(everything, axis=0) / np.maximum(answered, 1), np.nan
+    )
 
 
 def exchange_test(
@@ -186,7 +190,9 @@ def exchange_test(
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)
     if not compared.any():
-        raise DataError("Not one item has an answer under the original and a variant: nothing can be exchanged.")
+        raise DataError(
+            "Not one item has an answer under the original and a variant: nothing can be exchanged."
+        )
     chance = share[compared]
     total, expected, n = float(first[compared].sum()), float(chance.sum()), int(compared.sum())
     groups = None if cluster is None else np.asarray(cluster)[compared]
@@ -198,7 +204,9 @@ def exchange_test(
     deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
     deviation *= made[0] / np.where(made > 0, made, np.nan)  # as if every item had the wording
     drawn = np.zeros(n_permutations)
-    wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)  # 0: the cluster has nothing to draw
+    wordings = np.sum(made > 0, axis=0) * (
+        np.nansum(deviation**2, axis=0) > 0
+    )  # 0: the cluster has nothing to draw
     for k in np.unique(wordings[wordings > 0]).tolist():
         pattern, count = patterns(np.sort(deviation[:, wordings == k], axis=0)[:k])
         drawn += choice_totals(pattern[None], count, n_permutations, rng)[:, 0]
@@ -239,7 +247,11 @@ def _binomial(n: int, p: float) -> FloatArray:
     SciPy's own function takes ten times as long to check its arguments.
     """
     k = np.arange(n + 1)
-    chosen = scipy.special.gammaln(n + 1) - scipy.special.gammaln(k + 1) - scipy.special.gammaln(n - k + 1)
+    chosen = (
+        scipy.special.gammaln(n + 1)
+        - scipy.special.gammaln(k + 1)
+        - scipy.special.gammaln(n - k + 1)
+    )
     return np.exp(chosen + scipy.special.xlogy(k, p) + scipy.special.xlog1py(n - k, -p))
 
 
@@ -272,7 +284,9 @@ def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
     return np.where(np.isnan(share) | (first == 1), share, 1.0)
 
 
-def affected_items(original: FloatArray, variants: FloatArray, confidence: float = 0.95) -> AffectedItems:
+def affected_items(
+    original: FloatArray, variants: FloatArray, confidence: float = 0.95
+) -> AffectedItems:
     """Return a lower bound on how many items are easier in the original wording.
 
     Parameters
@@ -309,7 +323,10 @@ def affected_items(original: FloatArray, variants: FloatArray, confidence: float
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)
     chance, is_right = share[compared], first[compared] == 1
-    wrong, taken = chance[~is_right], np.sort(chance[is_right])  # the first m of `taken` are the worst case for m
+    wrong, taken = (
+        chance[~is_right],
+        np.sort(chance[is_right]),
+    )  # the first m of `taken` are the worst case for m
     alpha = 1 - confidence
 
     def allowed(m: int) -> bool:

@@ -117,7 +117,11 @@ class FreshGap:
             Accuracy 0-1.
         """
         se = self.did.se if self.predicted is None else self.predicted.se
-        return self.detectable * float(np.sqrt(max(0.0, 1 - (self.did.items_se / se) ** 2))) if se > 0 else float("nan")
+        return (
+            self.detectable * float(np.sqrt(max(0.0, 1 - (self.did.items_se / se) ** 2)))
+            if se > 0
+            else float("nan")
+        )
 
 
 def fresh_gap(
@@ -163,7 +167,9 @@ def fresh_gap(
         If a score lies outside [0, 1], or a set has fewer than two clusters.
     """
     did = set_difference(tested, references, clusters)
-    published, fresh = (np.array(side, dtype=float) for side in zip(tested, *references, strict=True))
+    published, fresh = (
+        np.array(side, dtype=float) for side in zip(tested, *references, strict=True)
+    )
     complete = ~np.isnan(published).any(axis=0), ~np.isnan(fresh).any(axis=0)
 
     def kept(sides: Sequence[ArrayLike]) -> tuple[Any, Any]:
@@ -171,14 +177,18 @@ def fresh_gap(
 
     tested_scores = kept((published[0], fresh[0]))
     if any(np.any((x < 0) | (x > 1)) for x in tested_scores):
-        raise DataError("A score is 0 (wrong) to 1 (right) or NaN (no answer); found another value.")
+        raise DataError(
+            "A score is 0 (wrong) to 1 (right) or NaN (no answer); found another value."
+        )
     matched = None
     gap = gap_p = None
     if references:
         mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
         groups = None if clusters is None else kept(clusters)
         # Several trials of an item in one set only would give it finer strata of its own.
-        levels = [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
+        levels = (
+            [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
+        )
         matched = _matched(tested_scores, levels, groups, rng, n_resamples)
         gap, gap_p = _two_sided(set_difference(mean, (), groups))
     predicted = None
@@ -200,7 +210,9 @@ def fresh_gap(
     )
 
 
-GUESSES_MOVE = 0.20  # chance of a lucky answer that may differ between the sets beyond what their options say
+GUESSES_MOVE = (
+    0.20  # chance of a lucky answer that may differ between the sets beyond what their options say
+)
 
 
 def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
@@ -220,7 +232,11 @@ def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
 
 def _two_sided(alone: SetDifference) -> tuple[float, float]:
     """Return the difference, and its p in both directions."""
-    p = float(2 * scipy.stats.t.sf(abs(alone.difference) / alone.se, alone.df)) if alone.se > 0 else 1.0
+    p = (
+        float(2 * scipy.stats.t.sf(abs(alone.difference) / alone.se, alone.df))
+        if alone.se > 0
+        else 1.0
+    )
     return alone.difference, p
 
 
@@ -251,7 +267,9 @@ def agreement(references: Sequence[Sets]) -> float:
     >>> agreement([([1, 1, 0, 0] * 50, [1, 1, 0] * 33), ([1, 0, 1, 0] * 50, [1, 0, 1] * 33)]) > 0.1
     True
     """
-    right = [np.nansum(np.stack(side), axis=0).astype(int) for side in zip(*references, strict=True)]
+    right = [
+        np.nansum(np.stack(side), axis=0).astype(int) for side in zip(*references, strict=True)
+    ]
     counts = np.stack([np.bincount(side, minlength=len(references) + 1) for side in right])
     fewest = counts.sum(axis=1).min() / counts.sum()
     classes, some = [], np.zeros(2)
@@ -305,7 +323,9 @@ def unparsed_held(
         for side in (0, 1):
             favour = against == (side == (0 if k else 1))
             held = of_references(gamma) if k else gamma
-            filled_sides.append(imputed(sides[side][k], lost[side], _predicted(sides[side], k), held, favour))
+            filled_sides.append(
+                imputed(sides[side][k], lost[side], _predicted(sides[side], k), held, favour)
+            )
         filled.append((filled_sides[0], filled_sides[1]))
     return filled, _heights(sides)
 
@@ -353,7 +373,9 @@ def _matched(
     clusters, or items.
     """
     strata = _strata(height)
-    counts = np.array([[np.sum(s == k) for s in strata] for k in range(int(max(map(np.max, strata))) + 1)])
+    counts = np.array(
+        [[np.sum(s == k) for s in strata] for k in range(int(max(map(np.max, strata))) + 1)]
+    )
     both = counts.min(axis=1) > 0
     share = float(counts[both, 0].sum() / counts[:, 0].sum())
     if not both.any():
@@ -367,7 +389,10 @@ def _matched(
     whole = all(np.all((x == 0) | (x == 1)) for x in own)
     groups = [np.arange(x.size) for x in own] if groups is None else groups
     if not whole or any(np.unique(g).size < g.size for g in groups):
-        sides = [_in_strata(*side_parts, ks, weight) for side_parts in zip(own, strata, groups, strict=True)]
+        sides = [
+            _in_strata(*side_parts, ks, weight)
+            for side_parts in zip(own, strata, groups, strict=True)
+        ]
         return Matched(difference, _clustered_p(difference, sides), share, pairs)
     total = right.sum(axis=1).astype(np.int64)
     drawn = rng.hypergeometric(total, n + m - total, n, size=(n_resamples, len(ks)))
@@ -412,6 +437,8 @@ def _strata(height: Sequence[FloatArray]) -> list[IntArray]:
     everything = np.concatenate(list(height))
     levels = np.unique(everything)
     edges = (
-        levels[1:] if levels.size <= _STRATA else np.unique(np.quantile(everything, np.arange(1, _STRATA) / _STRATA))
+        levels[1:]
+        if levels.size <= _STRATA
+        else np.unique(np.quantile(everything, np.arange(1, _STRATA) / _STRATA))
     )
     return [np.searchsorted(edges, side, side="right") for side in height]

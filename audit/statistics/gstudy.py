@@ -69,13 +69,21 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     complete = scores[:, ~np.isnan(scores).any(axis=0)]
     t, n = complete.shape
     if t < 2 or n < 2:
-        raise DataError(f"A G-study needs two templates and two items that have all of them; found {t} and {n}.")
+        raise DataError(
+            f"A G-study needs two templates and two items that have all of them; found {t} and {n}."
+        )
     estimates = components(complete, ("template", "item"))
-    template, item, residual = estimates["template",], estimates["item",], estimates["template", "item"]
+    template, item, residual = (
+        estimates["template",],
+        estimates["item",],
+        estimates["template", "item"],
+    )
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
-    differ = 1 + t * item / residual if residual > 0 else math.inf  # mean square of items over that of what is left
+    differ = (
+        1 + t * item / residual if residual > 0 else math.inf
+    )  # mean square of items over that of what is left
     if item > 0 and scipy.stats.f.sf(differ, n - 1, (n - 1) * (t - 1)) <= _ALPHA:
         needed = max(1, math.ceil(WANTED / (1 - WANTED) * error / item - 1e-9))
     seed = None
@@ -112,17 +120,25 @@ def components(
     squares: dict[tuple[str, ...], float] = {}
     freedom: dict[tuple[str, ...], int] = {}
     for effect in effects:  # an effect's sum of squares excludes what its parts explain
-        mean = centred.mean(axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True)
+        mean = centred.mean(
+            axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True
+        )
         parts = [e for e in squares if set(e) < set(effect)]
-        squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(squares[e] for e in parts)
+        squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(
+            squares[e] for e in parts
+        )
         size = math.prod(levels[axis] for axis in effect)
         freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
     estimates: dict[tuple[str, ...], float] = {}
-    for effect in reversed(effects):  # a mean square holds its own component and those of all that contain it
+    for effect in reversed(
+        effects
+    ):  # a mean square holds its own component and those of all that contain it
         larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
         estimates[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
     rounding = 1e-12 * float(np.mean(table**2))
-    return {effect: estimates[effect] if estimates[effect] > rounding else 0.0 for effect in effects}
+    return {
+        effect: estimates[effect] if estimates[effect] > rounding else 0.0 for effect in effects
+    }
 
 
 def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:

@@ -82,12 +82,16 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     x, y = x[whole], y[whole]
     n = x.shape[0]
     if x.shape[1] < 2 or n < QUESTIONS_MIN:
-        raise DataError(f"Expected two levels and {QUESTIONS_MIN} questions; found {x.shape[1]} and {n}.")
+        raise DataError(
+            f"Expected two levels and {QUESTIONS_MIN} questions; found {x.shape[1]} and {n}."
+        )
     y = y - y[:, :1]  # gives exact zeros if no level changes anything
     x, y = (z - z.mean(axis=1, keepdims=True) - z.mean(axis=0) + z.mean() for z in (x, y))
     total = float(np.sum(x * x))
     if total <= 1e-9 * x.size:
-        raise DataError("The share of words that arrives is the same for every question: it explains no difference.")
+        raise DataError(
+            "The share of words that arrives is the same for every question: it explains no difference."
+        )
     slope = float(np.sum(x * y)) / total
     # The line bends to a question with much of all variation: CR2, and the degrees of freedom of Kish's number.
     share = np.sum(x * x, axis=1) / total
@@ -95,7 +99,9 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     se = float(np.sqrt(np.sum(scores**2))) / total
     alike = 1 / float(np.sum(share**2))
     # The interval is no shorter than a change, at average levels, in as many questions as could stay unseen.
-    unseen = float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
+    unseen = (
+        float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
+    )
     return _tested(slope, se, max(alike - 1, 1.0), n, unseen)
 
 
@@ -137,7 +143,9 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     x, y = np.asarray(doses, dtype=float), np.asarray(right, dtype=float)
     n = int((~np.isnan(y).any(axis=1)).sum())
     if x.size < 2 or n < QUESTIONS_MIN:
-        raise DataError(f"Expected two doses and {QUESTIONS_MIN} questions; found {x.size} and {n}.")
+        raise DataError(
+            f"Expected two doses and {QUESTIONS_MIN} questions; found {x.size} and {n}."
+        )
     weights = np.linalg.pinv(np.vander(x, min(3, x.size), increasing=True))[1]
     slopes = (y - y[:, :1]) @ weights  # removes rounding of the weights' sum if nothing changes
     mean = mean_of(slopes, cluster)
@@ -146,10 +154,14 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     # The interval is no shorter than a change at every dose in as many questions as could stay unseen.
     unseen = float(weights[weights > 0].sum()) * unseen_change(slopes, cluster)
     known = ~np.isnan(slopes)
-    return _tested(mean.value, max(mean.se, shared_se(slopes[known], cluster[known])), mean.df, n, unseen)
+    return _tested(
+        mean.value, max(mean.se, shared_se(slopes[known], cluster[known])), mean.df, n, unseen
+    )
 
 
 def _tested(slope: float, se: float, df: float, n: int, unseen: float) -> InformationSlope:
     tested = t_test(slope, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"]) if se > 0 else float(slope == 0)
-    return InformationSlope(slope, min(tested["low"], slope - unseen), max(tested["high"], slope + unseen), p, n)
+    return InformationSlope(
+        slope, min(tested["low"], slope - unseen), max(tested["high"], slope + unseen), p, n
+    )

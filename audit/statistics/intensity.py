@@ -44,7 +44,10 @@ class IntensityTrend:
 
 
 def intensity_trend(
-    items: Sequence[str], distance: FloatArray, correct: FloatArray, cluster: Sequence[int] | None = None
+    items: Sequence[str],
+    distance: FloatArray,
+    correct: FloatArray,
+    cluster: Sequence[int] | None = None,
 ) -> IntensityTrend | None:
     """Test the trend of accuracy over m rewordings.
 
@@ -81,21 +84,35 @@ def intensity_trend(
         return values - (np.bincount(item, weights=values) / size)[item]
 
     d, y = within(distance[known]), within(correct[known])
-    dd, yy, dy, d3, y3 = (np.bincount(item, weights=product) for product in (d * d, y * y, d * y, d**3, y**3))
+    dd, yy, dy, d3, y3 = (
+        np.bincount(item, weights=product) for product in (d * d, y * y, d * y, d**3, y**3)
+    )
     informative = (dd > 1e-12) & (yy > 1e-12)  # rounding is no difference
     if not informative.any():
         return None
     variance = (dd * yy)[informative] / (size[informative] - 1)
     z = dy[informative].sum() / np.sqrt(variance.sum())
     m = size[informative]
-    third = (d3 * y3)[informative] * m / ((m - 1) * np.maximum(m - 2, 1))  # an item of two rewordings adds 0
+    third = (
+        (d3 * y3)[informative] * m / ((m - 1) * np.maximum(m - 2, 1))
+    )  # an item of two rewordings adds 0
     skewed = third.sum() / variance.sum() ** 1.5 / 6 * (1 - z**2) * scipy.stats.norm.pdf(z)
-    few = variance.sum() ** 2 / np.sum(variance**2)  # the number of items of equal variance that tell as much
+    few = variance.sum() ** 2 / np.sum(
+        variance**2
+    )  # the number of items of equal variance that tell as much
     together = -np.inf
     if cluster is not None:
-        sums = np.bincount(np.unique(np.asarray(cluster)[known], return_inverse=True)[1], weights=d * y)
+        sums = np.bincount(
+            np.unique(np.asarray(cluster)[known], return_inverse=True)[1], weights=d * y
+        )
         squares = np.sum(sums**2)
         if squares > 1e-12:
-            together = scipy.stats.t.cdf(sums.sum() / np.sqrt(squares), max(np.count_nonzero(sums) - 1, 1))
-    pvalue = float(np.clip(max(scipy.stats.t.cdf(z, few), scipy.stats.norm.cdf(z) + skewed, together), 0.0, 1.0))
+            together = scipy.stats.t.cdf(
+                sums.sum() / np.sqrt(squares), max(np.count_nonzero(sums) - 1, 1)
+            )
+    pvalue = float(
+        np.clip(
+            max(scipy.stats.t.cdf(z, few), scipy.stats.norm.cdf(z) + skewed, together), 0.0, 1.0
+        )
+    )
     return IntensityTrend(float(dy.sum() / dd.sum()), pvalue, int(informative.sum()))

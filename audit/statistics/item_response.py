@@ -62,7 +62,9 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
     return accuracy * total, (1 - accuracy) * total
 
 
-def draw_difficulties(n: int, accuracy: float, discordance: float, rng: np.random.Generator) -> FloatArray:
+def draw_difficulties(
+    n: int, accuracy: float, discordance: float, rng: np.random.Generator
+) -> FloatArray:
     """Draw Beta distributed chances of a right answer (see the module's docstring).
 
     Parameters
@@ -230,7 +232,9 @@ def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator)
     return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * independent
 
 
-def learnt(n: int, share: float | FloatArray, rng: np.random.Generator, group: int = 1) -> BoolArray:
+def learnt(
+    n: int, share: float | FloatArray, rng: np.random.Generator, group: int = 1
+) -> BoolArray:
     """Draw which items a model remembers.
 
     Parameters
@@ -252,7 +256,9 @@ def learnt(n: int, share: float | FloatArray, rng: np.random.Generator, group: i
     return np.repeat(rng.random(-(-n // group)) < share, group)[:n]
 
 
-def unparsed(answers: FloatArray, share: float, rng: np.random.Generator, of: int | None = None) -> FloatArray:
+def unparsed(
+    answers: FloatArray, share: float, rng: np.random.Generator, of: int | None = None
+) -> FloatArray:
     """Return answers of which some are lost.
 
     Parameters

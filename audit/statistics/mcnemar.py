@@ -45,7 +45,10 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
     >>> round(float(mcnemar_exact(21, 4)), 6)
     0.000455
     """
-    b, c = np.asarray(improve, dtype=float), np.asarray(degrade, dtype=float)  # small integers would overflow
+    b, c = (
+        np.asarray(improve, dtype=float),
+        np.asarray(degrade, dtype=float),
+    )  # small integers would overflow
     if any(np.any((x < 0) | (x != np.round(x)) | np.isinf(x)) for x in (b, c)):
         raise DataError(
             f"McNemar's test counts items: improve and degrade must be whole numbers >= 0, such as 21 and 4; "
@@ -53,7 +56,11 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
         )
     m = b + c
     upper = scipy.stats.binom.sf(b - 1, m, 0.5)
-    return np.asarray(np.minimum(1.0, 2 * np.minimum(upper, scipy.stats.binom.cdf(b, m, 0.5))) if two_sided else upper)
+    return np.asarray(
+        np.minimum(1.0, 2 * np.minimum(upper, scipy.stats.binom.cdf(b, m, 0.5)))
+        if two_sided
+        else upper
+    )
 
 
 def mcnemar_midp(improve: int, degrade: int) -> float:
@@ -114,7 +121,9 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
-        raise DataError(f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}.")
+        raise DataError(
+            f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}."
+        )
     k = len(values)
     above = k * values - values.sum(axis=0)  # K times what is above the item's mean: whole numbers
     ratio = _above_chance(above)

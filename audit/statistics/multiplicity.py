@@ -38,7 +38,9 @@ def holm(pvalues: ArrayLike) -> FloatArray:
     """
     p, tested = _checked(pvalues)
     order = np.argsort(p[tested], kind="stable")
-    stepped = np.minimum(1.0, np.maximum.accumulate(p[tested][order] * np.arange(order.size, 0, -1)))
+    stepped = np.minimum(
+        1.0, np.maximum.accumulate(p[tested][order] * np.arange(order.size, 0, -1))
+    )
     out = p.copy()
     out[tested] = stepped[np.argsort(order)]
     return out
@@ -74,7 +76,9 @@ def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> Floa
     p, tested = _checked(pvalues)
     out = p.copy()
     if tested.any():
-        out[tested] = scipy.stats.false_discovery_control(p[tested], method="by" if any_dependence else "bh")
+        out[tested] = scipy.stats.false_discovery_control(
+            p[tested], method="by" if any_dependence else "bh"
+        )
     return out
 
 

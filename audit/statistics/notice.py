@@ -18,9 +18,13 @@ from audit.statistics.chance import Limits
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-CORRELATION = 0.5  # between two models' answers to an item: the least of 14 models on 5,700 MMLU items is .47
+CORRELATION = (
+    0.5  # between two models' answers to an item: the least of 14 models on 5,700 MMLU items is .47
+)
 _Z = 1.959964
-_NODES = (np.arange(12) + 0.5) / 12  # quantiles that tau and the references' spread are averaged over
+_NODES = (
+    np.arange(12) + 0.5
+) / 12  # quantiles that tau and the references' spread are averaged over
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,13 @@ class Effect:
             The standard error.
         """
         r, total = references, 0.0
-        for tested_sd, other, size in zip(self.own, self.references or (0.0,) * len(self.own), sizes, strict=True):
+        for tested_sd, other, size in zip(
+            self.own, self.references or (0.0,) * len(self.own), sizes, strict=True
+        ):
             mean = other**2 * (1 + (r - 1) * self.correlation) / r if r else 0.0
-            total += (tested_sd**2 + mean - 2 * self.correlation * tested_sd * (other if r else 0.0)) / size
+            total += (
+                tested_sd**2 + mean - 2 * self.correlation * tested_sd * (other if r else 0.0)
+            ) / size
         return total**0.5
 
 
@@ -126,7 +134,9 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     True
     """
     if field.n < 1 or not 0 < level < 1:
-        raise DataError(f"A field design has items, and a test a level between 0 and 1; found {field}, level {level}.")
+        raise DataError(
+            f"A field design has items, and a test a level between 0 and 1; found {field}, level {level}."
+        )
     values = [effect.value + z * effect.se for z in (0.0, -_Z, _Z)]
     if not all(np.isfinite(values)):
         return Limits(float("nan"), float("nan"), float("nan"))
@@ -134,7 +144,9 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     return Limits(estimate, low, max(high, estimate))
 
 
-def _chances(values: Sequence[float], effect: Effect, field: Field, prior: TauPrior, level: float) -> list[float]:
+def _chances(
+    values: Sequence[float], effect: Effect, field: Field, prior: TauPrior, level: float
+) -> list[float]:
     sizes = (field.n, field.held_out)[: len(effect.own)]
     if min(sizes) < 1:
         return [0.0 for _ in values]  # the design has no items that show the effect
@@ -146,14 +158,21 @@ def _chances(values: Sequence[float], effect: Effect, field: Field, prior: TauPr
         return [float(scipy.stats.norm.sf((critical - value) / items)) for value in values]
     if r < 1:
         return [0.0 for _ in values]
-    sampling = sum(sd**2 * (1 - effect.correlation) / k for sd, k in zip(effect.references, sizes, strict=True))
+    sampling = sum(
+        sd**2 * (1 - effect.correlation) / k for sd, k in zip(effect.references, sizes, strict=True)
+    )
     tau = scipy.stats.halfnorm.ppf(_NODES, scale=prior.scale)
     spreads = _spreads(tau, sampling, r)
     grid = np.quantile(spreads, np.linspace(0, 1, 7)) if r > 1 else np.array([sampling])
-    limits = [predictive(0.0, items, df, float(s), sampling, r, prior, level=1 - 2 * level).high for s in grid]
+    limits = [
+        predictive(0.0, items, df, float(s), sampling, r, prior, level=1 - 2 * level).high
+        for s in grid
+    ]
     critical_by_spread = np.interp(spreads, grid, limits)
     error = np.sqrt(items**2 + tau**2 * (1 + 1 / r))[:, None]
-    return [float(scipy.stats.norm.sf((critical_by_spread - value) / error).mean()) for value in values]
+    return [
+        float(scipy.stats.norm.sf((critical_by_spread - value) / error).mean()) for value in values
+    ]
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:

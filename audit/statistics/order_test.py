@@ -54,7 +54,9 @@ class OrderTest:
     orders: float
 
 
-def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> OrderTest:
+def order_test(
+    log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+) -> OrderTest:
     """Test that the published order of each unit is likelier than the others by more than chance.
 
     Parameters
@@ -95,7 +97,9 @@ def order_test(log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resampl
     """
     x = np.array(log_likelihood, dtype=float)
     if x.ndim != 2 or x.shape[1] < 2:
-        raise DataError(f"Log-likelihoods under orders have shape (units, 2 or more); found {x.shape}.")
+        raise DataError(
+            f"Log-likelihoods under orders have shape (units, 2 or more); found {x.shape}."
+        )
     if np.any(np.isinf(x)):
         raise DataError("A log-likelihood is infinite: the engine told no finite number.")
     known = ~np.isnan(x)

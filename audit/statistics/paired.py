@@ -30,7 +30,11 @@ class State(IntEnum):
     ABSENT = -4  # no row
 
 
-UNANSWERED = (State.UNPARSED, State.TRUNCATED, State.ERROR)  # the question was put, but its score is not known
+UNANSWERED = (
+    State.UNPARSED,
+    State.TRUNCATED,
+    State.ERROR,
+)  # the question was put, but its score is not known
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,12 @@ class CellOutcomes:
         """
         keep = [k for k, s in enumerate(self.settings) if s.arm != arm]
         answer = None if self.answer is None else self.answer[keep]
-        return replace(self, settings=tuple(self.settings[k] for k in keep), state=self.state[keep], answer=answer)
+        return replace(
+            self,
+            settings=tuple(self.settings[k] for k in keep),
+            state=self.state[keep],
+            answer=answer,
+        )
 
     def settings_of(self, arm: str) -> tuple[Setting, ...]:
         """Return the settings of an arm.
@@ -185,7 +194,9 @@ def checked_pair(
             f"found {clean.shape}, {noisy.shape}, {groups.shape}."
         )
     for name, values in (("clean", clean), ("noisy", noisy)):
-        low = np.fmin.reduce(values, axis=None, initial=np.inf)  # fmin leaves NaN out without a copy of a million items
+        low = np.fmin.reduce(
+            values, axis=None, initial=np.inf
+        )  # fmin leaves NaN out without a copy of a million items
         high = np.fmax.reduce(values, axis=None, initial=-np.inf)
         if low < 0 or high > 1:
             raise DataError(f"Outcomes lie in [0, 1] (NaN: no answer); {name} has {low} to {high}.")

@@ -28,7 +28,9 @@ MIN_REFERENCES = 5  # the fit has no meaning with fewer (ConStat requires as man
 N_CURVES = 1000
 _SAME = 1e-4  # accuracies that differ by less are one point of the curve
 _TIE = 1e-9  # a smaller delta is rounding
-_PENALTIES = np.logspace(-4, 1, 41)  # of accuracies 0-1: 10 is a straight line; below 1e-4 single models are followed
+_PENALTIES = np.logspace(
+    -4, 1, 41
+)  # of accuracies 0-1: 10 is a straight line; below 1e-4 single models are followed
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class CurveResult:
     n_draws: int
 
 
-def fit_curve(x: FloatArray, y: FloatArray, *, penalty: float | None = None) -> Callable[[FloatArray], FloatArray]:
+def fit_curve(
+    x: FloatArray, y: FloatArray, *, penalty: float | None = None
+) -> Callable[[FloatArray], FloatArray]:
     """Return a smoothing spline of accuracies y over accuracies x, cut to 0-1.
 
     Parameters
@@ -88,7 +92,9 @@ def fit_curve(x: FloatArray, y: FloatArray, *, penalty: float | None = None) -> 
     """
     points, values, weight = _points(x, y)
     if points.size < MIN_REFERENCES:
-        line = np.polynomial.Polynomial.fit(points, values, min(1, points.size - 1), w=np.sqrt(weight))
+        line = np.polynomial.Polynomial.fit(
+            points, values, min(1, points.size - 1), w=np.sqrt(weight)
+        )
         return lambda at: np.clip(line(at), 0.0, 1.0)
     lam = smoothing_penalty(x, y) if penalty is None else penalty
     spline = scipy.interpolate.make_smoothing_spline(points, values, w=weight, lam=lam)
@@ -205,11 +211,15 @@ def curve_test(
             f"B >= 1; found shapes {y_draws.shape} and {x_draws.shape}."
         )
     guess = np.array(anchor)
-    penalty = smoothing_penalty(np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0]))
+    penalty = smoothing_penalty(
+        np.append(x_draws[0, 1:], guess[1]), np.append(y_draws[0, 1:], guess[0])
+    )
     expected, delta = np.empty(len(y_draws) - 1), np.empty(len(y_draws) - 1)
     for b in range(1, len(y_draws)):
         models = _drawn(references, rng)
-        guess = rng.normal(anchor, np.sqrt(np.array(anchor) * (1 - np.array(anchor)) / np.array(anchor_items)))
+        guess = rng.normal(
+            anchor, np.sqrt(np.array(anchor) * (1 - np.array(anchor)) / np.array(anchor_items))
+        )
         x, y = np.append(x_draws[b, models], guess[1]), np.append(y_draws[b, models], guess[0])
         curve = fit_curve(x, y, penalty=penalty)
         expected[b - 1] = curve(x_draws[b, 0])

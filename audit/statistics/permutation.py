@@ -29,7 +29,14 @@ from math import ceil, comb
 import numpy as np
 
 from audit.core.errors import DataError
-from audit.statistics.drawing import ITEMS, choice_totals, cluster_sums, flip_totals, patterns, patterns_of
+from audit.statistics.drawing import (
+    ITEMS,
+    choice_totals,
+    cluster_sums,
+    flip_totals,
+    patterns,
+    patterns_of,
+)
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.paired import FloatArray, IntArray, checked_pair
 from audit.statistics.resampling import N_RESAMPLES
@@ -133,9 +140,13 @@ def max_statistic_exchange(
     """
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
-        raise DataError(f"Runs need noisy (L, R, n) and base (K, R or 1, n); found {noisy.shape} and {base.shape}.")
+        raise DataError(
+            f"Runs need noisy (L, R, n) and base (K, R or 1, n); found {noisy.shape} and {base.shape}."
+        )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
-    if len(noisy) == len(base) == 1:  # a baseline of its own for each r: differences around one half, halved
+    if (
+        len(noisy) == len(base) == 1
+    ):  # a baseline of its own for each r: differences around one half, halved
         half = noisy[0] - base[0]
         half /= 2
         halved = shifts[0] / 4, shifts[1] / 4  # halved differences have half the shifts
@@ -160,7 +171,12 @@ def max_statistic_exchange(
 
 
 def paired_test(
-    a: FloatArray, b: FloatArray, cluster: IntArray, *, rng: np.random.Generator, n_permutations: int = N_RESAMPLES
+    a: FloatArray,
+    b: FloatArray,
+    cluster: IntArray,
+    *,
+    rng: np.random.Generator,
+    n_permutations: int = N_RESAMPLES,
 ) -> float:
     """Return the p of a gain of one condition over another on the same items.
 
@@ -185,7 +201,9 @@ def paired_test(
     """
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
         return float(mcnemar_exact(np.sum(a > b), np.sum(a < b)))
-    return max_statistic_exchange(a[:, None], b[:, None], cluster, n_permutations=n_permutations, rng=rng).pvalue
+    return max_statistic_exchange(
+        a[:, None], b[:, None], cluster, n_permutations=n_permutations, rng=rng
+    ).pvalue
 
 
 def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
@@ -269,7 +287,9 @@ def sign_flip_pvalue(
     return float(_exceed(observed, reference)[0])
 
 
-def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _flip_test(
+    scores: FloatArray, n_permutations: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
     """Return observed statistics (K,) and reference statistics (n_permutations, K) of scores (K,
     G)."""
     scale = np.sqrt(_squares(scores))
@@ -281,7 +301,9 @@ def _flip_test(scores: FloatArray, n_permutations: int, rng: np.random.Generator
         lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
         return (block * lead)[:, lead != 0]
 
-    pattern, count = patterns_of(led(scores[:, k : k + ITEMS]) for k in range(0, scores.shape[1], ITEMS))
+    pattern, count = patterns_of(
+        led(scores[:, k : k + ITEMS]) for k in range(0, scores.shape[1], ITEMS)
+    )
     return observed, flip_totals(pattern, count, n_permutations, rng) / scale
 
 
@@ -310,7 +332,9 @@ def _with_shifts(
         return observed, reference
     b, r = reference.shape
     total = np.sqrt(se**2 + separate + shared)
-    moved = rng.standard_normal((b, r)) * np.sqrt(separate) + rng.standard_normal((b, 1)) * np.sqrt(shared)
+    moved = rng.standard_normal((b, r)) * np.sqrt(separate) + rng.standard_normal((b, 1)) * np.sqrt(
+        shared
+    )
     return observed * se / total, (reference * se + moved) / total
 
 
@@ -336,7 +360,9 @@ def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
     return average(runs[is_noisy]) - average(runs[~is_noisy])
 
 
-def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _in_joint_order(
+    reference: FloatArray, differences: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """Return the columns of (B, R), reordered to the ranks of correlated normal draws.
 
     The correlation is that of the differences (R, G).
@@ -349,7 +375,9 @@ def _in_joint_order(reference: FloatArray, differences: FloatArray, rng: np.rand
     correlation = unit @ unit.T
     np.fill_diagonal(correlation, 1.0)
     value, vector = np.linalg.eigh(correlation)
-    normal = rng.standard_normal((len(reference), r)) @ (vector * np.sqrt(np.clip(value, 0, None))).T
+    normal = (
+        rng.standard_normal((len(reference), r)) @ (vector * np.sqrt(np.clip(value, 0, None))).T
+    )
     rank = np.argsort(np.argsort(normal, axis=0), axis=0)
     return np.take_along_axis(np.sort(reference, axis=0), rank, axis=0)
 
@@ -365,5 +393,8 @@ def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
     adjusted = np.empty_like(stepped)
     adjusted[order] = np.maximum.accumulate(stepped)
     return MaxStatResult(
-        statistic=observed, pvalue=float(adjusted[order[0]]), pvalues=_exceed(observed, reference), adjusted=adjusted
+        statistic=observed,
+        pvalue=float(adjusted[order[0]]),
+        pvalues=_exceed(observed, reference),
+        adjusted=adjusted,
     )

@@ -99,7 +99,11 @@ def minimum_detectable_gain(
 
 
 def questions_needed(
-    gain: float, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
+    gain: float,
+    discordance: float,
+    alpha: float = 0.05,
+    n_tests: int = 1,
+    power: float = TARGET_POWER,
 ) -> int:
     """Return how many questions the exact one-sided McNemar test needs to detect a gain.
 
@@ -131,7 +135,9 @@ def questions_needed(
     658
     """
     if not 0 < gain <= 1:
-        raise DataError(f"The questions needed are asked for a gain in (0, 1], such as 0.05; found {gain}.")
+        raise DataError(
+            f"The questions needed are asked for a gain in (0, 1], such as 0.05; found {gain}."
+        )
 
     def enough(n: int) -> bool:
         return _power(n, gain, discordance, alpha / n_tests) >= power

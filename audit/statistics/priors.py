@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from audit.core.errors import DataError
 
-DECIDE_AT = 3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
+DECIDE_AT = (
+    3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class TauPrior:
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < 1:
-            raise DataError(f"The prior's scale is {self.scale}; expected 0 < scale < 1, such as 0.03 (3 points).")
+            raise DataError(
+                f"The prior's scale is {self.scale}; expected 0 < scale < 1, such as 0.03 (3 points)."
+            )
 
 
 _CONSTAT = "of 45-47 public models in ConStat's tables (Dekoninck et al. 2024)"
@@ -51,9 +55,15 @@ _CONSTAT = "of 45-47 public models in ConStat's tables (Dekoninck et al. 2024)"
 # tests/golden/statistics/between_models.py prints the spreads; constat_without_memory.py what the score errs by.
 _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error (GSM8K 9.5) {_CONSTAT}, new items"
 PRIORS = {
-    "rewording": TauPrior(0.03, f"spread 1.5 to 2.2 points, sampling error included, {_CONSTAT}, rewordings"),
-    "halves": TauPrior(0.03, "spread 1.3 to 2.6 points, sampling error included, 10 HELM models, halves of MMLU"),
+    "rewording": TauPrior(
+        0.03, f"spread 1.5 to 2.2 points, sampling error included, {_CONSTAT}, rewordings"
+    ),
+    "halves": TauPrior(
+        0.03, "spread 1.3 to 2.6 points, sampling error included, 10 HELM models, halves of MMLU"
+    ),
     "held_out": TauPrior(0.026, _HELD_OUT, df=4),  # the scale is that of four sets
-    "score": TauPrior(0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.025),
+    "score": TauPrior(
+        0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.025
+    ),
     "other_benchmark": TauPrior(0.27, f"spread 5 to 27 points {_CONSTAT}, another benchmark"),
 }

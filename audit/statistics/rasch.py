@@ -90,7 +90,9 @@ class RaschFit:
             Factor that turns a small difference of abilities into points.
         """
         known = scipy.special.expit(self.ability[:, None] - self.difficulty)
-        return (1 - self.chance) * float((known * (1 - known)).mean(axis=0) @ self.posterior.mean(axis=0))
+        return (1 - self.chance) * float(
+            (known * (1 - known)).mean(axis=0) @ self.posterior.mean(axis=0)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +202,11 @@ def rasch_gap(
     models = (tested, *references)
     sides = zip(*models, strict=True)
     fits = [fit_rasch(side, guessed) for side, guessed in zip(sides, chance, strict=True)]
-    groups = None if clusters is None else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
+    groups = (
+        None
+        if clusters is None
+        else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
+    )
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
     gap = set_difference(pairs[0], pairs[1:], groups)
@@ -221,14 +227,21 @@ def rasch_gap(
     )
 
 
-def _error(found: SetDifference, slope: float, references: int, prior: TauPrior | None) -> dict[str, float]:
+def _error(
+    found: SetDifference, slope: float, references: int, prior: TauPrior | None
+) -> dict[str, float]:
     """Return se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
     if prior is None:
         return attributes(found, "se", "tau", "pvalue", "low", "high")
     told = predictive(
-        found.difference * slope, found.items_se * slope, found.items_df, found.spread * slope**2,
-        found.sampling * slope**2, references, prior,
-    )  # fmt: skip
+        found.difference * slope,
+        found.items_se * slope,
+        found.items_df,
+        found.spread * slope**2,
+        found.sampling * slope**2,
+        references,
+        prior,
+    )
     in_points = attributes(told, "se", "tau", "low", "high")
     return {"pvalue": told.pvalue, **{name: value / slope for name, value in in_points.items()}}
 
@@ -260,7 +273,9 @@ def ability_gaps(
         If there are no references.
     """
     scales = ((0.0, 0.0), chance) if any(chance) else (chance,)
-    return tuple(rasch_gap(tested, references, clusters, prior=prior, chance=guessing) for guessing in scales)
+    return tuple(
+        rasch_gap(tested, references, clusters, prior=prior, chance=guessing) for guessing in scales
+    )
 
 
 def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -> RaschFit:
@@ -298,9 +313,13 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
     x = np.stack([np.asarray(row, dtype=float) for row in outcomes])
     known_answers = ~np.isnan(x)
     if np.any((x < 0) | (x > 1)):
-        raise DataError("An outcome is 0 (wrong) to 1 (right), or NaN (missing); found another value.")
+        raise DataError(
+            "An outcome is 0 (wrong) to 1 (right), or NaN (missing); found another value."
+        )
     if x.shape[0] < 2 or not known_answers.any(axis=1).all():
-        raise DataError("A set needs two models with an answer each to tell how spread its difficulties are.")
+        raise DataError(
+            "A set needs two models with an answer each to tell how spread its difficulties are."
+        )
     filled = np.where(known_answers, x, -1.0)
     patterns, index, count = np.unique(filled, axis=1, return_inverse=True, return_counts=True)
     answered, right = patterns.T >= 0, np.maximum(patterns.T, 0)
@@ -313,11 +332,15 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
         at = items.at(parameters)
         return -at.value, -at.gradient
 
-    near = scipy.optimize.minimize(minus, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-9}).x
+    near = scipy.optimize.minimize(
+        minus, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-9}
+    ).x
     last = items.at(near)
     step = np.linalg.solve(items.information(last), last.gradient)  # Newton's
     if not abs(last.gradient @ step) < _ENOUGH:
-        raise DataError(f"The Rasch model of {x.shape[0]} models was not fitted; are there answers of every one?")
+        raise DataError(
+            f"The Rasch model of {x.shape[0]} models was not fitted; are there answers of every one?"
+        )
     best, k = items.at(near + step), x.shape[0]
     item = np.zeros((k + 1, x.shape[1] + k))
     item[:, : x.shape[1]] = best.scores[:, index.ravel()]
@@ -368,10 +391,17 @@ class _Items:
         ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
         logit = ability[:, None] - spread * _NODES
         log_known, log_unknown = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
-        log_guess, log_no_guess = np.log(self.chance) if self.chance else -np.inf, np.log1p(-self.chance)
+        log_guess, log_no_guess = (
+            np.log(self.chance) if self.chance else -np.inf,
+            np.log1p(-self.chance),
+        )
         log_right = np.logaddexp(log_guess, log_no_guess + log_known)
         known, told = np.exp(log_known), np.exp(log_known - log_right)
-        log = self.right @ (log_right - log_no_guess - log_unknown) + self.answered @ log_unknown + _LOG_WEIGHTS
+        log = (
+            self.right @ (log_right - log_no_guess - log_unknown)
+            + self.answered @ log_unknown
+            + _LOG_WEIGHTS
+        )
         top = log.max(axis=1, keepdims=True)
         weight = np.exp(log - top)
         total = weight.sum(axis=1, keepdims=True)
@@ -399,9 +429,16 @@ class _Items:
         matrix[np.arange(k), np.arange(k)] = curved.sum(axis=1) + half * (1 - half)
         matrix[k, :k] = matrix[:k, k] = -curved @ place
         matrix[k, k] = curved.sum(axis=0) @ place**2 - np.sum(weights * at.pull) + 1
-        of_models = self.right.T[:, :, None] * at.told[:, None] - self.answered.T[:, :, None] * at.known[:, None]
+        of_models = (
+            self.right.T[:, :, None] * at.told[:, None]
+            - self.answered.T[:, :, None] * at.known[:, None]
+        )
         complete = np.append(of_models.reshape(k, -1), [at.pull.ravel()], axis=0)
-        return matrix - (complete * weights.ravel()) @ complete.T + (at.scores * self.count) @ at.scores.T
+        return (
+            matrix
+            - (complete * weights.ravel()) @ complete.T
+            + (at.scores * self.count) @ at.scores.T
+        )
 
 
 def _with_own(groups: IntArray, models: int) -> IntArray:

@@ -31,7 +31,9 @@ from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveRe
 from audit.statistics.priors import TauPrior
 from audit.statistics.wording_drop import equivalence, item_means
 
-Pair = tuple[FloatArray, FloatArray]  # a model's answers to the original (K, n) and the variants (N, n)
+Pair = tuple[
+    FloatArray, FloatArray
+]  # a model's answers to the original (K, n) and the variants (N, n)
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # level of the intervals, whose lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
@@ -73,7 +75,11 @@ class BeyondReference(Tested):
 
 
 def on_scales(
-    tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, prior: TauPrior | None = None
+    tested: Pair,
+    references: Sequence[Pair],
+    chance: FloatArray,
+    cluster: IntArray,
+    prior: TauPrior | None = None,
 ) -> tuple[BeyondReference, ...]:
     """Test, on each scale, that the tested model drops by more than a new model like the references
     would.
@@ -115,7 +121,9 @@ def on_scales(
     others, and that is not a difference between models in what rewording costs them.
     """
     if not references:
-        raise DataError("A difference in differences needs at least one reference model; found none.")
+        raise DataError(
+            "A difference in differences needs at least one reference model; found none."
+        )
     each = _beside(tested, references, chance, cluster)
     spreads = [spread_of(expected) for _, expected in each]
     best = min(spreads, key=lambda parts: parts[0] - parts[1])
@@ -260,7 +268,9 @@ class Answered:
         return self.variants.plus(self.chance, -1.0)
 
 
-def answered(original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray) -> Answered:
+def answered(
+    original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
+) -> Answered:
     """Return a model's accuracies over the items that it answered under both wordings.
 
     Parameters
@@ -287,7 +297,9 @@ def answered(original: FloatArray, variants: FloatArray, chance: FloatArray, clu
     o, v = item_means(original, variants)
     compared = ~np.isnan(o)
     guessed = np.where(compared, chance, np.nan)
-    return Answered(mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(compared.sum()))
+    return Answered(
+        mean_of(o, cluster), mean_of(v, cluster), mean_of(guessed, cluster), int(compared.sum())
+    )
 
 
 def _beyond(
@@ -309,7 +321,13 @@ def _beyond(
     plain = Tested(**test)
     if prior is not None and difference.se > 0:
         judged = predictive(difference.value, difference.se, df, *best, r, prior, LEVEL)
-        test |= {"se": judged.se, "df": df, "low": judged.low, "high": judged.high, "pvalue": judged.pvalue}
+        test |= {
+            "se": judged.se,
+            "df": df,
+            "low": judged.low,
+            "high": judged.high,
+            "pvalue": judged.pvalue,
+        }
     drops = tuple(e.value for e in expected)
     return BeyondReference(scale=scale, **test, tau=tau, drops=drops, references=r, plain=plain)
 
@@ -362,7 +380,9 @@ def reference_curve(
     benchmarks, they are the same items.
     """
     if len(references) < MIN_REFERENCES:
-        raise DataError(f"A curve needs at least {MIN_REFERENCES} reference models; found {len(references)}.")
+        raise DataError(
+            f"A curve needs at least {MIN_REFERENCES} reference models; found {len(references)}."
+        )
     rows, n = [], 0
     for original, variants in (tested, *references):
         o, v = item_means(original, variants)

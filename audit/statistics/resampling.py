@@ -109,11 +109,17 @@ class Resamples:
         """
         if not 0 < confidence < 1:
             raise DataError(f"A confidence lies between 0 and 1, such as 0.95; found {confidence}.")
-        tail = float(scipy.stats.norm.cdf(scipy.stats.norm.ppf((1 - confidence) / 2) * expansion(confidence, units)))
+        tail = float(
+            scipy.stats.norm.cdf(
+                scipy.stats.norm.ppf((1 - confidence) / 2) * expansion(confidence, units)
+            )
+        )
         out = []
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
-            draws = draws[np.isfinite(draws)]  # a resample without a single complete pair has no value
+            draws = draws[
+                np.isfinite(draws)
+            ]  # a resample without a single complete pair has no value
             ends, low, high, se = np.array([tail, 1 - tail]), np.nan, np.nan, np.nan
             if draws.size and np.isfinite(estimate):
                 ends = self._bca(k, draws, ends) if method == "bca" else ends
@@ -124,7 +130,9 @@ class Resamples:
         return tuple(out)
 
     def _bca(self, k: int, draws: FloatArray, probabilities: FloatArray) -> FloatArray:
-        below = np.mean(draws < self.estimate[k] - 1e-12) + 0.5 * np.mean(np.abs(draws - self.estimate[k]) <= 1e-12)
+        below = np.mean(draws < self.estimate[k] - 1e-12) + 0.5 * np.mean(
+            np.abs(draws - self.estimate[k]) <= 1e-12
+        )
         bias = scipy.stats.norm.ppf(np.clip(below, 0.5 / draws.size, 1 - 0.5 / draws.size))
         w, jack = self.jackknife_weight, self.jackknife[:, k]
         finite = np.isfinite(jack)
@@ -161,7 +169,11 @@ def expansion(confidence: float, units: float | None) -> float:
     if units is None or units < 2:
         return 1.0
     upper = (1 + confidence) / 2
-    return float(np.sqrt(units / (units - 1)) * scipy.stats.t.ppf(upper, units - 1) / scipy.stats.norm.ppf(upper))
+    return float(
+        np.sqrt(units / (units - 1))
+        * scipy.stats.t.ppf(upper, units - 1)
+        / scipy.stats.norm.ppf(upper)
+    )
 
 
 def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
@@ -279,7 +291,9 @@ def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
     seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
     both = seen & seen_clean
     of_clean, of_noisy = np.where(seen_clean, clean, 0)[None], np.where(seen, noisy, 0)
-    return np.concatenate([of_clean, seen_clean[None], of_noisy, seen, np.where(both, noisy - clean, 0), both])
+    return np.concatenate(
+        [of_clean, seen_clean[None], of_noisy, seen, np.where(both, noisy - clean, 0), both]
+    )
 
 
 def _sweep_means(totals: FloatArray) -> FloatArray:
@@ -287,7 +301,9 @@ def _sweep_means(totals: FloatArray) -> FloatArray:
     noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         gains = gain_sum / gain_n
-        return np.column_stack([totals[:, 0] / totals[:, 1], noisy_sum / noisy_n, gains, gains.mean(axis=1)])
+        return np.column_stack(
+            [totals[:, 0] / totals[:, 1], noisy_sum / noisy_n, gains, gains.mean(axis=1)]
+        )
 
 
 def bootstrap_sweep(
@@ -333,7 +349,9 @@ def bootstrap_sweep(
     r = noisy.shape[0]
 
     n = clean.size
-    if np.unique(cluster).size == n:  # a block of items at a time: all their sums are many times the outcomes
+    if (
+        np.unique(cluster).size == n
+    ):  # a block of items at a time: all their sums are many times the outcomes
         parts = (slice(start, start + ITEMS) for start in range(0, n, ITEMS))
         pattern, count = patterns_of(_sweep_sums(clean[part], noisy[:, part]) for part in parts)
     else:
@@ -344,7 +362,9 @@ def bootstrap_sweep(
     jackknife = _sweep_means((total[:, None] - pattern).T)
 
     def part(columns: slice) -> Resamples:
-        return Resamples(estimate[columns], draws[:, columns], jackknife[:, columns], count.astype(float))
+        return Resamples(
+            estimate[columns], draws[:, columns], jackknife[:, columns], count.astype(float)
+        )
 
     end = 1 + 2 * r
     return SweepResamples(
@@ -356,7 +376,11 @@ def bootstrap_sweep(
 
 
 def studentised_pvalue(
-    scores: FloatArray, cluster: IntArray | None = None, *, n_resamples: int = N_RESAMPLES, rng: np.random.Generator
+    scores: FloatArray,
+    cluster: IntArray | None = None,
+    *,
+    n_resamples: int = N_RESAMPLES,
+    rng: np.random.Generator,
 ) -> float:
     """Test that the scores of items have mean zero, by the bootstrap-t.
 
@@ -394,11 +418,17 @@ def studentised_pvalue(
         spread = np.sqrt(np.maximum(square - total**2 / g, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (total - centre) / spread
-        at_centre = np.abs(total - centre) < 1e-12  # without any spread: nothing to tell there, and far off elsewhere
-        return np.where(spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre)))
+        at_centre = (
+            np.abs(total - centre) < 1e-12
+        )  # without any spread: nothing to tell there, and far off elsewhere
+        return np.where(
+            spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre))
+        )
 
     observed = studentised(sums.sum(axis=1), (sums**2).sum(axis=1), 0.0)[0]
     pattern, count = patterns(sums)
-    total, square = bootstrap_totals(np.stack([pattern[0], pattern[0] ** 2]), count, n_resamples, rng).T
+    total, square = bootstrap_totals(
+        np.stack([pattern[0], pattern[0] ** 2]), count, n_resamples, rng
+    ).T
     reference = studentised(total, square, float(sums.sum()))
     return float((1 + np.sum(reference >= observed - 1e-9)) / (n_resamples + 1))

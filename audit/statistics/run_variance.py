@@ -117,7 +117,9 @@ class RunShifts:
             that was not repeated.
         """
         (noisy, controls), floor = self.used, self.plausible_sd**2
-        return noisy if repeated else max(noisy, floor), controls if self.controls.df else max(controls, floor)
+        return noisy if repeated else max(noisy, floor), controls if self.controls.df else max(
+            controls, floor
+        )
 
 
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:

@@ -121,7 +121,9 @@ def selectivity(
     pairs = {name: clustered_mean(value, cluster) for name, value in values.items()}
     padded = [_padded(values[name], cluster, 1.0, -1.0) for name, mean in pairs.items() if mean.n]
     if not padded:
-        raise DataError("No item has an answer to an attribute edit and to a surface edit: nothing can be compared.")
+        raise DataError(
+            "No item has an answer to an attribute edit and to a surface edit: nothing can be compared."
+        )
     # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
     alpha, k = 0.025, len(padded)
     lows = [_value(mean) - _reach(mean, alpha) for mean in padded]
@@ -154,7 +156,9 @@ def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Es
     size, total = x.size / g, g + 2 * _ADDED
     n = x.size + 2 * _ADDED * size
     mean = float((x.sum() + _ADDED * size * (up + down)) / n)
-    large = np.sqrt((1 - 1 / total) / (1 - sizes / n))  # as in `drawing.influence`; 1 if clusters are alike
+    large = np.sqrt(
+        (1 - 1 / total) / (1 - sizes / n)
+    )  # as in `drawing.influence`; 1 if clusters are alike
     more = np.repeat([up - mean, down - mean], _ADDED) * size
     parts = np.append(np.bincount(place, x - mean, g) * large, more) / n
     return Estimate(mean, parts, uneven=total - 1 - cluster_df(c))
@@ -233,7 +237,9 @@ def ratio(
     """
     families = (attr, fmt, sem)
     if any(family.shape != cluster.shape for family in families):
-        raise DataError("Unpaired input: the three families and the clusters must be of the same items, in one order.")
+        raise DataError(
+            "Unpaired input: the three families and the clusters must be of the same items, in one order."
+        )
     _, place = np.unique(cluster, return_inverse=True)
     g = int(place.max()) + 1 if place.size else 0
     if not g:
@@ -281,10 +287,14 @@ def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> floa
         The limit; NaN if neither family has a value.
     """
     means = [clustered_mean(values, cluster) for values in (fmt, sem)]
-    return max((mean for mean in means if mean.n), key=lambda mean: mean.estimate, default=means[0]).low
+    return max(
+        (mean for mean in means if mean.n), key=lambda mean: mean.estimate, default=means[0]
+    ).low
 
 
-def ratio_limits(attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> tuple[float, float]:
+def ratio_limits(
+    attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray
+) -> tuple[float, float]:
     """Return a 95 % interval of CSR that agrees with D.
 
     Parameters

@@ -18,12 +18,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.core.errors import DataError
-from audit.statistics.estimate import Estimate, Tested, beyond_mean, logit_drop, means_of, spread_of, t_test, times
+from audit.statistics.estimate import (
+    Estimate,
+    Tested,
+    beyond_mean,
+    logit_drop,
+    means_of,
+    spread_of,
+    t_test,
+    times,
+)
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.references import LEVEL, Scale, answered
 from audit.statistics.wording_drop import item_means
 
-Sets = tuple[ArrayLike, ArrayLike]  # values (n,) of the published items and (m,) of the held-out ones
+Sets = tuple[
+    ArrayLike, ArrayLike
+]  # values (n,) of the published items and (m,) of the held-out ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +170,10 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
         return published, held_out
     longer = [np.asarray(side, dtype=float) for side in covariate]
     centre = longer[1][known].mean()
-    terms = [np.stack([np.ones_like(side), side - centre, (side - centre) ** 2], axis=1) for side in longer]
+    terms = [
+        np.stack([np.ones_like(side), side - centre, (side - centre) ** 2], axis=1)
+        for side in longer
+    ]
     fitted = np.linalg.lstsq(terms[1][known], held_out[known], rcond=None)[0]
     return published - terms[0][:, 1:] @ fitted[1:], held_out - terms[1][:, 1:] @ fitted[1:]
 
@@ -248,7 +262,8 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     if r < 3 or values.shape[1] < 2:
         return 1.0
     spreads = [
-        (values[k] - np.delete(values, [0, k], axis=0).mean(axis=0)).std() / np.sqrt(1 + 1 / (r if k == 0 else r - 1))
+        (values[k] - np.delete(values, [0, k], axis=0).mean(axis=0)).std()
+        / np.sqrt(1 + 1 / (r if k == 0 else r - 1))
         for k in range(r + 1)
     ]
     among = float(np.sqrt(np.mean(np.square(spreads[1:]))))
@@ -320,11 +335,16 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
 
     if scale == "share":
         if theirs.height.value <= 0:
-            raise DataError("The model is not above chance on the held-out items: it has no share to lose.")
+            raise DataError(
+                "The model is not above chance on the held-out items: it has no share to lose."
+            )
         other = times(other, held_out(theirs.height), ours.height.with_set(theirs.drop))
     elif scale == "logit":
         other = logit_drop(
-            held_out(theirs.original), held_out(theirs.variants), ours.variants.with_set(theirs.drop), theirs.n
+            held_out(theirs.original),
+            held_out(theirs.variants),
+            ours.variants.with_set(theirs.drop),
+            theirs.n,
         )
     difference = drop.plus(other, -1.0)
     test = t_test(difference.value, difference.se, difference.df, LEVEL)

@@ -50,7 +50,9 @@ def predict_right(answers: FloatArray) -> FloatArray:
     return (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
 
 
-def imputed(values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool) -> FloatArray:
+def imputed(
+    values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool
+) -> FloatArray:
     """Return the values with each unparsed answer replaced by the chance that it was right.
 
     Parameters

@@ -61,7 +61,9 @@ def average(values: FloatArray) -> FloatArray:
     if len(values) == 1:
         return np.asarray(values[0])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # "Mean of empty slice": NaN is the answer we want
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # "Mean of empty slice": NaN is the answer we want
         return np.nanmean(values, axis=0)
 
 
@@ -103,7 +105,9 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
         If there is no setting, or one was not run.
     """
     if not settings:
-        raise DataError(f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}.")
+        raise DataError(
+            f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}."
+        )
     state = np.stack([cell.row(s) for s in settings])
     values = np.empty(cell.n)
     for start in range(0, cell.n, ITEMS):  # in blocks, as a number has eight bytes and a state one
@@ -111,7 +115,9 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     return values
 
 
-def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], values: FloatArray | None = None) -> FloatArray:
+def runs_of(
+    cell: CellOutcomes, arm: str, levels: Sequence[int], values: FloatArray | None = None
+) -> FloatArray:
     """Return the values of every replicate of an arm at each of R levels.
 
     Parameters
@@ -137,9 +143,13 @@ def runs_of(cell: CellOutcomes, arm: str, levels: Sequence[int], values: FloatAr
     """
     runs = [replicates_of(cell, arm, level) for level in levels]
     if not any(runs):
-        raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run, so there is nothing to compare.")
+        raise DataError(
+            f"{cell.model} on {cell.benchmark}: {arm} was not run, so there is nothing to compare."
+        )
     if not all(runs):
-        raise DataError(f"{cell.model} on {cell.benchmark}: {arm} was not run at every level of {list(levels)}.")
+        raise DataError(
+            f"{cell.model} on {cell.benchmark}: {arm} was not run at every level of {list(levels)}."
+        )
     numbers = sorted({s.replicate for settings in runs for s in settings})
     stacked = np.full((len(numbers), len(runs), cell.n), np.nan)
     for k, settings in enumerate(runs):

@@ -92,7 +92,9 @@ def paired_difference(
     both = ~(np.isnan(a) | np.isnan(b))
     x, y, c = a[both], b[both], groups[both]
     if not x.size:
-        raise DataError("A paired difference needs questions answered, right or wrong, in both runs; found none.")
+        raise DataError(
+            "A paired difference needs questions answered, right or wrong, in both runs; found none."
+        )
     improve, degrade = int(np.sum(y > x)), int(np.sum(x > y))
     n, units = int(x.size), int(np.unique(c).size)
     midp = None
@@ -109,7 +111,17 @@ def paired_difference(
         low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)
         p = sign_flip_pvalue(y - x, c, two_sided=True, rng=rng)
     return PairedDifference(
-        n, units, float(x.mean()), float(y.mean()), float((y - x).mean()), low, high, improve, degrade, p, midp
+        n,
+        units,
+        float(x.mean()),
+        float(y.mean()),
+        float((y - x).mean()),
+        low,
+        high,
+        improve,
+        degrade,
+        p,
+        midp,
     )
 
 
@@ -242,7 +254,9 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     return _lasting(first, second, int(both.sum()), first.units, first.df, *least)
 
 
-def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]) -> Lasting:
+def lasting_by_items(
+    lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]
+) -> Lasting:
     """Return how much of a lead lasts on other items, such as held-out ones.
 
     Parameters
@@ -277,18 +291,28 @@ def lasting_by_items(lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray
     first = Estimate(sides[0].value, np.concatenate([parts_before, np.zeros(parts_after.size)]))
     second = Estimate(sides[1].value, np.concatenate([np.zeros(parts_before.size), parts_after]))
     return _lasting(
-        first, second, n, parts_before.size + parts_after.size, min(side.df for side in sides), unseen, shared
+        first,
+        second,
+        n,
+        parts_before.size + parts_after.size,
+        min(side.df for side in sides),
+        unseen,
+        shared,
     )
 
 
 def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
     units = np.unique(cluster).size
     if units < UNITS_MIN:
-        raise DataError(f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}.")
+        raise DataError(
+            f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}."
+        )
     return mean_of(row, cluster)
 
 
-def _lasting(first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float, shared: float) -> Lasting:
+def _lasting(
+    first: Estimate, second: Estimate, n: int, units: int, df: float, unseen: float, shared: float
+) -> Lasting:
     lost = first.plus(second, -1.0)
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
@@ -348,7 +372,9 @@ def standard_error(low: float, high: float) -> float:
     return (high - low) / (2 * _Z)
 
 
-def change_tests(estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool]) -> list[Look | None]:
+def change_tests(
+    estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool]
+) -> list[Look | None]:
     """Test at every version of a series whether a figure changed.
 
     Parameters

@@ -117,7 +117,9 @@ def without_memory(
     if score is None:
         raise DataError("No published item was answered, so there is no score.")
     did = set_difference(tested, references, clusters)
-    expected = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior)
+    expected = predictive(
+        did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior
+    )
 
     def by_ability(given: TauPrior | None) -> list[Gap]:
         """Return the gap on each scale of ability."""
@@ -131,7 +133,9 @@ def without_memory(
         estimate = np.mean([gap[0] for gap in gaps])
         _, lows, highs = zip(*gaps, *wider, strict=True)
         low, high = max(highs), min(lows)
-        return Limits(*(float(np.clip(score.estimate - gap, 0, 1)) for gap in (estimate, low, high)))
+        return Limits(
+            *(float(np.clip(score.estimate - gap, 0, 1)) for gap in (estimate, low, high))
+        )
 
     points = did.difference, expected.low, expected.high
     theirs = _own_gap(references, clusters, expected.tau)
@@ -139,7 +143,9 @@ def without_memory(
     tested_gap = set_difference(tested, (), clusters)
     learnt_too = [(tested_gap.difference, expected.low, tested_gap.high)] if at_most else []
     without = less([points, *able], [*held, *learnt_too])
-    shares = (_share(score.estimate, limit) for limit in (without.estimate, without.high, without.low))
+    shares = (
+        _share(score.estimate, limit) for limit in (without.estimate, without.high, without.low)
+    )
     return WithoutMemory(
         score=score,
         without=without,
@@ -155,12 +161,16 @@ def without_memory(
     )
 
 
-def _own_gap(references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float) -> Limits:
+def _own_gap(
+    references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float
+) -> Limits:
     """Return the references' mean gap between the sets, with its 95 % interval over items and models (tau)."""
     published = np.mean([np.asarray(reference[0], dtype=float) for reference in references], axis=0)
     fresh = np.mean([np.asarray(reference[1], dtype=float) for reference in references], axis=0)
     gap = set_difference((published, fresh), (), clusters)
-    half = (gap.high - gap.difference) * np.hypot(1, tau / np.sqrt(len(references)) / max(gap.se, ROUNDING))
+    half = (gap.high - gap.difference) * np.hypot(
+        1, tau / np.sqrt(len(references)) / max(gap.se, ROUNDING)
+    )
     return Limits(gap.difference, gap.difference - float(half), gap.difference + float(half))
 
 
@@ -281,7 +291,11 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     tested_answers = [np.asarray(side, dtype=float) for side in tested]
     ability = float(fits[0].ability[0]) - min(gap.low, gap.difference), float(fits[1].ability[0])
     chance = [_chance(fit, x, a) for fit, x, a in zip(fits, tested_answers, ability, strict=True)]
-    z = _texts(texts) if texts else (np.zeros(tested_answers[0].size), np.zeros(tested_answers[1].size))
+    z = (
+        _texts(texts)
+        if texts
+        else (np.zeros(tested_answers[0].size), np.zeros(tested_answers[1].size))
+    )
     values = [
         np.where(x > 0.5, -np.log(c) + np.maximum(np.nan_to_num(t), 0) ** 2 / 2, 0.0)
         for x, c, t in zip(tested_answers, chance, z, strict=True)
@@ -292,7 +306,9 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     pvalue = np.where(answered[0], (1 + reached) / (1 + null.size), np.nan)
     qvalue = np.full_like(pvalue, np.nan)
     qvalue[answered[0]] = scipy.stats.false_discovery_control(pvalue[answered[0]])
-    return FromMemory(np.where(answered[0], chance[0], np.nan), z[0] if texts else None, pvalue, qvalue)
+    return FromMemory(
+        np.where(answered[0], chance[0], np.nan), z[0] if texts else None, pvalue, qvalue
+    )
 
 
 def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
@@ -303,7 +319,9 @@ def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
     """
     at_own = np.clip(scipy.special.expit(fit.ability[0] - fit.difficulty), 1e-12, 1 - 1e-12)
     x = np.nan_to_num(own)[:, None]
-    weight = fit.posterior / np.where(np.isnan(own)[:, None], 1.0, at_own**x * (1 - at_own) ** (1 - x))
+    weight = fit.posterior / np.where(
+        np.isnan(own)[:, None], 1.0, at_own**x * (1 - at_own) ** (1 - x)
+    )
     return weight @ scipy.special.expit(ability - fit.difficulty) / weight.sum(axis=1)
 
 
@@ -319,8 +337,12 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
     models = len(scaled) - 1
     allowed = _ALLOWED * np.nan_to_num(difference.tau) * np.sqrt(1 + 1 / models)
     known = beyond[1][~np.isnan(beyond[1])]
-    sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")  # NaN gives no evidence
-    return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (beyond[1] - known.mean()) / sd
+    sd = (
+        known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")
+    )  # NaN gives no evidence
+    return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (
+        beyond[1] - known.mean()
+    ) / sd
 
 
 def _wider(references: Sequence[Sets]) -> float:

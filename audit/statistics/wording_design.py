@@ -21,7 +21,9 @@ ARTICLE_CLAIMS = {
     4: "High (p < 0.05 stable)",
     9: "Very High (p < 0.01 achievable)",
 }
-PLANNED_FLIPS = 0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
+PLANNED_FLIPS = (
+    0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
+)
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,13 @@ def detectable_drop(
 
 
 def items_needed(
-    effect: float, variants: int, discordance: float, *, margin: float = 0.0, alpha: float = 0.05, power: float = 0.8
+    effect: float,
+    variants: int,
+    discordance: float,
+    *,
+    margin: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
 ) -> int | None:
     """Return how many items make `detectable_drop` (without references) at most a given effect.
 
@@ -157,12 +165,21 @@ def items_needed(
     if effect <= margin:
         return None
     z, each = scipy.stats.norm, drop_standard_error(1, variants, discordance)
-    distances = (z.isf(alpha) + z.ppf(power)) / (effect - margin), (z.isf(alpha / 2) + z.ppf(power)) / effect
+    distances = (
+        (z.isf(alpha) + z.ppf(power)) / (effect - margin),
+        (z.isf(alpha / 2) + z.ppf(power)) / effect,
+    )
     return math.ceil((each * max(distances)) ** 2)
 
 
 def volume_table(
-    n: int, discordance: float, *, references: int = 0, margin: float = 0.0, alpha: float = 0.05, power: float = 0.8
+    n: int,
+    discordance: float,
+    *,
+    references: int = 0,
+    margin: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
 ) -> tuple[VolumeRow, ...]:
     """Return the article's table 1x / 3x / 5x / 10x with statements that hold for a design.
 
@@ -190,10 +207,16 @@ def volume_table(
             if smallest > alpha
             else f"One item can reach p = {smallest:.3g}, before correction for {n} items."
         )
-        text = f"All items together: a drop of {100 * seen:.1f} points is found with {power:.0%} power"
+        text = (
+            f"All items together: a drop of {100 * seen:.1f} points is found with {power:.0%} power"
+        )
         if references:
-            alone = detectable_drop(n, variants, discordance, references=references, alpha=alpha, power=power)
-            beyond = max(seen, alone)  # a drop that is not seen is not seen beyond references either
+            alone = detectable_drop(
+                n, variants, discordance, references=references, alpha=alpha, power=power
+            )
+            beyond = max(
+                seen, alone
+            )  # a drop that is not seen is not seen beyond references either
             text += f", one beyond {references} reference models of {100 * beyond:.1f}"
         rows.append(VolumeRow(n * (variants + 1), variants + 1, claim, f"{text}. {item}"))
     return tuple(rows)

@@ -166,7 +166,9 @@ def wording_drop(
     d = mean_of(o - v, cluster)
     _, index = np.unique(cluster[compared], return_inverse=True)
     units = int(index.max()) + 1
-    pattern, count = patterns(cluster_sums(np.stack([o[compared], v[compared], np.ones(compared.sum())]), index))
+    pattern, count = patterns(
+        cluster_sums(np.stack([o[compared], v[compared], np.ones(compared.sum())]), index)
+    )
     total = pattern @ count
 
     def statistics(totals: FloatArray) -> FloatArray:
@@ -215,12 +217,20 @@ def _with_a_drop(drop: Estimate) -> Estimate:
     """
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
-    kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]  # an empty unit has no influence
-    return Estimate(drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven)
+    kept = drop.influence[
+        np.argsort(np.abs(drop.influence))[drop.empty :]
+    ]  # an empty unit has no influence
+    return Estimate(
+        drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven
+    )
 
 
 def above_broken(
-    original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray, broken_share: float
+    original: FloatArray,
+    variants: FloatArray,
+    chance: FloatArray,
+    cluster: IntArray,
+    broken_share: float,
 ) -> tuple[float, Estimate]:
     """Test that the drop is larger than a share of broken variants makes it.
 
@@ -254,7 +264,9 @@ def above_broken(
     A variant whose gold answer is lost is answered right by luck, so it costs accuracy - chance.
     """
     o, v = item_means(original, variants)
-    excess = mean_of(o - v, cluster).plus(mean_of(o - np.where(np.isnan(o), np.nan, chance), cluster), -broken_share)
+    excess = mean_of(o - v, cluster).plus(
+        mean_of(o - np.where(np.isnan(o), np.nan, chance), cluster), -broken_share
+    )
     return above_pvalue(excess), excess
 
 
@@ -290,7 +302,9 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     True
     """
     if not 0 < delta < 1:
-        raise DataError(f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}.")
+        raise DataError(
+            f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}."
+        )
     unseen = (1 - delta) ** drop.units
     padded = _with_a_drop(drop)
     sides = []
@@ -351,4 +365,8 @@ def wording_flips(variants: FloatArray, original: FloatArray) -> float:
         return float(np.mean(2 * s * (m - s) / (m * (m - 1))))
     o, mean = item_means(original, v)
     compared = ~np.isnan(o)
-    return float(np.mean(o * (1 - mean) + (1 - o) * mean, where=compared)) if compared.any() else float("nan")
+    return (
+        float(np.mean(o * (1 - mean) + (1 - o) * mean, where=compared))
+        if compared.any()
+        else float("nan")
+    )

@@ -29,13 +29,20 @@ from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel
 
 SIMULATIONS = 200
-REFERENCES = (3, 5, 8)  # each simulated model is judged with so many: the first three are among the first five
+REFERENCES = (
+    3,
+    5,
+    8,
+)  # each simulated model is judged with so many: the first three are among the first five
 RESAMPLES = 199
 SHIPPED = (SuiteDesign(),)
 
 
 def judge(
-    design: SuiteDesign, world: World, rng: np.random.Generator, references: Sequence[int] = REFERENCES
+    design: SuiteDesign,
+    world: World,
+    rng: np.random.Generator,
+    references: Sequence[int] = REFERENCES,
 ) -> list[str]:
     """One model: for each number of references the letters of AUDITS. The sweep has none and is judged once."""
     model = simulate(design, world, rng)
@@ -44,7 +51,11 @@ def judge(
     return [
         "".join(
             LETTERS[one.grade]
-            for one in (first, perturb.decision_of(m.perturb, rng), memory.decision_of(m.memory, rng))
+            for one in (
+                first,
+                perturb.decision_of(m.perturb, rng),
+                memory.decision_of(m.memory, rng),
+            )
         )
         for m in some
     ]
@@ -58,7 +69,11 @@ def procedures(
 ) -> tuple[Procedure, ...]:
     """For each number of references how many models of each world had which letters of AUDITS."""
     simulations = options.simulations or SIMULATIONS
-    thresholds = {"sweep": SweepThresholds(), "perturb": PerturbThresholds(), "memory": MemoryThresholds()}
+    thresholds = {
+        "sweep": SweepThresholds(),
+        "perturb": PerturbThresholds(),
+        "memory": MemoryThresholds(),
+    }
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
         letters = zip(*chain(*found), strict=True)
@@ -74,7 +89,10 @@ def procedures(
         judge=partial(judge, references=references),
         entries=entries,
         table=markdown,
-        head={"simulations": simulations, "thresholds": {name: one.to_dict() for name, one in thresholds.items()}},
+        head={
+            "simulations": simulations,
+            "thresholds": {name: one.to_dict() for name, one in thresholds.items()},
+        },
     )
     return (procedure,)
 
@@ -87,7 +105,14 @@ def markdown(entries: Entries) -> str:
     for name in entries[0]["counts"]:
         for entry in entries:
             counts = entry["counts"][name]
-            found = [str(any_found(counts, one)) for one in (*([audit] for audit in AUDITS), AUDITS)]
-            passed = [str(all_cleared(counts, some)) for some in (["perturb"], ["perturb", "memory"], AUDITS)]
-            rows.append([name.replace("_", " "), str(entry["design"]["references"]), *found, *passed])
+            found = [
+                str(any_found(counts, one)) for one in (*([audit] for audit in AUDITS), AUDITS)
+            ]
+            passed = [
+                str(all_cleared(counts, some))
+                for some in (["perturb"], ["perturb", "memory"], AUDITS)
+            ]
+            rows.append(
+                [name.replace("_", " "), str(entry["design"]["references"]), *found, *passed]
+            )
     return table_text(head, rows)

@@ -78,7 +78,9 @@ def domain_of(suite: Suite) -> str | None:
     else None.
     """
     data = suite.dataset_config
-    known: Mapping[str, Any] = load_group("rewording", "policy")["benchmarks"].get(data.benchmark_name, {})
+    known: Mapping[str, Any] = load_group("rewording", "policy")["benchmarks"].get(
+        data.benchmark_name, {}
+    )
     return data.domain or known.get("domain")
 
 
@@ -160,9 +162,13 @@ def audit_words(
             key = key_of(word)
             # One engine serves all audits, so its configuration may be changed for all of them alone.
             if key in _DECIDED or (key.startswith("model.") and word in given):
-                instead = _DECIDED.get(key, f"{word} without an audit's name, which changes it for all")
+                instead = _DECIDED.get(
+                    key, f"{word} without an audit's name, which changes it for all"
+                )
                 raise ConfigError(f"{audit}: {word} is decided by the suite. Use {instead}.")
-        found[audit] = list({key_of(word): word for word in (*_words(suite, audit), *given, *more)}.values())
+        found[audit] = list(
+            {key_of(word): word for word in (*_words(suite, audit), *given, *more)}.values()
+        )
     return found
 
 
@@ -200,7 +206,9 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     return found
 
 
-def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]) -> dict[str, Any]:
+def check_version(
+    suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]
+) -> dict[str, Any]:
     """Compare the stated version of the model with that of the weights.
 
     Parameters
@@ -246,10 +254,17 @@ def check_version(suite: Suite, model: ModelConfig, resolve: Callable[[ModelConf
 def _words(suite: Suite, audit: str) -> list[str]:
     """Return the arguments that the suite's fields give to one audit."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
-    model = [f"model={name if name in (*known_models(), *described_models()) else HF + pin.model_id}"]
+    model = [
+        f"model={name if name in (*known_models(), *described_models()) else HF + pin.model_id}"
+    ]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
-    words = [*model, f"benchmark={data.benchmark_name}", f"n={data.sample_size}", f"seed={data.sampling_seed}"]
+    words = [
+        *model,
+        f"benchmark={data.benchmark_name}",
+        f"n={data.sample_size}",
+        f"seed={data.sampling_seed}",
+    ]
     if pin.endpoint is None and (commit := commit_of(pin.model_version)) is not None:
         words.append(f"model.{name}.revision={commit}")
     words.append(f"verdict.alpha={suite.scoring_config.significance_alpha:g}")
@@ -257,7 +272,9 @@ def _words(suite: Suite, audit: str) -> list[str]:
     if effect is not None and audit != "validity":
         words.append(f"verdict.effect_of_interest={effect:g}")
     if any(key_of(word) == "benchmark" for word in suite.audits[audit]):
-        return [word for word in words if key_of(word) != "benchmark"]  # of another benchmark nothing more is said
+        return [
+            word for word in words if key_of(word) != "benchmark"
+        ]  # of another benchmark nothing more is said
     if data.path is not None:
         words.append(f"benchmark.path={quoted(data.path)}")
     if data.dataset_variant is not None:
@@ -289,7 +306,17 @@ def key_of(word: str) -> str:
     return word.lstrip("+").partition("=")[0]
 
 
-_HEAD = ("audit", "model", "benchmark", "calls", "prompt tokens", "generated at most", "hours", "GPU-hours", "cost")
+_HEAD = (
+    "audit",
+    "model",
+    "benchmark",
+    "calls",
+    "prompt tokens",
+    "generated at most",
+    "hours",
+    "GPU-hours",
+    "cost",
+)
 
 
 def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
@@ -312,13 +339,21 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     AuditError
         If an audit cannot be planned.
     """
-    asked = [(step, one.planned) for step in plan for one in part_of(step.audit, "plan").planned(step.config).asked()]
+    asked = [
+        (step, one.planned)
+        for step in plan
+        for one in part_of(step.audit, "plan").planned(step.config).asked()
+    ]
     rows = [(step.audit, one.model, one.benchmark, *_figures([one])) for step, one in asked]
     rows.append(("all", "", "", *_figures([one for _, one in asked])))
     widths = [max(len(row[k]) for row in (_HEAD, *rows)) for k in range(len(_HEAD))]
-    lines = [f"run directory  {run_dir}{'  (exists: it would be resumed)' if run_dir.exists() else ''}"]
+    lines = [
+        f"run directory  {run_dir}{'  (exists: it would be resumed)' if run_dir.exists() else ''}"
+    ]
     for row in (_HEAD, *rows):
-        cells = [f"{text:{'<' if k < 3 else '>'}{widths[k]}}" for k, text in enumerate(row)]  # three columns of words
+        cells = [
+            f"{text:{'<' if k < 3 else '>'}{widths[k]}}" for k, text in enumerate(row)
+        ]  # three columns of words
         lines.append("  ".join(cells).rstrip())
     lines += [f"({one})" for one in dict.fromkeys(call.cost.basis for _, call in asked) if one]
     lines += ["", "What each could find: the same words with plan=true, such as"]

@@ -71,7 +71,9 @@ def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
 
 
 def ruled(
-    thresholds: Mapping[str, float], results: Sequence[ArticleResult], alarms: Sequence[FalseAlarms | None]
+    thresholds: Mapping[str, float],
+    results: Sequence[ArticleResult],
+    alarms: Sequence[FalseAlarms | None],
 ) -> dict[str, Any]:
     """Apply the source's rule to one model.
 
@@ -91,29 +93,67 @@ def ruled(
     """
     allowed, blocking = results
     clean, blocked = alarms
-    pct, items, models = 100 * allowed.flagged_share, "of a clean model's items", "of clean models of this design"
+    pct, items, models = (
+        100 * allowed.flagged_share,
+        "of a clean model's items",
+        "of clean models of this design",
+    )
     above = 100 * blocking.flagged_share
     rows = (
-        ("contamination_threshold", allowed.cs, allowed.over_threshold, "",
-         clean and clean.item_over_threshold, items),
-        ("significance_alpha", None, False, "",
-         clean and clean.item_flagged, f"{items}, with the threshold of CS"),
-        ("max_allowed_contaminated_items_pct", pct, allowed.blocked, Decision.BLOCK,
-         clean and clean.model_blocked, models),
-        ("review_required_above_cs", allowed.cs, allowed.review, Decision.REVIEW,
-         clean and clean.model_review, models),
-        ("block_deployment_above_contaminated_pct", above, blocking.blocked, Decision.BLOCK,
-         blocked and blocked.model_blocked, models),
-    )  # fmt: skip
+        (
+            "contamination_threshold",
+            allowed.cs,
+            allowed.over_threshold,
+            "",
+            clean and clean.item_over_threshold,
+            items,
+        ),
+        (
+            "significance_alpha",
+            None,
+            False,
+            "",
+            clean and clean.item_flagged,
+            f"{items}, with the threshold of CS",
+        ),
+        (
+            "max_allowed_contaminated_items_pct",
+            pct,
+            allowed.blocked,
+            Decision.BLOCK,
+            clean and clean.model_blocked,
+            models,
+        ),
+        (
+            "review_required_above_cs",
+            allowed.cs,
+            allowed.review,
+            Decision.REVIEW,
+            clean and clean.model_review,
+            models,
+        ),
+        (
+            "block_deployment_above_contaminated_pct",
+            above,
+            blocking.blocked,
+            Decision.BLOCK,
+            blocked and blocked.model_blocked,
+            models,
+        ),
+    )
     keys = ("name", "found", "exceeded", "asks_for", "false_alarms", "false_alarms_of")
     numbers = [{**dict(zip(keys, row, strict=True)), "limit": thresholds[row[0]]} for row in rows]
     asked = {number["asks_for"] for number in numbers if number["exceeded"]}
-    decision = next((one for one in (Decision.BLOCK, Decision.REVIEW) if one in asked), Decision.PASS)
+    decision = next(
+        (one for one in (Decision.BLOCK, Decision.REVIEW) if one in asked), Decision.PASS
+    )
     found = {"cs": allowed.cs, "flagged": allowed.flagged, "flagged_pct": pct, "n": allowed.n}
     return {"decision": str(decision), **found, "numbers": numbers}
 
 
-def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]) -> list[str]:
+def sentences(
+    suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]
+) -> list[str]:
     """Return both rules in words, and which of them gates.
 
     Parameters
@@ -133,15 +173,21 @@ def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[t
     domain = domain_of(suite)
     lines = []
     if suite.domains:
-        held = f"thresholds of domain {domain}" if domain in suite.domains else "no domain's thresholds"
+        held = (
+            f"thresholds of domain {domain}"
+            if domain in suite.domains
+            else "no domain's thresholds"
+        )
         lines.append(f"{suite.dataset_config.benchmark_name}: {held}.")
     gates = "Our verdict" if suite.gate == "ours" else "The source's rule"
     for one in source:
         mine, theirs = ours[one["model"], one["benchmark"]], one["decision"]
         what = f"{one['model']} on {one['benchmark']}, rewording"
-        agree = f"our verdict and the source's rule both say {mine}" if mine == theirs else (
-            f"our verdict says {mine}, the source's rule {theirs}"
-        )  # fmt: skip
+        agree = (
+            f"our verdict and the source's rule both say {mine}"
+            if mine == theirs
+            else (f"our verdict says {mine}, the source's rule {theirs}")
+        )
         found = f"CS {one['cs']:.3f}, {one['flagged']} of {one['n']} items flagged ({one['flagged_pct']:.1f} %)"
         lines.append(f"{what}: {agree} ({found}). {gates} gates.")
         lines += [f"{what}: {_sentence(number)}" for number in one["numbers"]]
@@ -151,8 +197,12 @@ def sentences(suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[t
 def _sentence(number: Mapping[str, Any]) -> str:
     text = f"{number['name']} {number['limit']:g}"
     if number["found"] is not None:
-        asks = f": asks for {number['asks_for']}" if number["exceeded"] and number["asks_for"] else ""
-        text += f" {'exceeded' if number['exceeded'] else 'not exceeded'} ({number['found']:.3g}){asks}"
+        asks = (
+            f": asks for {number['asks_for']}" if number["exceeded"] and number["asks_for"] else ""
+        )
+        text += (
+            f" {'exceeded' if number['exceeded'] else 'not exceeded'} ({number['found']:.3g}){asks}"
+        )
     rate = number["false_alarms"]
     if rate is None:
         return f"{text}; its false positives could not be simulated for this design."
@@ -180,7 +230,9 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
         If no item can be compared.
     """
     manifest, rules = Manifest.load(run_dir), rules_of(thresholds)
-    cells = perturb_cells(read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header)
+    cells = perturb_cells(
+        read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header
+    )
     found = []
     for cell in cells:
         original, variants = cell.tested.pair
@@ -190,7 +242,10 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
         flips = wording_flips(variants, original)
         results = [article_result(original, variants, rule) for rule in rules]
         seed = int(manifest.analysis["seed"])
-        alarms = [clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule) for rule in rules]
+        alarms = [
+            clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule)
+            for rule in rules
+        ]
         named = {"audit": "perturb", "model": cell.tested.model, "benchmark": cell.benchmark}
         found.append(named | ruled(thresholds, results, alarms))
     return found
@@ -245,15 +300,23 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
         state, *of_runs = (read_json(one) for one in (path, *beside))
         suite, model = suite_of(state["suite"]), dict(state["model"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is not the suite of these runs ({error!r}). Restore it.") from error
+        raise ConfigError(
+            f"{path} is not the suite of these runs ({error!r}). Restore it."
+        ) from error
     same = {name: value for name, value in state["suite"].items() if name != "model_config"}
-    if any(one != same for one in of_runs):  # edited limits of the whole are those of none of its runs
+    if any(
+        one != same for one in of_runs
+    ):  # edited limits of the whole are those of none of its runs
         raise ConfigError(f"{path} is not the suite that lies beside its runs. Restore it.")
     return partial(suite_section, suite, run_dir, model, dirs)
 
 
 def suite_section(
-    suite: Suite, run_dir: Path, model: Mapping[str, Any], dirs: Mapping[str, Path], verdicts: Verdicts
+    suite: Suite,
+    run_dir: Path,
+    model: Mapping[str, Any],
+    dirs: Mapping[str, Path],
+    verdicts: Verdicts,
 ) -> dict[str, Any]:
     """Return the suite's section of verdict.json.
 
@@ -279,7 +342,9 @@ def suite_section(
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
     perturb = [verdicts["perturb"]] if "perturb" in verdicts else []
     ours = {
-        (cell.model, cell.benchmark): str(cell.grade.decision(part.block_at)) for part in perturb for cell in part.cells
+        (cell.model, cell.benchmark): str(cell.grade.decision(part.block_at))
+        for part in perturb
+        for cell in part.cells
     }
     return {
         "audit_suite_id": suite.audit_suite_id,
@@ -289,7 +354,10 @@ def suite_section(
         "domain": domain_of(suite),
         "model": dict(model),
         "audits": list(dirs),
-        "thresholds": {**thresholds, "effect_of_interest": domain_thresholds(suite).effect_of_interest},
+        "thresholds": {
+            **thresholds,
+            "effect_of_interest": domain_thresholds(suite).effect_of_interest,
+        },
         "governance": asdict(suite.governance),
         "source": source,
         "sentences": sentences(suite, source, ours),

@@ -25,7 +25,19 @@ from audit.suite.schema import VERSION, Suite, schema_text
 SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Names that mean another thing tomorrow, in anybody's repository or registry.
-_MOVING = {"latest", "main", "master", "head", "trunk", "dev", "develop", "stable", "current", "newest", "nightly"}
+_MOVING = {
+    "latest",
+    "main",
+    "master",
+    "head",
+    "trunk",
+    "dev",
+    "develop",
+    "stable",
+    "current",
+    "newest",
+    "nightly",
+}
 _MAIL = re.compile(r"[^@\s,;<>\"/?&=#]+@[^@\s,;<>\"/?&=#]+")
 _MAX_BYTES = 1 << 20
 
@@ -58,7 +70,9 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml", ".json"):
         if name not in known_suites():
-            raise ConfigError(f"{unknown_name('suite', name, known_suites())} Or a file: my_suite.yaml, my_suite.json.")
+            raise ConfigError(
+                f"{unknown_name('suite', name, known_suites())} Or a file: my_suite.yaml, my_suite.json."
+            )
         path = SUITES / f"{name}.yaml"
     values = _load(path)
     for change in changes:
@@ -87,9 +101,17 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     values = {key: value for key, value in values.items() if key != "$schema"}
     check_keys(values, Suite)
     pin = values.get("model_config")
-    if isinstance(pin, Mapping) and not re.match(VERSION, version := str(pin.get("model_version", ""))):
-        raise ConfigError(_mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None))
-    if odd := [key for key, value in flatten(values).items() if isinstance(value, float) and not math.isfinite(value)]:
+    if isinstance(pin, Mapping) and not re.match(
+        VERSION, version := str(pin.get("model_version", ""))
+    ):
+        raise ConfigError(
+            _mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None)
+        )
+    if odd := [
+        key
+        for key, value in flatten(values).items()
+        if isinstance(value, float) and not math.isfinite(value)
+    ]:
         raise ConfigError(f"{odd[0]} is not finite. Expected a finite number.")
     schema = json.loads(schema_text())
     schema["properties"]["audits"]["propertyNames"]["enum"] = every_audit()
@@ -118,7 +140,9 @@ def _check(suite: Suite) -> None:
                 "chats and webhooks are for AUDIT_NOTIFY, as their addresses are secrets."
             )
     if suite.gate == "source" and "perturb" not in suite.audits:
-        raise ConfigError("gate: the source's rule reads the perturbation audit. Expected perturb among audits.")
+        raise ConfigError(
+            "gate: the source's rule reads the perturbation audit. Expected perturb among audits."
+        )
     asked = suite.perturbation_config
     low, high = asked.min_semantic_distance, asked.max_semantic_distance
     if low is not None and high is not None and low >= high:
@@ -152,17 +176,23 @@ def _load(path: Path) -> dict[str, Any]:
         text = read_text(path, _MAX_BYTES, follow=True)
     except (OSError, UnicodeDecodeError) as error:
         why = f"{error.strerror}, looked from {Path.cwd()}" if isinstance(error, OSError) else error
-        raise ConfigError(f"{path} cannot be read as a suite ({why}). Known: {', '.join(known_suites())}.") from error
+        raise ConfigError(
+            f"{path} cannot be read as a suite ({why}). Known: {', '.join(known_suites())}."
+        ) from error
     try:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            parse_yaml(text)  # what would take for ever is refused; OmegaConf reads numbers in its own way
+            parse_yaml(
+                text
+            )  # what would take for ever is refused; OmegaConf reads numbers in its own way
             values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is neither a YAML nor a JSON suite ({error}).") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds no fields. Expected audit_suite_id, model_config, dataset_config, ...")
+        raise ConfigError(
+            f"{path} holds no fields. Expected audit_suite_id, model_config, dataset_config, ..."
+        )
     return {str(key): value for key, value in values.items()}
 
 
@@ -176,7 +206,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _parsed(change: str) -> tuple[list[str], Any]:
     key, found, value = change.partition("=")
     if not found:
-        raise ConfigError(f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}.")
+        raise ConfigError(
+            f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}."
+        )
     try:
         parsed: Any = OmegaConf.to_container(OmegaConf.create(f"value: {value}"))
     except (YAMLError, OmegaConfBaseException) as error:
@@ -198,7 +230,13 @@ def _build(kind: Any, value: Any) -> Any:
     """Return checked plain data as dataclasses."""
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})
+        return kind(
+            **{
+                f.name: _build(hints[f.name], value[f.name])
+                for f in fields(kind)
+                if f.name in value
+            }
+        )
     if get_origin(kind) is dict:
         return {key: _build(get_args(kind)[1], one) for key, one in value.items()}
     return value

@@ -58,7 +58,9 @@ def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
     Path
         Below outputs/.
     """
-    digest = hashlib.sha256(_text({"suite": asdict(suite), "words": _deciding(words)}).encode()).hexdigest()
+    digest = hashlib.sha256(
+        _text({"suite": asdict(suite), "words": _deciding(words)}).encode()
+    ).hexdigest()
     return Path("outputs") / f"suite-{suite.audit_suite_id}-{digest[:10]}"
 
 
@@ -91,9 +93,15 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
     stated = suite.dataset_config.dataset_version
     if stated is not None and stated.startswith("sha256:"):
         own = [s for s in plan if s.config.benchmark.name == suite.dataset_config.benchmark_name]
-        found = open_benchmark(own[0].config.benchmark, seed=own[0].config.seed).revision if own else stated
+        found = (
+            open_benchmark(own[0].config.benchmark, seed=own[0].config.seed).revision
+            if own
+            else stated
+        )
         if not found.startswith(stated):
-            raise ConfigError(f"dataset_config.dataset_version: the suite states {stated}, and here is {found}.")
+            raise ConfigError(
+                f"dataset_config.dataset_version: the suite states {stated}, and here is {found}."
+            )
     return {"name": name, **version}
 
 
@@ -142,22 +150,31 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
     beside = {name: value for name, value in asdict(suite).items() if name != "model_config"}
     for folder in dirs.values():
         write_file(folder / SUITE, _text(beside).encode())
-    paths = judge_suite(run_dir, run_dir / "report", {audit: folder / "report" for audit, folder in dirs.items()})
+    paths = judge_suite(
+        run_dir, run_dir / "report", {audit: folder / "report" for audit, folder in dirs.items()}
+    )
     ruling = rule_run(run_dir)
     print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
     finish.finished(registry, run_dir)
     print(as_text(ruling), end="")
     if ruling.problem:
         print(lines(ruling.problem), file=sys.stderr)
-    parts = [(part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in parts_of(paths.content)]
+    parts = [
+        (part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in parts_of(paths.content)
+    ]
     if short := out_of_reach(parts):
         print(f"note: {one_line(short)}")
     if (more := more_questions(parts)) is not None:
-        print(f"next: {one_line(larger(('audit', 'suite', *typed), 'dataset_config.sample_size', more))}", flush=True)
+        print(
+            f"next: {one_line(larger(('audit', 'suite', *typed), 'dataset_config.sample_size', more))}",
+            flush=True,
+        )
     return ruling.exit_code
 
 
-def _run_all(plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path) -> list[str]:
+def _run_all(
+    plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path
+) -> list[str]:
     """Return the audits that did not finish.
 
     state: content of suite.json (at `path`), in which finished audits are recorded by their
@@ -208,7 +225,10 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
     if (manifest.fingerprint, manifest.status) != (fingerprint, "finished"):
         return False
     try:
-        return all(rows.complete for rows in cell_rows(run_dir, count_rows(run_dir, audit_of(run_dir).schema)))
+        return all(
+            rows.complete
+            for rows in cell_rows(run_dir, count_rows(run_dir, audit_of(run_dir).schema))
+        )
     except AuditError:
         return False  # its own command says why, or puts it right
 
@@ -219,7 +239,10 @@ def _check_library(suite: Suite, step: Step) -> None:
     own = (asked.min_semantic_distance, asked.max_semantic_distance)
     low, high = own if header.window in windows_of(suite) else header.window
     reworded_by = header.paraphraser.name if header.paraphraser else None
-    if reworded_by in known_models() and load_model_config(str(reworded_by)).path == asked.paraphrase_model:
+    if (
+        reworded_by in known_models()
+        and load_model_config(str(reworded_by)).path == asked.paraphrase_model
+    ):
         reworded_by = asked.paraphrase_model  # by its hub id
     for name, wanted, found in (
         ("min_semantic_distance", asked.min_semantic_distance, low),
@@ -234,7 +257,9 @@ def _check_library(suite: Suite, step: Step) -> None:
             )
 
 
-def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]) -> dict[str, Any]:
+def _open(
+    suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the content of suite.json, written now or checked to be of this suite.
 
     Raises ConfigError if the directory belongs to another suite, ShardError if the disk refuses.
@@ -251,7 +276,9 @@ def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str,
         before = read_json(path)
         done = {**before.pop("finished")}
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}). Restore it, or choose another run_dir=.") from error
+        raise ConfigError(
+            f"{path} cannot be read ({error}). Restore it, or choose another run_dir=."
+        ) from error
     if before != now:
         old, new = flatten(before), flatten(now)
         differ = sorted(key for key in {*old, *new} if old.get(key, ...) != new.get(key, ...))
@@ -264,7 +291,11 @@ def _open(suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str,
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {
-        audit: [one for one in own if not any(fnmatchcase(key_of(one), skip) for skip in _DECIDES_NOTHING)]
+        audit: [
+            one
+            for one in own
+            if not any(fnmatchcase(key_of(one), skip) for skip in _DECIDES_NOTHING)
+        ]
         for audit, own in words.items()
     }
 

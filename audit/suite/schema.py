@@ -13,7 +13,13 @@ beside the results.
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-DOMAINS = ("general", "factual", "reasoning", "social", "code")  # the windows of conf/rewording/policy.yaml
+DOMAINS = (
+    "general",
+    "factual",
+    "reasoning",
+    "social",
+    "code",
+)  # the windows of conf/rewording/policy.yaml
 SCRIPTED = "scripted"  # the version of a script, which the program itself is
 VERSION = f"^({SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}})$"
 

@@ -25,11 +25,28 @@ from audit.sweep import simulation as sweep
 from audit.sweep.design import Arm, Draws, make_design
 from audit.sweep.simulation import Luck, answers
 
-REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)  # abilities beside the tested model's, in logits
+REFERENCES = (
+    0.5,
+    -0.5,
+    0.0,
+    0.25,
+    -0.25,
+    0.4,
+    -0.4,
+    0.1,
+)  # abilities beside the tested model's, in logits
 
-_CENTRE = 1.25  # logit of the tested model's ability: with the spreads below, 70 % of the items right
-_DIFFICULTY, _TASTE = 1.6, 0.7  # standard deviations, in logits: of items, and of one model's own on them
-_REWORDED, _REWORDED_SD = -0.06, 0.09  # logits that rewording costs: the mean, and between models (1.5 points)
+_CENTRE = (
+    1.25  # logit of the tested model's ability: with the spreads below, 70 % of the items right
+)
+_DIFFICULTY, _TASTE = (
+    1.6,
+    0.7,
+)  # standard deviations, in logits: of items, and of one model's own on them
+_REWORDED, _REWORDED_SD = (
+    -0.06,
+    0.09,
+)  # logits that rewording costs: the mean, and between models (1.5 points)
 _HELD_OUT_SD = 0.12  # logits between models in what suits them of the held-out items (2 points)
 _DAMAGE = -0.12  # logits that a damaged message costs
 _NESTED = 0.5  # correlation over r of answers to the first r messages of one set
@@ -84,14 +101,20 @@ class Simulated:
 
     def with_references(self, count: int) -> Simulated:
         perturb = replace(self.perturb, references=self.perturb.references[:count])
-        return replace(self, perturb=perturb, memory=replace(self.memory, references=self.memory.references[:count]))
+        return replace(
+            self,
+            perturb=perturb,
+            memory=replace(self.memory, references=self.memory.references[:count]),
+        )
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
     """Draw a tested model and all REFERENCES."""
     ability = _CENTRE + np.array([0.0, *(world.abler + own for own in REFERENCES)])
     published = _logits(ability, design.n, rng)
-    held_out = _logits(ability + _HELD_OUT_SD * rng.standard_normal(ability.size), design.fresh, rng)
+    held_out = _logits(
+        ability + _HELD_OUT_SD * rng.standard_normal(ability.size), design.fresh, rng
+    )
     rank = rng.random(design.n)  # one set of items that are known, more of them at a larger share
     right = rank < world.answers
     as_published = right | (rank < world.wording)
@@ -113,7 +136,11 @@ def _asked(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArr
 
 
 def _sweep(
-    design: SuiteDesign, logits: FloatArray, right: BoolArray, as_published: BoolArray, rng: np.random.Generator
+    design: SuiteDesign,
+    logits: FloatArray,
+    right: BoolArray,
+    as_published: BoolArray,
+    rng: np.random.Generator,
 ) -> CellOutcomes:
     """Return the tested model, routed by a faithful clean router. Clean messages and the question itself are as
     published."""
@@ -134,7 +161,11 @@ def _sweep(
 
 
 def _perturb(
-    design: SuiteDesign, logits: FloatArray, right: BoolArray, as_published: BoolArray, rng: np.random.Generator
+    design: SuiteDesign,
+    logits: FloatArray,
+    right: BoolArray,
+    as_published: BoolArray,
+    rng: np.random.Generator,
 ) -> PerturbCell:
     models = []
     for k, own in enumerate(logits):

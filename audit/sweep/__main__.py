@@ -37,7 +37,13 @@ def sweep(config: SweepConfig) -> int:
     int
         The exit code.
     """
-    return conduct("sweep", config, "reading the benchmark and resolving models", lambda: _prepared(config), _ended)
+    return conduct(
+        "sweep",
+        config,
+        "reading the benchmark and resolving models",
+        lambda: _prepared(config),
+        _ended,
+    )
 
 
 def _prepared(config: SweepConfig) -> Prepared:

@@ -36,7 +36,16 @@ from audit.sweep.self_test import self_test
 from audit.sweep.simulation import Design, design_of
 from audit.sweep.texts import CANNOT_EXCLUDE, NOT_RUN, TEXTS
 from audit.sweep.texts import tipping as tipping_text
-from audit.sweep.vocabulary import Contrast, Decision, Effect, Hypothesis, RunVerdict, Slope, SweepResult, Verdict
+from audit.sweep.vocabulary import (
+    Contrast,
+    Decision,
+    Effect,
+    Hypothesis,
+    RunVerdict,
+    Slope,
+    SweepResult,
+    Verdict,
+)
 
 TIPPING_RESAMPLES = 999
 
@@ -175,7 +184,9 @@ def analyse(
     for cell, (cell_noise_p,) in zip(cells, noise_p, strict=True):
         key = (cell.model, cell.benchmark)
         control, measures = _control_cell(cell, cells, control_benchmark), texts.measures.get(key)
-        inputs.append(CellInputs(cell, measures, control, (references or {}).get(key), cell_noise_p))
+        inputs.append(
+            CellInputs(cell, measures, control, (references or {}).get(key), cell_noise_p)
+        )
         rng, sent = cell_rng(seed, *key, "self_test"), texts.clean_sent.get(key)
         injected += self_test(cell, thresholds, rng=rng, texts=measures, clean_sent=sent)
     results = judge_cells(JUDGE, inputs, settings)
@@ -206,7 +217,9 @@ def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
     permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
     try:
         evidence = remeasure(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations)
-    except DataError as error:  # an arm was not run or has no answer: the verdict is withheld and says so
+    except (
+        DataError
+    ) as error:  # an arm was not run or has no answer: the verdict is withheld and says so
         return _Measured(None, str(error), remeasure)
     return _Measured(evidence, "", remeasure)
 
@@ -214,7 +227,9 @@ def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
 def _gates(case: _CellAnalysis) -> tuple[Gate, ...]:
     inputs, evidence, s = case.cell, case.evidence.evidence, case.settings
     limit = evidence.largest_compatible if evidence else None
-    return all_gates(inputs.cell, inputs.texts, s.thresholds, limit, inputs.noise_p, max(1, s.tests))
+    return all_gates(
+        inputs.cell, inputs.texts, s.thresholds, limit, inputs.noise_p, max(1, s.tests)
+    )
 
 
 def _result(case: _CellAnalysis) -> SweepResult:
@@ -226,7 +241,11 @@ def _result(case: _CellAnalysis) -> SweepResult:
     contrasts = _contrasts(case)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
     missing = not_run(cell.settings, referred=e is not None and e.hints is not None)
-    reasons = (*decision.reasons, *decide.unparsed(e, tipping), *_further_reasons(case, decision, contrasts))
+    reasons = (
+        *decision.reasons,
+        *decide.unparsed(e, tipping),
+        *_further_reasons(case, decision, contrasts),
+    )
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     return SweepResult(
         model=cell.model,
@@ -242,7 +261,9 @@ def _result(case: _CellAnalysis) -> SweepResult:
         cannot_exclude=sentences(missing, CANNOT_EXCLUDE),
         by_routers=texts.by_routers,
         information=texts.slope,
-        noise_floor=noise_floor(cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples),
+        noise_floor=noise_floor(
+            cell, rng=_rng(case, "noise"), alpha=s.thresholds.alpha, n_permutations=s.n_resamples
+        ),
         calibration=_calibration(case),
         n_questions=cell.n,
         routers=levels_of(cell, Arm.NOISY_REWRITE),
@@ -258,7 +279,12 @@ def _result(case: _CellAnalysis) -> SweepResult:
 def _decided(case: _CellAnalysis) -> Decision:
     if case.evidence.evidence is None:
         why = Reason("not_comparable", {}, case.evidence.why)
-        return Decision(Verdict.WITHHELD, grade((), ["not_comparable"]).grade, (why,), (because("run_both_arms"),))
+        return Decision(
+            Verdict.WITHHELD,
+            grade((), ["not_comparable"]).grade,
+            (why,),
+            (because("run_both_arms"),),
+        )
     return decide.decide(case.evidence.evidence, case.gates, case.settings.thresholds, case.panel)
 
 
@@ -298,7 +324,9 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
     )
 
 
-def _further_reasons(case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]) -> tuple[Reason, ...]:
+def _further_reasons(
+    case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]
+) -> tuple[Reason, ...]:
     """Return the statements that follow the reasons for the verdict."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
@@ -399,8 +427,12 @@ def _slope(case: _CellAnalysis) -> Slope | None:
     sweep = sweep_of(cell).answered()
     if len(sweep.routers) < 2:
         return None
-    slope = paper.sensitivity_slope(sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples)
-    few_groups = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)  # resamples understate their spread
+    slope = paper.sensitivity_slope(
+        sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples
+    )
+    few_groups = not can_reject(
+        np.unique(sweep.cluster).size, 1 - CONFIDENCE
+    )  # resamples understate their spread
     if few_groups:
         trend = "few_groups"
     elif slope.low > 0:
@@ -419,8 +451,10 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
         if result.evidence is not None:
             rows += paper.setting_rows(sweep_of(cell).answered())
     return {
-        "model_summary": paper.model_summary(rows), "router_summary": paper.router_summary(rows), "cells": rows,
-    }  # fmt: skip
+        "model_summary": paper.model_summary(rows),
+        "router_summary": paper.router_summary(rows),
+        "cells": rows,
+    }
 
 
 def _hypotheses(
@@ -444,19 +478,31 @@ def _hypotheses(
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
         same_benchmark = [sweep for sweep in sweeps if sweep.benchmark == benchmark]
         hypotheses.append(_tested(name, paper.h2_heterogeneity, same_benchmark, alpha=alpha))
-    options = {"rng": np.random.default_rng([s.seed, 1]), "n_permutations": s.n_resamples, "alpha": alpha}
+    options = {
+        "rng": np.random.default_rng([s.seed, 1]),
+        "n_permutations": s.n_resamples,
+        "alpha": alpha,
+    }
     return (*hypotheses, _tested("H3", paper.h3_direction, sweeps, **options))
 
 
-def _tested(name: str, test: Callable[..., paper.HypothesisResult], *data: Any, **options: Any) -> Hypothesis:
+def _tested(
+    name: str, test: Callable[..., paper.HypothesisResult], *data: Any, **options: Any
+) -> Hypothesis:
     try:
         result = test(*data, **options)
-    except DataError as error:  # with one model or one r the hypothesis cannot be tested, which the report says
-        return Hypothesis(name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS))
+    except (
+        DataError
+    ) as error:  # with one model or one r the hypothesis cannot be tested, which the report says
+        return Hypothesis(
+            name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS)
+        )
     return Hypothesis(name, result.pvalue, result.effect, sentence(result.reason, TEXTS))
 
 
-def _control_cell(cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None) -> CellOutcomes | None:
+def _control_cell(
+    cell: CellOutcomes, cells: Sequence[CellOutcomes], benchmark: str | None
+) -> CellOutcomes | None:
     if benchmark is None or cell.benchmark == benchmark:
         return None
     for other in cells:
@@ -518,8 +564,14 @@ def nearest(
     units = min(clusters or run.n, run.n)
 
     def distance(d: Mapping[str, Any]) -> float:
-        total = apart(units, d["n"]) + apart(run.routers, d["routers"]) / 2 + apart(run.panel, d["panel"]) / 4
-        total += 0.5 * (d["draws"] != run.draws) + 0.5 * ((d["clean_replicates"] > 1) != (run.clean_replicates > 1))
+        total = (
+            apart(units, d["n"])
+            + apart(run.routers, d["routers"]) / 2
+            + apart(run.panel, d["panel"]) / 4
+        )
+        total += 0.5 * (d["draws"] != run.draws) + 0.5 * (
+            (d["clean_replicates"] > 1) != (run.clean_replicates > 1)
+        )
         total += 0.5 * ((d["noisy_replicates"] > 1) != (run.noisy_replicates > 1))
         total += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
         return total + apart(run.discordance, d["discordance"], 1e-3) / 2
@@ -530,7 +582,9 @@ def nearest(
         f"{percent(run.clean_accuracy)}, discordance {percent(run.discordance)}, panel of {run.panel}. Measure your "
         "own: audit calibrate --observed RUN_DIR."
     )
-    return nearest_design(table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=thresholds)
+    return nearest_design(
+        table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=thresholds
+    )
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
@@ -556,4 +610,7 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     if r.get("clean_coverage_mean") is not None:
         coverage = f"{percent(r['clean_coverage_gain'])} (per r) and {percent(r['clean_coverage_mean'])} (mean over r)"
         text += f" Its 95 % intervals held the truth in {coverage}."
-    return text + " None of these models remembers in a way that helps intact and damaged questions alike."
+    return (
+        text
+        + " None of these models remembers in a way that helps intact and damaged questions alike."
+    )

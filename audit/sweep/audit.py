@@ -13,8 +13,23 @@ from typing import Any
 import pyarrow as pa
 
 from audit.config.audits import Audit, Roles, Work
-from audit.core.prompting import OF_READING, answering_prompt, direct_prompt, fill, question_text, strip_thinking
-from audit.core.records import Generation, GenerationRequest, Item, Part, Presentation, Protocol, Reading
+from audit.core.prompting import (
+    OF_READING,
+    answering_prompt,
+    direct_prompt,
+    fill,
+    question_text,
+    strip_thinking,
+)
+from audit.core.records import (
+    Generation,
+    GenerationRequest,
+    Item,
+    Part,
+    Presentation,
+    Protocol,
+    Reading,
+)
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of
 from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages
@@ -34,7 +49,9 @@ class SweepState:
     messages: str | None = None
 
 
-def router_requests(work: Work, item: Item, part: Part, replies: Sequence[Generation] = ()) -> list[GenerationRequest]:
+def router_requests(
+    work: Work, item: Item, part: Part, replies: Sequence[Generation] = ()
+) -> list[GenerationRequest]:
     """Return the calls that the routers of one router set need.
 
     Parameters
@@ -61,22 +78,39 @@ def router_requests(work: Work, item: Item, part: Part, replies: Sequence[Genera
         prompt = router_prompt(work.protocol, item, part.arm, work.reading)
         # Under nested draws message j of a replicate is the same for every r, so its seed does not depend on r.
         level = None if work.design.kind == Draws.NESTED else wanted
-        return [_request(work, item, part, prompt, (level, part.replicate, ROUTER, j)) for j in range(wanted)]
+        return [
+            _request(work, item, part, prompt, (level, part.replicate, ROUTER, j))
+            for j in range(wanted)
+        ]
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
-    prompts = [fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels]
+    prompts = [
+        fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels
+    ]
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
-    return [_request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+    return [
+        _request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)
+    ]
 
 
-def _request(work: Work, item: Item, part: Part, prompt: str, key: tuple[Any, ...]) -> GenerationRequest:
+def _request(
+    work: Work, item: Item, part: Part, prompt: str, key: tuple[Any, ...]
+) -> GenerationRequest:
     """Return a call of the router's model; its seed is drawn from question, arm and key."""
-    seed, sampling, role = work.seed_of(item, part.arm, *key), work.preparing, f"{part.arm}/{ROUTER}"
-    return GenerationRequest(prompt, item.id, role, seed, sampling.max_tokens, sampling.temperature, sampling.top_p)
+    seed, sampling, role = (
+        work.seed_of(item, part.arm, *key),
+        work.preparing,
+        f"{part.arm}/{ROUTER}",
+    )
+    return GenerationRequest(
+        prompt, item.id, role, seed, sampling.max_tokens, sampling.temperature, sampling.top_p
+    )
 
 
-def present(work: Work, item: Item, part: Part, messages: Sequence[Generation]) -> list[Presentation]:
+def present(
+    work: Work, item: Item, part: Part, messages: Sequence[Generation]
+) -> list[Presentation]:
     """Return what the worker is sent at each r of a router set.
 
     Parameters
@@ -103,10 +137,15 @@ def present(work: Work, item: Item, part: Part, messages: Sequence[Generation]) 
         messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
     summaries = messages[n_messages(part) :]
-    return [_present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]]) for k, r in enumerate(part.levels)]
+    return [
+        _present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]])
+        for k, r in enumerate(part.levels)
+    ]
 
 
-def _present(work: Work, item: Item, part: Part, routers: int, used: Sequence[Generation]) -> Presentation:
+def _present(
+    work: Work, item: Item, part: Part, routers: int, used: Sequence[Generation]
+) -> Presentation:
     """Return the presentation at one r. used: its messages, then their summary if there is one."""
     summary_or_messages = used[routers:] or used
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
@@ -126,7 +165,9 @@ def _present(work: Work, item: Item, part: Part, routers: int, used: Sequence[Ge
     }
     error = next((m.error for m in used if m.error), None)
     ballots = tuple(prompts) if voting else ()
-    return Presentation("\n\n".join(prompts), item.options, item.gold, columns, error, ballots=ballots)
+    return Presentation(
+        "\n\n".join(prompts), item.options, item.gold, columns, error, ballots=ballots
+    )
 
 
 def _prompts(work: Work, item: Item, part: Part, routers: int, texts: list[str]) -> list[str]:
@@ -167,7 +208,9 @@ def without_words(text: str, share: float, seed: int) -> str:
     return "".join(word for k, word in enumerate(words) if k not in deleted).rstrip()
 
 
-def router_prompt(protocol: Protocol, item: Item, arm: str, reading: Reading = Reading.LETTER) -> str:
+def router_prompt(
+    protocol: Protocol, item: Item, arm: str, reading: Reading = Reading.LETTER
+) -> str:
     """Return the prompt of every router of an arm; the routers of one question differ in their
     seeds only.
 
@@ -213,7 +256,9 @@ def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
     return "\n\n".join(numbered)
 
 
-def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading) -> str:
+def worker_prompt(
+    protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading
+) -> str:
     """Return the worker's prompt in a router arm; the question is not among the arguments.
 
     Parameters
@@ -233,7 +278,9 @@ def worker_prompt(protocol: Protocol, messages: Sequence[str], n_options: int, r
         Prompts for more of the same messages begin alike, for prefix caches, if the template puts
         its instructions before `{messages}`.
     """
-    return answering_prompt(protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading)
+    return answering_prompt(
+        protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading
+    )
 
 
 SCHEMA = row_schema(
@@ -249,13 +296,21 @@ SCHEMA = row_schema(
             "what the routers wrote, verbatim; hostile text. With aggregator=summary their summary comes last",
         ),
         ("router_finish_reasons", pa.list_(pa.string()), "stop, length or error, per message"),
-        ("router_engine_ids", pa.list_(pa.string()), "the engine of each message; one serves both roles"),
-        ("router_calls", pa.int32(), "calls made for this row: with nested draws, those that a smaller r had not"),
+        (
+            "router_engine_ids",
+            pa.list_(pa.string()),
+            "the engine of each message; one serves both roles",
+        ),
+        (
+            "router_calls",
+            pa.int32(),
+            "calls made for this row: with nested draws, those that a smaller r had not",
+        ),
         ("router_prompt_tokens", pa.int32(), "prompt tokens of these calls"),
         ("router_cached_tokens", pa.int32(), "of these, served from the prefix cache"),
         ("router_completion_tokens", pa.int32(), "tokens generated by these calls"),
     ),
-)  # fmt: skip
+)
 
 
 SWEEP = Audit(

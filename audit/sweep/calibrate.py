@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from audit.core.errors import ConfigError
-from audit.judging.simulated import Case, Entries, Procedure, by_name, by_world, shown, streams, table_text
+from audit.judging.simulated import (
+    Case,
+    Entries,
+    Procedure,
+    by_name,
+    by_world,
+    shown,
+    streams,
+    table_text,
+)
 from audit.statistics.paired import FloatArray
 from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
@@ -26,7 +35,16 @@ from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, parse_routers
 from audit.sweep.evidence import Evidence, measure
 from audit.sweep.record import cell_shifts, run_shifts, sweep_of
-from audit.sweep.simulation import SHIPPED, TRUTHS, WORLDS, Design, Simulated, World, design_of, simulate
+from audit.sweep.simulation import (
+    SHIPPED,
+    TRUTHS,
+    WORLDS,
+    Design,
+    Simulated,
+    World,
+    design_of,
+    simulate,
+)
 from audit.sweep.vocabulary import Decision, Verdict
 
 RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
@@ -44,7 +62,10 @@ NAMES = (*_VERDICTS, "any_excess", "paper_setting", "paper_model", *_COVERAGE)
 
 
 def decided(
-    models: Sequence[Simulated], routers: int, rng: np.random.Generator, n_resamples: int = RESAMPLES
+    models: Sequence[Simulated],
+    routers: int,
+    rng: np.random.Generator,
+    n_resamples: int = RESAMPLES,
 ) -> tuple[list[Evidence], list[Decision]]:
     """What is measured of each model of a panel, and its decision; gates are passed by."""
     thresholds = SweepThresholds()
@@ -83,17 +104,23 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
         c, truth = found[0].clean, world.gain
         held = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
         together = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
-        covered = np.array([np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float)
+        covered = np.array(
+            [np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float
+        )
     share = [np.mean([v == one for v in verdicts]) for one in _VERDICTS.values()]
     paper = np.mean(gains > 0), np.mean(np.any(gains > 0, axis=1))
     return np.array([*share, Verdict.EXCESS in verdicts, *paper, *covered], dtype=float)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--worlds", type=int, help="models a world (default: half of --simulations)")
+    parser.add_argument(
+        "--worlds", type=int, help="models a world (default: half of --simulations)"
+    )
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")
-    parser.add_argument("--observed", type=Path, metavar="RUN_DIR", help="sizes and difficulties of a finished run")
+    parser.add_argument(
+        "--observed", type=Path, metavar="RUN_DIR", help="sizes and difficulties of a finished run"
+    )
 
 
 def procedures(options: Namespace) -> tuple[Procedure, ...]:
@@ -142,13 +169,17 @@ def _designs(options: Namespace) -> list[Design]:
         return list(SHIPPED)
     routers = parse_routers(options.routers)
     if routers != tuple(range(1, len(routers) + 1)):
-        raise ConfigError(f"Invalid --routers {options.routers!r}: a calibration simulates r=1..R, such as 1..9.")
+        raise ConfigError(
+            f"Invalid --routers {options.routers!r}: a calibration simulates r=1..R, such as 1..9."
+        )
     return [Design(n=_whole(part), routers=len(routers)) for part in options.n.split(",")]
 
 
 def _whole(text: str) -> int:
     if not text.strip().isdigit() or int(text) < 2:
-        raise ConfigError(f"Invalid --n {text!r}: expected whole numbers of at least 2, such as 100 or 100,500.")
+        raise ConfigError(
+            f"Invalid --n {text!r}: expected whole numbers of at least 2, such as 100 or 100,500."
+        )
     return int(text)
 
 
@@ -164,7 +195,11 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
         ceiling = 2 * accuracy * (1 - accuracy)
         # Clean against clean where there are replicates; else against noisy, which a true effect would inflate.
-        pair = discordance_of(clean[0], clean[1]) if len(clean) > 1 else discordance_of(sweep.clean, sweep.noisy)
+        pair = (
+            discordance_of(clean[0], clean[1])
+            if len(clean) > 1
+            else discordance_of(sweep.clean, sweep.noisy)
+        )
         discordance = round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4)
         yield design_of(cell, round(accuracy, 4), discordance, len(cells))
 
@@ -204,7 +239,9 @@ def markdown(entries: Entries) -> str:
         models = [f"{e['rates'][f'{truth}_simulations']:g}" for truth in ("clean", "gain_5")]
         rates = (shown(e["rates"], c) for c in _OF_DESIGNS)
         rows.append([*_shown_design(e, _OF_DESIGN), *models, *rates])
-    return table_text([*_OF_DESIGN, "clean models", "models with a gain", *_OF_DESIGNS.values()], rows)
+    return table_text(
+        [*_OF_DESIGN, "clean models", "models with a gain", *_OF_DESIGNS.values()], rows
+    )
 
 
 def worlds_markdown(entries: Entries) -> str:
@@ -213,8 +250,12 @@ def worlds_markdown(entries: Entries) -> str:
     rows = []
     for e in entries:
         rates = (shown(e["rates"], c) for c in _OF_WORLDS)
-        rows.append([e["name"], *_shown_design(e, design), f"{e['rates']['simulations']:g}", *rates])
-    return table_text(["what acts", *design, "models", *(name.replace("_", " ") for name in _OF_WORLDS)], rows)
+        rows.append(
+            [e["name"], *_shown_design(e, design), f"{e['rates']['simulations']:g}", *rates]
+        )
+    return table_text(
+        ["what acts", *design, "models", *(name.replace("_", " ") for name in _OF_WORLDS)], rows
+    )
 
 
 def _shown_design(entry: Mapping[str, Any], columns: Iterable[str]) -> list[str]:

@@ -14,7 +14,13 @@ from audit.statistics import resampling
 from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.permutation import can_reject, max_statistic_exchange
-from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, effective_number, expansion
+from audit.statistics.resampling import (
+    Interval,
+    Resamples,
+    bootstrap_sweep,
+    effective_number,
+    expansion,
+)
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.values import average
 
@@ -58,7 +64,9 @@ class Comparison:
 
     def beats(self, alpha: float) -> frozenset[int]:
         """Return the router counts whose step-down adjusted p is at most alpha."""
-        return frozenset(r for r, p in zip(self.routers, self.adjusted, strict=True) if p <= alpha + 1e-12)
+        return frozenset(
+            r for r, p in zip(self.routers, self.adjusted, strict=True) if p <= alpha + 1e-12
+        )
 
     @property
     def above_zero(self) -> frozenset[int]:
@@ -133,7 +141,9 @@ def compare(
     noisy, base = average(runs), average(other)
     shifts = shifts or RunShifts()
     drawn, tested = n_permutations or n_resamples, shifts.tested(repeated=len(runs) > 1)
-    test = max_statistic_exchange(runs, other, cluster, n_permutations=drawn, shifts=tested, rng=rng)
+    test = max_statistic_exchange(
+        runs, other, cluster, n_permutations=drawn, shifts=tested, rng=rng
+    )
     d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
     counted = _counted(noisy, base, d, cluster)
     gain = counted["gain"]
@@ -144,19 +154,32 @@ def compare(
     if can_reject(clusters, 1 - confidence):
         has_answers = np.any(~np.isnan(runs), axis=2)
         run_counts = np.maximum(np.sum(has_answers, axis=0), 1), len(other)
-        limits = _bootstrapped(d, gain, cluster, units, shifts, run_counts, n_resamples, rng, confidence)
+        limits = _bootstrapped(
+            d, gain, cluster, units, shifts, run_counts, n_resamples, rng, confidence
+        )
         unseen = resampling.unseen_share(counted["effective"], confidence).tolist()
-        limits["pointwise"] = tuple(i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True))
+        limits["pointwise"] = tuple(
+            i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True)
+        )
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
-        limits["upper"] = _at_least_unseen(limits["upper"], gain, counted["effective"], 2 * confidence - 1)
+        limits["upper"] = _at_least_unseen(
+            limits["upper"], gain, counted["effective"], 2 * confidence - 1
+        )
     return Comparison(
-        routers=routers, **counted, **limits, family_p=test.pvalue, pvalues=test.pvalues, adjusted=test.adjusted
+        routers=routers,
+        **counted,
+        **limits,
+        family_p=test.pvalue,
+        pvalues=test.pvalues,
+        adjusted=test.adjusted,
     )
 
 
-def _at_least_unseen(high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float) -> FloatArray:
+def _at_least_unseen(
+    high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float
+) -> FloatArray:
     """Raise upper limits (R,) to the share that could all improve unseen; see `Comparison.upper`.
 
     If a share 1 - 0.05^(1/m) of questions improves, a sample of m independent ones shows no
@@ -165,10 +188,14 @@ def _at_least_unseen(high: FloatArray, gain: FloatArray, effective: FloatArray, 
     if np.isnan(high).all():
         return high
     unseen = resampling.unseen_share(effective, confidence)
-    return np.where(np.isnan(high), 1.0, np.minimum(np.maximum(np.maximum(high, gain + unseen), unseen), 1.0))
+    return np.where(
+        np.isnan(high), 1.0, np.minimum(np.maximum(np.maximum(high, gain + unseen), unseen), 1.0)
+    )
 
 
-def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray) -> dict[str, Any]:
+def _counted(
+    noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray
+) -> dict[str, Any]:
     """Return the statistics that need no resampling, from d = noisy - base (R, n).
 
     They are pairs, gains, sums of questions that became right and wrong, and independent pairs. The
@@ -193,10 +220,19 @@ def _counted(noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArr
 
 def _unlimited(gain: FloatArray, confidence: float) -> dict[str, Any]:
     """Return the limits -1 and 1 for gains (R,) that cannot be bounded."""
-    pointwise = tuple(Interval(g, -1.0, 1.0, confidence, "bca", float("nan")) for g in gain.tolist())
+    pointwise = tuple(
+        Interval(g, -1.0, 1.0, confidence, "bca", float("nan")) for g in gain.tolist()
+    )
     mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
     ones = np.ones_like(gain)
-    return {"pointwise": pointwise, "upper": ones, "mean": mean, "fall_p": 1.0, "low": -ones, "high": ones}
+    return {
+        "pointwise": pointwise,
+        "upper": ones,
+        "mean": mean,
+        "fall_p": 1.0,
+        "low": -ones,
+        "high": ones,
+    }
 
 
 def _bootstrapped(
@@ -230,12 +266,16 @@ def _bootstrapped(
     se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + confidence) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-    elif np.isfinite(mean.estimate):  # an r without a pair has no mean: no test, and Holm does not count it
+    elif np.isfinite(
+        mean.estimate
+    ):  # an r without a pair has no mean: no test, and Holm does not count it
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
     low, high = simultaneous(draws.gain, units, confidence)
     return {
         "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(two_sided, longer, strict=True)),
-        "upper": np.array([_doubled(i, float(f)).high for i, f in zip(one_sided, longer, strict=True)]),
+        "upper": np.array(
+            [_doubled(i, float(f)).high for i, f in zip(one_sided, longer, strict=True)]
+        ),
         "mean": mean,
         "fall_p": fall_p,
         "low": gain - 2 * (draws.gain.estimate - low) * longer,

@@ -15,7 +15,16 @@ from audit.core.errors import ConfigError, check_known
 from audit.core.prompting import OF_READING
 from audit.core.records import Design
 from audit.engines.config import ModelConfig
-from audit.sweep.design import DELETED, Aggregator, Arm, Draws, SweepThresholds, make_design, parse_doses, parse_routers
+from audit.sweep.design import (
+    DELETED,
+    Aggregator,
+    Arm,
+    Draws,
+    SweepThresholds,
+    make_design,
+    parse_doses,
+    parse_routers,
+)
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
@@ -25,7 +34,11 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
     # Templates for free-form answers replace those without the reading's name.
-    **{f"router_{arm}_{reading}": ("question",) for arm in ("forward_full", "noisy_rewrite") for reading in OF_READING},
+    **{
+        f"router_{arm}_{reading}": ("question",)
+        for arm in ("forward_full", "noisy_rewrite")
+        for reading in OF_READING
+    },
     **{f"worker_{reading}": ("messages",) for reading in OF_READING},
 }
 """Placeholders of each template that the sweep adds to the shared ones."""
@@ -42,7 +55,9 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 3
     noisy_replicates: int = 2
-    messages_from: str | None = None  # a run whose stored router messages are answered without any router call
+    messages_from: str | None = (
+        None  # a run whose stored router messages are answered without any router call
+    )
     messages_of: str | None = None  # the model of that run, needed if it has several
     hint_reference: Any = None  # runs of other models that had messages_from=this run
     ensemble_control: bool = True

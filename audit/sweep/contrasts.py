@@ -20,8 +20,21 @@ from audit.core.records import Setting
 from audit.statistics.drawing import cluster_df
 from audit.statistics.paired import UNANSWERED, BoolArray, CellOutcomes, FloatArray, IntArray
 from audit.statistics.permutation import can_reject, paired_test, sign_flip_pvalue
-from audit.statistics.resampling import Interval, Resamples, bootstrap_sweep, studentised_pvalue, unseen_change
-from audit.statistics.values import Unparsed, average, is_binary, replicates_of, settings_values, to_values
+from audit.statistics.resampling import (
+    Interval,
+    Resamples,
+    bootstrap_sweep,
+    studentised_pvalue,
+    unseen_change,
+)
+from audit.statistics.values import (
+    Unparsed,
+    average,
+    is_binary,
+    replicates_of,
+    settings_values,
+    to_values,
+)
 from audit.sweep.compare import CONFIDENCE, Comparison
 from audit.sweep.design import Arm
 from audit.sweep.evidence import Evidence, Reading
@@ -105,7 +118,16 @@ def contrast(
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
     difference = (improve - degrade) / x.size
     return Contrast(
-        name, label, None, x.size, difference, low, high, pvalue, improve=count(improve), degrade=count(degrade)
+        name,
+        label,
+        None,
+        x.size,
+        difference,
+        low,
+        high,
+        pvalue,
+        improve=count(improve),
+        degrade=count(degrade),
     )
 
 
@@ -178,12 +200,19 @@ def difference_in_differences(
     """
     changes, groups = [], []
     for cell in (cell_a, cell_b):
-        noisy_settings, clean_settings = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
+        noisy_settings, clean_settings = (
+            cell.settings_of(Arm.NOISY_REWRITE),
+            replicates_of(cell, Arm.FORWARD_FULL, 1),
+        )
         a, b = settings_values(cell, noisy_settings), settings_values(cell, clean_settings)
         both = ~np.isnan(a - b)
         if not both.any():
-            raise DataError(f"noisy - clean on {cell.benchmark}: no item has an answer under both conditions.")
-        drawn = bootstrap_sweep(b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng)
+            raise DataError(
+                f"noisy - clean on {cell.benchmark}: no item has an answer under both conditions."
+            )
+        drawn = bootstrap_sweep(
+            b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng
+        )
         groups.append(cell.cluster[both])
         n = int(both.sum())
         noisy_shift = rng.normal(0, (shifts[0] / len(noisy_settings)) ** 0.5, n_resamples)
@@ -197,24 +226,40 @@ def difference_in_differences(
     resamples = Resamples(difference[0], difference[1:], np.zeros((0, 3)), np.zeros(0))
     intervals = resamples.intervals(CONFIDENCE, "percentile", units=1 + df)
     if not _enough(*groups):
-        unbounded = [Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan) for i in intervals]
+        unbounded = [
+            Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan)
+            for i in intervals
+        ]
         return tuple(unbounded), float("nan"), groups[0].size
     # A resample of G clusters has a variance that is too small by (G - 1) / G.
     correction = np.sqrt(df / (1 + df))
     pvalues = []
-    for interval in intervals:  # a standard error of 0 means that neither gain varies over resamples
-        one_sided = scipy.stats.t.sf(interval.estimate / interval.se * correction, df) if interval.se > 0 else 1.0
+    for (
+        interval
+    ) in intervals:  # a standard error of 0 means that neither gain varies over resamples
+        one_sided = (
+            scipy.stats.t.sf(interval.estimate / interval.se * correction, df)
+            if interval.se > 0
+            else 1.0
+        )
         pvalues.append(float(one_sided))
     return intervals, max(pvalues), groups[0].size
 
 
 def _shifted(resamples: Resamples, shift: FloatArray, n: int) -> FloatArray:
     """Return the estimate and the shifted resamples (1 + B,), kept half an item from 0 and 1."""
-    return np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift]).clip(0.5 / n, 1 - 0.5 / n)
+    return np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift]).clip(
+        0.5 / n, 1 - 0.5 / n
+    )
 
 
 def score_gap(
-    cell_a: CellOutcomes, cell_b: CellOutcomes, *, rng: Generator, shift: float = 0.0, n_resamples: int
+    cell_a: CellOutcomes,
+    cell_b: CellOutcomes,
+    *,
+    rng: Generator,
+    shift: float = 0.0,
+    n_resamples: int,
 ) -> Interval:
     """Estimate the accuracy on a benchmark minus that on held-out items, 0-1.
 
@@ -256,9 +301,15 @@ def score_gap(
         values = settings_values(cell, settings)
         answered = ~np.isnan(values)
         if not answered.any():
-            raise DataError(f"The {arm} questions of {cell.benchmark} have no answer, so its score is not known.")
+            raise DataError(
+                f"The {arm} questions of {cell.benchmark} have no answer, so its score is not known."
+            )
         drawn = bootstrap_sweep(
-            values[answered], values[None, answered], cell.cluster[answered], n_resamples=n_resamples, rng=rng
+            values[answered],
+            values[None, answered],
+            cell.cluster[answered],
+            n_resamples=n_resamples,
+            rng=rng,
         )
         estimates.append(float(drawn.clean.estimate[0]))
         draws.append(drawn.clean.draws[:, 0])
@@ -268,8 +319,12 @@ def score_gap(
     gap = estimates[0] - estimates[1]
     if not _enough(*groups):
         return Interval(gap, -1.0, 1.0, CONFIDENCE, "percentile", float("nan"))
-    resamples = Resamples(np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0))
-    (interval,) = resamples.intervals(CONFIDENCE, "percentile", units=max(1 + min(map(cluster_df, groups)), 2.0))
+    resamples = Resamples(
+        np.array([gap]), (draws[0] - draws[1])[:, None], np.zeros((0, 1)), np.zeros(0)
+    )
+    (interval,) = resamples.intervals(
+        CONFIDENCE, "percentile", units=max(1 + min(map(cluster_df, groups)), 2.0)
+    )
     total = float(np.sqrt(interval.se**2 + runs * shift))
     longer = total / interval.se if interval.se > 0 else 1.0
     low, high = (gap + longer * (end - gap) for end in (interval.low, interval.high))
@@ -318,13 +373,21 @@ def contrast_rows(
 
     noisy, clean = cell.settings_of(Arm.NOISY_REWRITE), replicates_of(cell, Arm.FORWARD_FULL, 1)
 
-    def single(name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any) -> None:
+    def single(
+        name: str, text: str, a: Sequence[Setting], b: Sequence[Setting], **options: Any
+    ) -> None:
         arguments = {"name": name, "label": text, "rng": rng, "n_resamples": n_resamples, **options}
         if a and b:
             out.extend(_tried(name, text, lambda: [contrast(cell, a, b, **arguments)]))
 
     if keep is not None and not keep.all():
-        single("noisy_vs_clean_with_leak", "noisy - clean, leaked questions only", noisy, clean, items=~keep)
+        single(
+            "noisy_vs_clean_with_leak",
+            "noisy - clean, leaked questions only",
+            noisy,
+            clean,
+            items=~keep,
+        )
     single("clean_vs_direct", "clean - direct", clean, replicates_of(cell, Arm.DIRECT, 0))
     if np.isin(cell.state, UNANSWERED).any():
         for reading in ("right", "wrong"):
@@ -339,11 +402,17 @@ def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Cont
     """Return noisy against each control that was run; empty without the reading."""
     if reading is None:
         return []
-    comparisons = {"clean": reading.clean, "direct": reading.direct, "ensemble control": reading.ensemble}
+    comparisons = {
+        "clean": reading.clean,
+        "direct": reading.direct,
+        "ensemble control": reading.ensemble,
+    }
     rows: list[Contrast] = []
     for control, comparison in comparisons.items():
         if comparison is not None:
-            rows += _rows(f"noisy_vs_{control.split()[0]}{suffix}", f"noisy - {control}{words}", comparison)
+            rows += _rows(
+                f"noisy_vs_{control.split()[0]}{suffix}", f"noisy - {control}{words}", comparison
+            )
     return rows
 
 
@@ -365,7 +434,17 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
         for k, r in enumerate(c.routers)
     ]
     mean, of_mean, note = c.mean, f"{text}, mean over r", "p: any r, family-wise"
-    last = Contrast(name, of_mean, None, int(c.n.min()), mean.estimate, mean.low, mean.high, c.family_p, note=note)
+    last = Contrast(
+        name,
+        of_mean,
+        None,
+        int(c.n.min()),
+        mean.estimate,
+        mean.low,
+        mean.high,
+        c.family_p,
+        note=note,
+    )
     return [*rows, last]
 
 
@@ -378,7 +457,11 @@ def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Con
 
 
 def _held_out_rows(
-    cell: CellOutcomes, control: CellOutcomes, shifts: tuple[float, float], rng: Generator, n_resamples: int
+    cell: CellOutcomes,
+    control: CellOutcomes,
+    shifts: tuple[float, float],
+    rng: Generator,
+    n_resamples: int,
 ) -> list[Contrast]:
     """Return the score minus that on held-out items, and the gain minus theirs on three scales."""
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
@@ -389,10 +472,18 @@ def _held_out_rows(
         return [Contrast("score_gap", gap, None, cell.n, i.estimate, i.low, i.high)]
 
     def gains() -> list[Contrast]:
-        intervals, p, n = difference_in_differences(cell, control, rng=rng, n_resamples=n_resamples, shifts=shifts)
-        scales = (("", ""), ("_log_odds", ", log-odds"), ("_log_wrong", ", log share of wrong answers"))
+        intervals, p, n = difference_in_differences(
+            cell, control, rng=rng, n_resamples=n_resamples, shifts=shifts
+        )
+        scales = (
+            ("", ""),
+            ("_log_odds", ", log-odds"),
+            ("_log_wrong", ", log share of wrong answers"),
+        )
         points, *others = (
-            Contrast(f"difference_in_differences{end}", gain + scale, None, n, i.estimate, i.low, i.high)
+            Contrast(
+                f"difference_in_differences{end}", gain + scale, None, n, i.estimate, i.low, i.high
+            )
             for (end, scale), i in zip(scales, intervals, strict=True)
         )
         return [replace(points, p=p, note="p: larger on every scale"), *others]

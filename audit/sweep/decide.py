@@ -79,7 +79,10 @@ class Claim:
 
 
 def decide(
-    evidence: Evidence, gates: Sequence[Gate], thresholds: SweepThresholds, corrected: Corrected | None = None
+    evidence: Evidence,
+    gates: Sequence[Gate],
+    thresholds: SweepThresholds,
+    corrected: Corrected | None = None,
 ) -> Decision:
     """Decide one cell.
 
@@ -112,11 +115,18 @@ def decide(
     """
     if blocking := failed(gates):
         graded = grade((), [g.name for g in blocking])
-        return Decision(_VERDICTS[graded.grade], graded.grade, gate_reasons(blocking, GATES), advice_of(blocking))
+        return Decision(
+            _VERDICTS[graded.grade],
+            graded.grade,
+            gate_reasons(blocking, GATES),
+            advice_of(blocking),
+        )
     claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
     checks = [claim.check for claim in claims if claim.check]
     graded = grade([claim.contrast for claim in claims], checks)
-    basis = next((c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1])
+    basis = next(
+        (c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1]
+    )
     verdict = _VERDICTS[graded.grade]
     if verdict == Verdict.NO_EXCESS and basis.explained:
         verdict = Verdict.EXCESS_EXPLAINED
@@ -129,7 +139,9 @@ def decide(
     return Decision(verdict, graded.grade, reasons, advice, basis.routers, basis.check)
 
 
-def _claims(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected) -> list[Claim]:
+def _claims(
+    e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected
+) -> list[Claim]:
     """Return the claims: a gain over every control, a gain in one run, and the bound of the gain."""
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
@@ -140,10 +152,20 @@ def _claims(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: C
     if n < least and (above or (steady and not e.repeated)):
         few = because("few_questions", n=n, least=least)
         undecided = Contrast("gain", bound=Bound(excluded=False))
-        return [Claim(undecided, (few,), (because("ask_at_least", least=least),), tuple(sorted(above or steady)))]
+        return [
+            Claim(
+                undecided,
+                (few,),
+                (because("ask_at_least", least=least),),
+                tuple(sorted(above or steady)),
+            )
+        ]
     claims = [_gain(e, gates, above, level)] if above else []
     if steady and not e.repeated:
-        why = because("above_zero", routers=sorted(steady)), because("run_once", sd=t.run_sd_plausible)
+        why = (
+            because("above_zero", routers=sorted(steady)),
+            because("run_once", sd=t.run_sd_plausible),
+        )
         once = Contrast("gain_in_one_run", speaks=True, guards=(Guard("run_once", excluded=False),))
         claims.append(Claim(once, why, (because("run_twice"),), tuple(sorted(steady))))
     return [*claims, _bounded(e, gates, t, cell_alpha, overall)]
@@ -172,8 +194,14 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(r for r in routers if e.controlled(r))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    alone = e.hints is not None and not e.hints.reference_p <= level  # NaN: no gain of the reference was shown
-    guards = Guard("controls", bool(controlled)), Guard("hints", bool(beyond)), Guard("reference_gains", alone)
+    alone = (
+        e.hints is not None and not e.hints.reference_p <= level
+    )  # NaN: no gain of the reference was shown
+    guards = (
+        Guard("controls", bool(controlled)),
+        Guard("hints", bool(beyond)),
+        Guard("reference_gains", alone),
+    )
     speaks = replace(silent, speaks=True, guards=guards)
     if speaks.open:
         doubt, advice = _doubt(e, routers, controlled, bool(beyond))
@@ -184,10 +212,14 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         why.append(because("one_router"))
     if untested := sorted(r for r in routers if not e.controlled(r)):
         why.append(because("ensemble_not_run", routers=untested))
-    return Claim(speaks, tuple(why), (because("hold_out"), because("read_improved")), tuple(sorted(beyond)))
+    return Claim(
+        speaks, tuple(why), (because("hold_out"), because("read_improved")), tuple(sorted(beyond))
+    )
 
 
-def _doubt(e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool) -> tuple[Reason, Reason]:
+def _doubt(
+    e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool
+) -> tuple[Reason, Reason]:
     """Return the first explanation that is not excluded, and the advice that would exclude it."""
     if not controlled:
         return _not_compared(e, routers), because("run_controls")
@@ -199,13 +231,19 @@ def _doubt(e: Evidence, routers: frozenset[int], controlled: frozenset[int], bey
     return because("reference_gains_too", **gains), because("read_messages")
 
 
-def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha: float, overall: float) -> Claim:
+def _bounded(
+    e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha: float, overall: float
+) -> Claim:
     """Return the bound of the gain over the ensemble control, the original question or the clean
     baseline.
 
     The first two bound it if noisy beats the other controls.
     """
-    over_base = _beaten(e.plain, e, cell_alpha, ensemble=False) if e.plain.ensemble is not None else frozenset()
+    over_base = (
+        _beaten(e.plain, e, cell_alpha, ensemble=False)
+        if e.plain.ensemble is not None
+        else frozenset()
+    )
     tested = e.clean.beats(cell_alpha)
     over_clean = tested & e.clean.above_zero
     at = tuple(sorted(over_base or over_clean or tested))
@@ -214,13 +252,26 @@ def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha:
         limit, why = _over_ensemble(e, over_base, cell_alpha)
         explained = limit <= t.effect_of_interest
         last = because("ensemble_bounds", limit=limit, effect=t.effect_of_interest)
-        open_, ask, done = because("may_beat_ensemble", limit=limit), "ask_more_of_ensemble", "is_repetition"
+        open_, ask, done = (
+            because("may_beat_ensemble", limit=limit),
+            "ask_more_of_ensemble",
+            "is_repetition",
+        )
     elif over_clean and e.plain.direct is not None:
         limit, why = e.plain.direct.highest(over_clean), [because("not_above_direct", routers=at)]
-        last, open_, ask, done = None, because("may_beat_direct", limit=limit), "ask_more_of_direct", ""
+        last, open_, ask, done = (
+            None,
+            because("may_beat_direct", limit=limit),
+            "ask_more_of_direct",
+            "",
+        )
     else:
         limit, done, ask = e.largest_compatible, "", ""
-        why = [because("interval_holds_zero", routers=at) if tested else because("beats_no_control", p=overall)]
+        why = [
+            because("interval_holds_zero", routers=at)
+            if tested
+            else because("beats_no_control", p=overall)
+        ]
         imputed = e.favourable is not None and limit > e.clean.largest_compatible
         numbers = {"imputed": imputed, "aided": e.unaided is not None}
         why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
@@ -238,7 +289,9 @@ def _bounded(e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha:
     return Claim(contrast, reasons, advice, at, explained=explained)
 
 
-def _over_ensemble(e: Evidence, routers: frozenset[int], level: float) -> tuple[float, list[Reason]]:
+def _over_ensemble(
+    e: Evidence, routers: frozenset[int], level: float
+) -> tuple[float, list[Reason]]:
     """Return the upper limit of noisy over the ensemble control, and the reasons about both."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
@@ -258,7 +311,9 @@ def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Rea
     """Return the note that noise costs much accuracy on average over r, as is expected; else None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
-    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):  # true for NaN too
+    if not (
+        fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted
+    ):  # true for NaN too
         return None
     return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
 
@@ -277,10 +332,14 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
         missing.append("ensemble")
     if missing:
         return because("not_compared", controls=missing, ensemble_routers=[])
-    return because("not_compared", controls=["ensemble"] if routers else [], ensemble_routers=sorted(routers))
+    return because(
+        "not_compared", controls=["ensemble"] if routers else [], ensemble_routers=sorted(routers)
+    )
 
 
-def _beaten(reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True) -> frozenset[int]:
+def _beaten(
+    reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
+) -> frozenset[int]:
     """Return the r at which noisy beats every control and its interval against clean lies above
     zero.
     """
@@ -324,7 +383,9 @@ def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
     return tuple(changed)
 
 
-def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]) -> Reason:
+def headline(
+    model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]
+) -> Reason:
     """Return the headline of a cell.
 
     Parameters
@@ -349,7 +410,9 @@ def headline(model: str, benchmark: str, decision: Decision, e: Evidence | None,
         return because(code, model=model, benchmark=benchmark, why=why)
     c, reasons = e.clean, [reason for reason in decision.reasons if reason.code != "falls"]
     about = reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
-    passed = [k for k, r in enumerate(c.routers) if r in decision.routers]  # at these r every comparison passed
+    passed = [
+        k for k, r in enumerate(c.routers) if r in decision.routers
+    ]  # at these r every comparison passed
     best = max(passed or [c.best], key=lambda k: c.gain[k])
     return because(
         f"headline_{decision.verdict}",
@@ -377,7 +440,11 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     tuple of Reason
         Whether the gain is larger than on held-out items on every scale, on one, or on no scale.
     """
-    scales = [c for c in contrasts if c.name.startswith("difference_in_differences") and c.ci_low is not None]
+    scales = [
+        c
+        for c in contrasts
+        if c.name.startswith("difference_in_differences") and c.ci_low is not None
+    ]
     points = next((c for c in scales if c.name == "difference_in_differences"), None)
     if points is None:
         return ()

@@ -48,9 +48,7 @@ class Aggregator(StrEnum):
 
 MAX_ROUTERS = 64
 _RANGE = re.compile(r"^(\d+)(?:\.\.(\d+))?$")
-_EXAMPLE = (
-    "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or 'r=[1,3,9]'."
-)
+_EXAMPLE = "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or 'r=[1,3,9]'."
 
 
 def parse_routers(value: object) -> tuple[int, ...]:
@@ -227,7 +225,9 @@ def make_design(
     ConfigError
         If there is no arm to run, or a number of replicates is invalid.
     """
-    check_counts(replicates=replicates, clean_replicates=clean_replicates, noisy_replicates=noisy_replicates)
+    check_counts(
+        replicates=replicates, clean_replicates=clean_replicates, noisy_replicates=noisy_replicates
+    )
 
     def router_sets(arm: Arm, levels: Sequence[int], replicate: int) -> list[Part]:
         if draws == Draws.NESTED:
@@ -247,7 +247,9 @@ def make_design(
     if doses:
         sets.append(Part(DELETED, tuple(doses)))
     if not sets:
-        raise ConfigError(f"arms is empty. Expected some of: {', '.join(Arm)}. Example: arms=[direct,forward_full].")
+        raise ConfigError(
+            f"arms is empty. Expected some of: {', '.join(Arm)}. Example: arms=[direct,forward_full]."
+        )
     return Design(tuple(sets), kind=draws.value)
 
 

@@ -26,12 +26,27 @@ from audit.sweep.design import DELETED, Arm
 # Bytes of distinct texts and their positions; with MAX_ROWS_ON_PAGE and the figures, a page has about 10 MB.
 MAX_TEXT_BYTES = 5_000_000  # beyond this limit the texts of whole questions are left out
 CHUNK_CHARACTERS = 1_000_000  # characters in one block that the page parses at a time
-SHORT_MESSAGE = 16  # a shorter message is not searched in the worker prompt, as it could match by chance
+SHORT_MESSAGE = (
+    16  # a shorter message is not searched in the worker prompt, as it could match by chance
+)
 
 # Change of a row against the clean runs of the same question. "improve" is right here and wrong in some clean runs;
 # its weight is their share. So the weights of a setting add up to the counts of Table 2, which a majority would not.
-TRANSITIONS = ("improve", "degrade", "stays right", "stays wrong", "not comparable", "clean baseline")
-STATES = ("correct", "wrong", "unparsed", "truncated", "error")  # the index is 1 minus the number in `State`
+TRANSITIONS = (
+    "improve",
+    "degrade",
+    "stays right",
+    "stays wrong",
+    "not comparable",
+    "clean baseline",
+)
+STATES = (
+    "correct",
+    "wrong",
+    "unparsed",
+    "truncated",
+    "error",
+)  # the index is 1 minus the number in `State`
 ARMS = (*(arm.value for arm in Arm), DELETED)
 _REF_BYTES = 16 / 3  # size of a text number, 4 bytes in base64
 
@@ -61,7 +76,9 @@ COLUMNS = (
     "error",
     "options_shown",
 )
-_AS_STORED = tuple(name for name in COLUMNS if name not in ("router_messages", "prompt", "correct", "parsed"))
+_AS_STORED = tuple(
+    name for name in COLUMNS if name not in ("router_messages", "prompt", "correct", "parsed")
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +120,9 @@ class DrillRows:
 
     def __init__(self) -> None:
         self._shared: dict[str, str] = {}
-        self._columns: dict[str, list[Any]] = {name: [] for name in (*_AS_STORED, "router_messages", "pieces", "state")}
+        self._columns: dict[str, list[Any]] = {
+            name: [] for name in (*_AS_STORED, "router_messages", "pieces", "state")
+        }
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Append the rows of a batch."""
@@ -116,7 +135,9 @@ class DrillRows:
                 messages = [message or "" for message in row_messages or []]
                 self._columns["router_messages"].append(messages)
                 cut = pieces(prompt or "", messages)
-                self._columns["pieces"].append([self._shared.setdefault(piece, piece) for piece in cut])
+                self._columns["pieces"].append(
+                    [self._shared.setdefault(piece, piece) for piece in cut]
+                )
 
     def in_order(self) -> dict[str, list[Any]]:
         """Return the columns in the canonical order of the rows."""
@@ -151,13 +172,22 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     state = [1 - code for code in col["state"]]
     kept = _questions_with_text(col, seed, max_text_bytes)
     options = [tuple(texts) for texts in col["options"]]
-    keys = zip(col["benchmark"], col["question_id"], col["question"], options, col["gold"], strict=True)
+    keys = zip(
+        col["benchmark"], col["question_id"], col["question"], options, col["gold"], strict=True
+    )
     distinct_questions, question_of = _encoded(keys)
     models, model_codes = _encoded(col["model"])
     benchmarks, _ = _encoded(col["benchmark"])
     tallies = map(_tally, col["router_finish_reasons"])
     facts, fact_codes = _encoded(
-        zip(col["answer_form"], col["finish_reason"], col["model_revision"], tallies, col["options_shown"], strict=True)
+        zip(
+            col["answer_form"],
+            col["finish_reason"],
+            col["model_revision"],
+            tallies,
+            col["options_shown"],
+            strict=True,
+        )
     )
     texts, questions, refs = _numbered(col, distinct_questions, question_of, kept, benchmarks)
     logprobs = {}
@@ -187,7 +217,9 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
             "state": _b64(np.array(state, dtype=np.uint8)),
             "transition": _b64(transition),
             "weight": _b64(weight),
-            "answer": _b64(np.array([-1 if a is None else a for a in col["answer"]], dtype=np.int16)),
+            "answer": _b64(
+                np.array([-1 if a is None else a for a in col["answer"]], dtype=np.int16)
+            ),
             "fact": _b64(np.array(fact_codes, dtype=np.uint32)),
             "messages": _b64(np.array(message_counts, dtype=np.uint16)),
             "offset": _b64(np.cumsum([0, *map(len, refs)], dtype=np.uint32)),
@@ -218,9 +250,18 @@ def _numbered(
         benchmark, id_, text, options, gold = distinct_questions[k]
         has_text = (benchmark, id_) in kept
         if k == len(questions):  # this is the first row of the question
-            text_numbers = [add(text), [add(o) for o in options]] if has_text else [-1, len(options)]
-            questions.append([benchmarks.index(benchmark), id_, *text_numbers, gold, col["group"][i]])
-        row = (*col["router_messages"][i], col["response"][i] or "", col["error"][i] or "", *col["pieces"][i])
+            text_numbers = (
+                [add(text), [add(o) for o in options]] if has_text else [-1, len(options)]
+            )
+            questions.append(
+                [benchmarks.index(benchmark), id_, *text_numbers, gold, col["group"][i]]
+            )
+        row = (
+            *col["router_messages"][i],
+            col["response"][i] or "",
+            col["error"][i] or "",
+            *col["pieces"][i],
+        )
         refs.append([*map(add, row)] if has_text else [])
     return texts, questions, refs
 
@@ -279,7 +320,9 @@ def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> se
     return set(sizes) if sum(sizes.values()) <= limit else set(that_fit(sizes, limit, seed))
 
 
-def that_fit(sizes: Mapping[tuple[str, str], float], limit: float, seed: int) -> list[tuple[str, str]]:
+def that_fit(
+    sizes: Mapping[tuple[str, str], float], limit: float, seed: int
+) -> list[tuple[str, str]]:
     """Select questions that fit into a limit.
 
     Parameters
@@ -296,18 +339,25 @@ def that_fit(sizes: Mapping[tuple[str, str], float], limit: float, seed: int) ->
     list of (benchmark, question_id)
         In the random order.
     """
-    drawn = sorted(sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest())
+    drawn = sorted(
+        sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest()
+    )
     return drawn[: bisect_right(list(accumulate(sizes[key] for key in drawn)), limit)]
 
 
-def _transitions(col: dict[str, list[Any]], state: list[int]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _transitions(
+    col: dict[str, list[Any]], state: list[int]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return codes into TRANSITIONS, and the weight of each change in per cent.
 
     Only answers can be compared: unparsed, truncated and failed rows are not wrong.
     """
     n = len(state)
     keys = list(zip(col["model"], col["benchmark"], col["question_id"], strict=True))
-    baseline = [arm == Arm.FORWARD_FULL and r == 1 for arm, r in zip(col["arm"], col["routers"], strict=True)]
+    baseline = [
+        arm == Arm.FORWARD_FULL and r == 1
+        for arm, r in zip(col["arm"], col["routers"], strict=True)
+    ]
     runs: dict[tuple[str, str, str], list[int]] = {}
     for i in range(n):
         if baseline[i] and state[i] < 2:
@@ -335,4 +385,6 @@ def _b64(array: NDArray[Any]) -> str:
     """Return little-endian bytes in base64, which the page reads as a typed array without parsing
     numbers.
     """
-    return base64.b64encode(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).decode("ascii")
+    return base64.b64encode(
+        array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    ).decode("ascii")

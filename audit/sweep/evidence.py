@@ -71,7 +71,9 @@ class HintTest:
             return frozenset()
         if self.mean_p <= alpha / 2:
             return frozenset(self.routers)
-        return frozenset(r for r, p in zip(self.routers, holm(self.pvalues), strict=True) if p <= alpha / 2)
+        return frozenset(
+            r for r, p in zip(self.routers, holm(self.pvalues), strict=True) if p <= alpha / 2
+        )
 
 
 def hint_test(
@@ -104,14 +106,19 @@ def hint_test(
     routers = tuple(r for r in levels_of(cell, Arm.NOISY_REWRITE) if r in reference_routers)
     if not routers or not shared.any() or not replicates_of(reference, Arm.FORWARD_FULL, 1):
         return None
-    tested, other = _side(cell, shared, shifts, routers), _side(reference, matching, of_reference, routers)
+    tested, other = (
+        _side(cell, shared, shifts, routers),
+        _side(reference, matching, of_reference, routers),
+    )
     groups = cell.cluster[shared]
 
     def test(noisy: FloatArray, other_noisy: FloatArray, runs: int) -> tuple[float, float, float]:
         variances = (
-            tested.noisy_variance / runs, tested.clean_variance,
-            other.noisy_variance / runs, other.clean_variance,
-        )  # fmt: skip
+            tested.noisy_variance / runs,
+            tested.clean_variance,
+            other.noisy_variance / runs,
+            other.clean_variance,
+        )
         return _larger((noisy, tested.clean, other_noisy, other.clean), groups, variances)
 
     by_router = [test(tested.noisy[k], other.noisy[k], 1) for k in range(len(routers))]
@@ -139,14 +146,20 @@ class _Side:
     clean_variance: float
 
 
-def _side(cell: CellOutcomes, questions: IntArray | BoolArray, shifts: RunShifts, routers: tuple[int, ...]) -> _Side:
+def _side(
+    cell: CellOutcomes, questions: IntArray | BoolArray, shifts: RunShifts, routers: tuple[int, ...]
+) -> _Side:
     noisy = distinct(runs_of(cell, Arm.NOISY_REWRITE, routers)[:, :, questions])
     clean = distinct(runs_of(cell, Arm.FORWARD_FULL, (1,))[:, :, questions])
     noisy_variance, clean_variance = shifts.tested(repeated=len(noisy) > 1)
-    return _Side(average(noisy), average(clean)[0], noisy_variance / len(noisy), clean_variance / len(clean))
+    return _Side(
+        average(noisy), average(clean)[0], noisy_variance / len(noisy), clean_variance / len(clean)
+    )
 
 
-_SIGN = np.array([1.0, -1.0, -1.0, 1.0])  # signs of tested noisy and clean, reference noisy and clean
+_SIGN = np.array(
+    [1.0, -1.0, -1.0, 1.0]
+)  # signs of tested noisy and clean, reference noisy and clean
 
 
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
@@ -269,8 +282,12 @@ class Evidence:
     direct_accuracy: float | None
     discordance: float
     repeated: bool = True  # whether the noisy arm was run again and gave other answers
-    worst_case: float | None = None  # largest gain over r, unparsed noisy answers right, all others wrong
-    hints: HintTest | None = None  # comparison with another model on the same messages; None without one
+    worst_case: float | None = (
+        None  # largest gain over r, unparsed noisy answers right, all others wrong
+    )
+    hints: HintTest | None = (
+        None  # comparison with another model on the same messages; None without one
+    )
 
     @property
     def clean(self) -> Comparison:
@@ -358,7 +375,12 @@ def measure(
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
     shifts = shifts or RunShifts()
     against = partial(
-        _against, cell, rng=rng, n_resamples=n_resamples, n_permutations=n_permutations, confidence=confidence
+        _against,
+        cell,
+        rng=rng,
+        n_resamples=n_resamples,
+        n_permutations=n_permutations,
+        confidence=confidence,
     )
     missing = np.isin(cell.state, UNANSWERED)
     unread = bool(missing.any())
@@ -371,7 +393,9 @@ def measure(
     ensemble = tuple(r for r in shared if r > 1)
     noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
-    controls = replace(shifts, noisy=shifts.controls)  # the ensemble control is compared with another control
+    controls = replace(
+        shifts, noisy=shifts.controls
+    )  # the ensemble control is compared with another control
     # Every comparison draws from rng, so their order is part of the result.
     readings = {
         "without_leak": reading(without_leak, None, None) if leaks else None,
@@ -381,7 +405,9 @@ def measure(
     }
     ensemble_gain, hints = None, None
     if ensemble:
-        ensemble_gain = against(runs_of(cell, Arm.FORWARD_FULL, ensemble), base, ensemble, shifts=controls)
+        ensemble_gain = against(
+            runs_of(cell, Arm.FORWARD_FULL, ensemble), base, ensemble, shifts=controls
+        )
     if reference is not None:
         hints = hint_test(cell, reference, shifts, run_shifts([reference], shifts.plausible_sd))
     return Evidence(
@@ -407,7 +433,11 @@ def _direct_accuracy(cell: CellOutcomes) -> float | None:
 
 
 def _against(
-    cell: CellOutcomes, runs: FloatArray, other: FloatArray, routers: tuple[int, ...], **options: Any
+    cell: CellOutcomes,
+    runs: FloatArray,
+    other: FloatArray,
+    routers: tuple[int, ...],
+    **options: Any,
 ) -> Comparison | None:
     """Compare the runs of two arms; None if no question has an answer in both."""
     if not np.any(~np.isnan(average(runs) - average(other))):
@@ -421,7 +451,9 @@ def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[Floa
     """
     read = to_values(cell.state)
     predicted = predict_right(read)
-    return imputed(read, missing, predicted, gamma, False), imputed(read, missing, predicted, gamma, True)
+    return imputed(read, missing, predicted, gamma, False), imputed(
+        read, missing, predicted, gamma, True
+    )
 
 
 def _reading(
@@ -444,7 +476,11 @@ def _reading(
     if any(r > 1 for r in shared):
         control = runs_of(cell, Arm.FORWARD_FULL, shared, control_values)
         ensemble = against(noisy[:, [routers.index(r) for r in shared]], control, shared)
-    return Reading(against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), control_values), routers), direct, ensemble)
+    return Reading(
+        against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), control_values), routers),
+        direct,
+        ensemble,
+    )
 
 
 def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:

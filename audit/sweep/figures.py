@@ -55,7 +55,9 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     """
     figure, left, right, r = _two_panels(points)
     bars = left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
-    left.bar_label(bars, [f"{p.violating_models}/{p.models}" for p in points], padding=2, fontsize=8)
+    left.bar_label(
+        bars, [f"{p.violating_models}/{p.models}" for p in points], padding=2, fontsize=8
+    )
     left.set_ylim(0, max(p.models for p in points) * 1.12 + 0.2)
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.set(title="Models above their clean baseline", ylabel="Models")
@@ -94,7 +96,9 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         _router_axis(axes, every_r, label=False)
     for axes in grid.flat[n:]:
         axes.set_visible(False)
-    for axes in grid.flat[max(n - columns, 0) : n]:  # only the lowest panel of a column has tick labels
+    for axes in grid.flat[
+        max(n - columns, 0) : n
+    ]:  # only the lowest panel of a column has tick labels
         axes.tick_params(labelbottom=True)
     low, high = grid[0, 0].get_ylim()
     grid[0, 0].set_ylim(max(low, -0.02), min(high, 1.02))
@@ -103,8 +107,12 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
     figure.supylabel("Accuracy", fontsize="medium")
     handles: dict[str, Any] = {}
     for axes in grid.flat:
-        handles |= {str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2)
+        handles |= {
+            str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2
+    )
     return figure
 
 
@@ -126,7 +134,9 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     figure, left, right, r = _two_panels(points)
     up, down = [p.improve for p in points], [p.degrade for p in points]
     left.plot(r, up, color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
-    left.plot(r, down, "s--", color=canvas.VERMILLION, linewidth=1.6, label="degrade: right → wrong")
+    left.plot(
+        r, down, "s--", color=canvas.VERMILLION, linewidth=1.6, label="degrade: right → wrong"
+    )
     left.set_ylim(0, max([*up, *down, 1]) * 1.32)
     left.set(title="Questions that changed, all models together", ylabel="Questions")
     left.legend(loc="upper left", fontsize=8.5, ncols=1)
@@ -136,7 +146,9 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     bars = right.bar(r, net, width=0.62, color=colours, hatch=hatches, edgecolor=canvas.PAPER)
     right.bar_label(bars, list(map(_signed, net)), padding=2, fontsize=8)
     span = max([abs(v) for v in net] + [1])
-    right.set_ylim(-span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25)
+    right.set_ylim(
+        -span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25
+    )
     right.axhline(0, color=canvas.MUTED, linewidth=0.8)
     right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -203,22 +215,39 @@ def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> N
 def _one_model(axes: Axes, model: ModelScores) -> None:
     if model.clean is not None:
         axes.axhspan(model.clean.low, model.clean.high, color=canvas.BLUE, alpha=0.13, linewidth=0)
-        axes.axhline(model.clean.value, color=canvas.BLUE, linewidth=1.5, label="clean baseline, 95 %")
+        axes.axhline(
+            model.clean.value, color=canvas.BLUE, linewidth=1.5, label="clean baseline, 95 %"
+        )
     if model.direct is not None:
-        axes.axhline(model.direct.value, color=canvas.INK, linewidth=1.1, linestyle=":", label="direct (no router)")
+        axes.axhline(
+            model.direct.value,
+            color=canvas.INK,
+            linewidth=1.1,
+            linestyle=":",
+            label="direct (no router)",
+        )
     if model.chance is not None:
-        axes.axhline(model.chance, color=canvas.MUTED, linewidth=0.9, linestyle=(0, (5, 4)), label="chance")
+        axes.axhline(
+            model.chance, color=canvas.MUTED, linewidth=0.9, linestyle=(0, (5, 4)), label="chance"
+        )
     if model.ensemble:
         _points(axes, model.ensemble, canvas.SKY, "s", "ensemble control", 0.14)
     if model.noisy:
-        _points(axes, model.noisy, canvas.VERMILLION, "o", "noisy", -0.14 if model.ensemble else 0.0)
+        _points(
+            axes, model.noisy, canvas.VERMILLION, "o", "noisy", -0.14 if model.ensemble else 0.0
+        )
 
 
-def _points(axes: Axes, scores: Sequence[Score], colour: str, marker: str, label: str, shift: float) -> None:
+def _points(
+    axes: Axes, scores: Sequence[Score], colour: str, marker: str, label: str, shift: float
+) -> None:
     axes.errorbar(
         [s.routers + shift for s in scores],
         [s.value for s in scores],
-        yerr=[[max(s.value - s.low, 0.0) for s in scores], [max(s.high - s.value, 0.0) for s in scores]],
+        yerr=[
+            [max(s.value - s.low, 0.0) for s in scores],
+            [max(s.high - s.value, 0.0) for s in scores],
+        ],
         fmt=marker,
         color=colour,
         markersize=3.8,
@@ -272,7 +301,15 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         e = row.effect
         colour, marker = VERDICTS[row.verdict].colour, VERDICTS[row.verdict].marker
         if row.noise is not None:
-            axes.barh(k + 0.06, 2 * row.noise, left=-row.noise, height=0.5, color=canvas.MUTED, alpha=0.16, linewidth=0)
+            axes.barh(
+                k + 0.06,
+                2 * row.noise,
+                left=-row.noise,
+                height=0.5,
+                color=canvas.MUTED,
+                alpha=0.16,
+                linewidth=0,
+            )
         largest = (k - 0.05, e.gain, e.ci_low, e.ci_high, True)
         mean = (k + 0.19, e.mean_gain, e.mean_ci_low, e.mean_ci_high, False)
         for y, value, low, high, filled in (largest, mean):
@@ -291,9 +328,14 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     axes.set_ylim(len(ranked) - 0.5, -0.62)
     axes.grid(visible=True, axis="x")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:+.4g}".replace("-", "−") if v else "0"))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"{100 * v:+.4g}".replace("-", "−") if v else "0")
+    )
     axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
-    handles = [Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7) for w in present]
+    handles = [
+        Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7)
+        for w in present
+    ]
     names = [w.name for w in present]
     figure.legend(handles, names, loc="upper left", frameon=False)
     return figure

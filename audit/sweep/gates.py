@@ -90,7 +90,9 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
     )
 
 
-def _agreements(cell: CellOutcomes, limits: SweepThresholds) -> list[tuple[str, bool, shared.Agreement]]:
+def _agreements(
+    cell: CellOutcomes, limits: SweepThresholds
+) -> list[tuple[str, bool, shared.Agreement]]:
     """Return every informative comparison: name of its side, whether that is noisy, and the
     agreement.
     """
@@ -131,10 +133,14 @@ class _Within:
         arms: dict[str, list[Setting]] = {}
         for setting in self.usable:
             ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
-            arms.setdefault("the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []).append(setting)
+            arms.setdefault(
+                "the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []
+            ).append(setting)
         return arms
 
-    def compared(self, side: Sequence[Setting], others: Sequence[Setting]) -> shared.Agreement | None:
+    def compared(
+        self, side: Sequence[Setting], others: Sequence[Setting]
+    ) -> shared.Agreement | None:
         """Compare a side with the other arms; None if the two cannot show a pairing."""
         if not others:
             return None
@@ -150,7 +156,9 @@ class _Within:
         # A side of unknown reliability is assumed to be as reliable as the other side.
         of_side = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
         of_others = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
-        return shared.agreement(x, y, float(np.sqrt(of_side * of_others)), self.limits.pairing_z_min)
+        return shared.agreement(
+            x, y, float(np.sqrt(of_side * of_others)), self.limits.pairing_z_min
+        )
 
     def reliability(self, settings: Sequence[Setting]) -> float:
         """Return the mean correlation of two of these settings; NaN if no two can be correlated."""
@@ -177,7 +185,11 @@ def _correlation(x: FloatArray, y: FloatArray) -> float:
     """Return the correlation over questions answered in both; NaN if one side does not vary."""
     both = ~np.isnan(x - y)
     x, y = x[both], y[both]
-    return float(np.corrcoef(x, y)[0, 1]) if x.size > 1 and x.std() > 0 and y.std() > 0 else float("nan")
+    return (
+        float(np.corrcoef(x, y)[0, 1])
+        if x.size > 1 and x.std() > 0 and y.std() > 0
+        else float("nan")
+    )
 
 
 def _stepped_up(correlation: float, k: int) -> float:
@@ -206,21 +218,31 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         explains (at alpha), or if more than `lossy_share_max` of the clean messages are lossy.
         number: the first check that fails, else the first check.
     """
-    name, source = "clean_fidelity", "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
+    name, source = (
+        "clean_fidelity",
+        "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max",
+    )
     checks: list[tuple[float, float, bool]] = []  # (number, limit, whether it fails)
     numbers: dict[str, float] = {}
     parts: list[str] = []
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
         # The baseline of the effect averages all clean replicates, so the loss does too.
-        direct, clean = runs_of(cell, Arm.DIRECT, (0,))[:, 0], runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
+        direct, clean = (
+            runs_of(cell, Arm.DIRECT, (0,))[:, 0],
+            runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0],
+        )
         difference = average(direct) - average(clean)
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
             # The seed is fixed, as a gate is a function of the data alone (exchanging runs draws, McNemar does not).
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
-            checks.append((loss, limits.clean_loss_max, loss > limits.clean_loss_max and p <= limits.alpha))
-            parts.append(f"clean answers {points(abs(loss))} {'below' if loss > 0 else 'above'} direct ({pvalue(p)})")
+            checks.append(
+                (loss, limits.clean_loss_max, loss > limits.clean_loss_max and p <= limits.alpha)
+            )
+            parts.append(
+                f"clean answers {points(abs(loss))} {'below' if loss > 0 else 'above'} direct ({pvalue(p)})"
+            )
     items: tuple[str, ...] = ()
     if texts is not None and texts.clean_messages:
         share = texts.clean_lossy / texts.clean_messages
@@ -232,7 +254,9 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         }
         checks.append((share, limits.lossy_share_max, share > limits.lossy_share_max))
         items = texts.lossy_ids
-        parts.append(f"{percent(share)} of {texts.clean_messages} clean messages drop an option or the stem")
+        parts.append(
+            f"{percent(share)} of {texts.clean_messages} clean messages drop an option or the stem"
+        )
     if not checks:
         rule = Rule(name, limits.clean_loss_max, source)
         return rule.absent("This run has neither a direct arm nor clean messages.")
@@ -306,16 +330,24 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     Gate
         number: that share. A failure does not withhold the verdict, see `decide`.
     """
-    source = "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
+    source = (
+        "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
+    )
     rule = Rule("answer_leak", limits.leak_share_max, source, always_items=True)
     if texts is None or not texts.messages_noisy:
         return rule.absent("This run has no noisy router message.", withholds=False)
     if not options:
-        detail = "The questions have no options, so stated answers are not searched for in the messages."
+        detail = (
+            "The questions have no options, so stated answers are not searched for in the messages."
+        )
         return rule.absent(detail, withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
     gold_only = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
-    kept = "" if gold_only is None else f"; {percent(gold_only)} kept the right option and dropped every other"
+    kept = (
+        ""
+        if gold_only is None
+        else f"; {percent(gold_only)} kept the right option and dropped every other"
+    )
     return rule.checked(
         passed=share <= rule.threshold,
         number=share,
@@ -361,7 +393,9 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                kept = slice(None) if answered.all() else answered  # no copy, as the self-test calls this 500 times
+                kept = (
+                    slice(None) if answered.all() else answered
+                )  # no copy, as the self-test calls this 500 times
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
     scores = [v for k, v in measured.items() if k.endswith("_z")]
@@ -370,7 +404,9 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
         return Rule("above_chance", limit, shared.CHANCE_SOURCE).absent(
             "Neither the clean nor the direct arm has an answer."
         )
-    shown = " and ".join(f"{a} {measured[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in measured)
+    shown = " and ".join(
+        f"{a} {measured[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in measured
+    )
     return shared.above_chance(shown, min(scores), chance, limit, {"chance": chance, **measured})
 
 
@@ -445,7 +481,9 @@ def noise_floor_p(cell: CellOutcomes) -> float:
     return cochran_q(complete, cluster) if complete.size else float("nan")
 
 
-def noise_floor(cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None) -> Gate:
+def noise_floor(
+    cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None
+) -> Gate:
     """Check that the replicates of the clean arm, which differ only in their seeds, are equally
     accurate.
 
@@ -523,7 +561,9 @@ def exact_values(cell: CellOutcomes) -> Gate:
     changes = [gap[~np.isnan(gap)] for gap in gaps]
     zero_gains = sum(bool(change.size and change.sum() == 0) for change in changes)
     zero_width = sum(bool(change.size and not change.any()) for change in changes)
-    unmoved = "no answer differs between clean and noisy in any setting: every interval has zero width"
+    unmoved = (
+        "no answer differs between clean and noisy in any setting: every interval has zero width"
+    )
     gains = f" {zero_gains} of {len(changes)} gains are exactly 0." if zero_gains else ""
     return shared.exact_values(
         [(label(s), to_values(cell.row(s))) for s in cell.settings],
@@ -537,7 +577,11 @@ def exact_values(cell: CellOutcomes) -> Gate:
 
 
 def enough_data(
-    largest_compatible: float | None, limits: SweepThresholds, asked: int, needed: int, repeated: str = ""
+    largest_compatible: float | None,
+    limits: SweepThresholds,
+    asked: int,
+    needed: int,
+    repeated: str = "",
 ) -> Gate:
     """Check whether the data still allow a gain of the smallest effect that matters.
 
@@ -616,5 +660,7 @@ def all_gates(
         clean_fidelity(cell, texts, limits),
         manipulation_reached_worker(texts, limits),
         answer_leak(texts, limits, bool(cell.n_options.any())),
-        enough_data(largest_compatible, limits, cell.n, needed(limits, tests), repeated(cell.settings)),
+        enough_data(
+            largest_compatible, limits, cell.n, needed(limits, tests), repeated(cell.settings)
+        ),
     )

@@ -59,14 +59,18 @@ def fold(text: str) -> str:
     >>> fold("  The answer --- is: B!")
     'the answer is b'
     """
-    if text.isascii():  # this gives the same result four times as fast; a report reads every text of a run
+    if (
+        text.isascii()
+    ):  # this gives the same result four times as fast; a report reads every text of a run
         words = text.translate(_ASCII).split()
     else:
         words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return " ".join(words) or unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-normalise = lru_cache(maxsize=4096)(fold)  # caches options and messages of the current questions; prompts use `fold`
+normalise = lru_cache(maxsize=4096)(
+    fold
+)  # caches options and messages of the current questions; prompts use `fold`
 
 
 def holds(message: str, part: str) -> bool:
@@ -129,7 +133,9 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     named: set[int | None] = set()
     for pattern in (_STATED, _STATED_AFTER):
         for match in pattern.finditer(message):
-            named.add(_stated_option(match["statement"], message, options, first=pattern is _STATED))
+            named.add(
+                _stated_option(match["statement"], message, options, first=pattern is _STATED)
+            )
     named.discard(None)
     return gold in named if named else None
 
@@ -170,7 +176,9 @@ def gives_answer(message: str, question: str, options: Sequence[str], gold: int)
     return gold in named if named else None
 
 
-def _stated_option(statement: str, message: str, options: Sequence[str], *, first: bool) -> int | None:
+def _stated_option(
+    statement: str, message: str, options: Sequence[str], *, first: bool
+) -> int | None:
     """Return the index of the option that a statement begins (or ends) with; None for "not B" or
     "one of these".
     """
@@ -180,16 +188,24 @@ def _stated_option(statement: str, message: str, options: Sequence[str], *, firs
     words = normalise(statement).split()
     best, best_length = None, 0
     skips = (0, 1, 2) if first else (0,)  # "the answer is the (option) Paris"
-    for k, option in enumerate(options):  # the longest matching option counts: "red wine" does not state "red"
+    for k, option in enumerate(
+        options
+    ):  # the longest matching option counts: "red wine" does not state "red"
         wanted = normalise(option).split()
         for skip in skips:
             end = skip + len(wanted)
             matched = words[skip:end] if first else words[-len(wanted) :]
-            if matched != wanted or len(wanted) <= best_length or (skip and words[0] not in _FILLERS):
+            if (
+                matched != wanted
+                or len(wanted) <= best_length
+                or (skip and words[0] not in _FILLERS)
+            ):
                 continue
             if not first or not _of_several(words[end:], options):
                 best, best_length = k, len(wanted)
-    letter = _LETTER_FIRST.match(statement.strip()) if first else _LETTER_LAST.search(statement.strip())
+    letter = (
+        _LETTER_FIRST.match(statement.strip()) if first else _LETTER_LAST.search(statement.strip())
+    )
     if letter is None or best_length > 1:
         return best
     return _option_of_letter(letter.group(1), message, options)
@@ -206,7 +222,19 @@ def _of_several(rest: Sequence[str], options: Sequence[str]) -> bool:
 
 
 _FILLERS = frozenset(
-    {"boxed", "the", "option", "choice", "letter", "a", "an", "that", "clearly", "simply", "definitely"}
+    {
+        "boxed",
+        "the",
+        "option",
+        "choice",
+        "letter",
+        "a",
+        "an",
+        "that",
+        "clearly",
+        "simply",
+        "definitely",
+    }
 )
 
 
@@ -220,7 +248,9 @@ def _option_of_letter(letter: str, message: str, options: Sequence[str]) -> int 
     return index if index < len(options) else None
 
 
-KEPT_SHARE = 0.8  # share of the words of the stem or an option that a message must hold to transmit it
+KEPT_SHARE = (
+    0.8  # share of the words of the stem or an option that a message must hold to transmit it
+)
 
 
 class TextRow(NamedTuple):
@@ -245,12 +275,20 @@ class TextRow(NamedTuple):
     @property
     def seen(self) -> tuple[str, ...]:
         """Return the messages that the worker read: the summary alone if there is one."""
-        return self.router_messages[-1:] if self.aggregator == Aggregator.SUMMARY else self.router_messages
+        return (
+            self.router_messages[-1:]
+            if self.aggregator == Aggregator.SUMMARY
+            else self.router_messages
+        )
 
     @property
     def written(self) -> tuple[str, ...]:
         """Return the routers' own messages, without a summary."""
-        return self.router_messages[:-1] if self.aggregator == Aggregator.SUMMARY else self.router_messages
+        return (
+            self.router_messages[:-1]
+            if self.aggregator == Aggregator.SUMMARY
+            else self.router_messages
+        )
 
 
 @dataclass(frozen=True)
@@ -381,8 +419,12 @@ class _Question:
         self.clean: _Clean | None = None
         self.waiting: list[TextRow] = []
         self.messages: dict[str, _Message] = {}
-        self.information: dict[int, list[float]] = {}  # routers -> answers, and sums of what arrived and of scores
-        self.original = normalise("\n".join([row.question, *(row.options if row.options_shown else ())]))
+        self.information: dict[
+            int, list[float]
+        ] = {}  # routers -> answers, and sums of what arrived and of scores
+        self.original = normalise(
+            "\n".join([row.question, *(row.options if row.options_shown else ())])
+        )
         words = self.original.split()
         self.words, self.pairs = frozenset(words), frozenset(pairwise(words))
 
@@ -402,7 +444,9 @@ class _Question:
             gold_only = kept[q.gold] and sum(kept) == 1
         elif q.options:
             stated = gives_answer(raw, q.question, q.options, q.gold)
-        return _Message(text, frozenset(words), self.pairs.intersection(pairwise(words)), stated, gold_only)
+        return _Message(
+            text, frozenset(words), self.pairs.intersection(pairwise(words)), stated, gold_only
+        )
 
 
 def measure_texts(
@@ -437,7 +481,9 @@ class _Pass:
     """The state of one pass: tallies by (model, benchmark), and the questions with rows to come."""
 
     def __init__(
-        self, settings: Mapping[tuple[str, str], int] | None, probed: Mapping[tuple[str, str], Collection[str]]
+        self,
+        settings: Mapping[tuple[str, str], int] | None,
+        probed: Mapping[tuple[str, str], Collection[str]],
     ) -> None:
         self.settings, self.probed = settings, probed
         self.tallies: defaultdict[tuple[str, str], _Tally] = defaultdict(_Tally)
@@ -475,7 +521,9 @@ class _Pass:
         kept = _count_noisy(row, sent, question, self.tallies[cell], clean or _Clean())
         _count_information(row, question, kept, self.tallies[cell])
         if row.question_id in self.probed.get(cell, ()):
-            _count_noisy(row, clean.prompt if clean else sent, question, self.sent[cell], clean or _Clean())
+            _count_noisy(
+                row, clean.prompt if clean else sent, question, self.sent[cell], clean or _Clean()
+            )
 
     def close(self, question: _Question) -> None:
         """Count the noisy rows that waited for the clean one."""
@@ -534,7 +582,9 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
             tally.lossy.add(row.question_id)
 
 
-def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean) -> float:
+def _count_noisy(
+    row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean
+) -> float:
     """Return the share of the question's words that arrived. sent: the prompt, normalised."""
     messages = question.read(row.seen)
     arrived = [m for m in messages if m.text and m.text in sent]
@@ -553,12 +603,18 @@ def _count_noisy(row: TextRow, sent: str, question: _Question, tally: _Tally, cl
     for messages_read in _views(row, arrived):
         views.append(frozenset[str]().union(*(m.words for m in messages_read)))
     return _count_words(
-        tally.by_routers[row.routers], views or [frozenset(sent.split())], question.words, question.read(row.written)
+        tally.by_routers[row.routers],
+        views or [frozenset(sent.split())],
+        question.words,
+        question.read(row.written),
     )
 
 
 def _count_words(
-    sums: Counter[str], views: Sequence[frozenset[str]], question: frozenset[str], written: Sequence[_Message]
+    sums: Counter[str],
+    views: Sequence[frozenset[str]],
+    question: frozenset[str],
+    written: Sequence[_Message],
 ) -> float:
     """Count shares of words of one presentation; return the share of the question's words that
     arrived.
@@ -566,7 +622,9 @@ def _count_words(
     size = max(len(question), 1)
     sums["presentations"] += 1
     sums["deleted"] += _billionths(sum(len(question - view) / size for view in views) / len(views))
-    sums["added"] += _billionths(sum(len(view - question) / max(len(view), 1) for view in views) / len(views))
+    sums["added"] += _billionths(
+        sum(len(view - question) / max(len(view), 1) for view in views) / len(views)
+    )
     if written:
         sums["with_messages"] += 1
         missing = sum(len(question - m.words) for m in written)
@@ -620,7 +678,9 @@ def _freeze(tally: _Tally) -> TextMeasures:
     counts: dict[str, int] = dict(tally.counts)
 
     def mean(name: str) -> float | None:
-        return sum(sums[name] for sums in tally.by_routers.values()) / 1e9 / noisy if noisy else None
+        return (
+            sum(sums[name] for sums in tally.by_routers.values()) / 1e9 / noisy if noisy else None
+        )
 
     return TextMeasures(
         **counts,
@@ -643,9 +703,16 @@ def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     for routers, sums in sorted(tally.by_routers.items()):
         if not sums["with_messages"]:  # a setting without any message is a fault, which gates name
             continue
-        n, accuracy = sums["presentations"], sums["right"] / sums["answered"] if sums["answered"] else None
+        n, accuracy = (
+            sums["presentations"],
+            sums["right"] / sums["answered"] if sums["answered"] else None,
+        )
         one_kept = 1 - sums["deleted_per_message"] / 1e9 / sums["with_messages"]
-        kept, added, cues = 1 - sums["deleted"] / 1e9 / n, sums["added"] / 1e9 / n, sums["cues"] / 1e9 / n
+        kept, added, cues = (
+            1 - sums["deleted"] / 1e9 / n,
+            sums["added"] / 1e9 / n,
+            sums["cues"] / 1e9 / n,
+        )
         rows.append(ByRouters(routers, n, one_kept, kept, kept - one_kept, added, cues, accuracy))
     return tuple(rows)
 

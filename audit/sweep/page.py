@@ -63,8 +63,13 @@ AGGREGATED = {
 }
 POOLED = " Runs of one condition are averaged, as in the verdict."
 _WORDS: dict[str, Any] = {
-    "gates": GATES, "labels": LABELS, "words": VERDICTS, "arms": ARMS, "evidence": EVIDENCE, "by_chance": BY_CHANCE,
-}  # fmt: skip
+    "gates": GATES,
+    "labels": LABELS,
+    "words": VERDICTS,
+    "arms": ARMS,
+    "evidence": EVIDENCE,
+    "by_chance": BY_CHANCE,
+}
 Names = dict[tuple[str, str], str]  # display name by (model, benchmark)
 
 
@@ -84,7 +89,11 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         Its tables, its figures, and a function that renders it.
     """
     cells, names = behind.cells, _names(run, behind.cells)
-    models, by_router, rows = run.paper["model_summary"], run.paper["router_summary"], run.paper["cells"]
+    models, by_router, rows = (
+        run.paper["model_summary"],
+        run.paper["router_summary"],
+        run.paper["cells"],
+    )
     accuracies: list[SettingAccuracy] = []
     for cell in cells:
         accuracies += setting_accuracies(cell.without(DELETED))
@@ -96,16 +105,34 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 
     ranked = sorted(run.marked, key=rank)
     shown = partial(
-        render_page, "sweep/page.html.j2", rows=run.rows, **_WORDS, **_of_questions(behind, ranked, names),
-        scripts=("report/diff.js", *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page"))),
-        run=run, cells=ranked, title=run.title("Can the score be trusted?"), names=names,
+        render_page,
+        "sweep/page.html.j2",
+        rows=run.rows,
+        **_WORDS,
+        **_of_questions(behind, ranked, names),
+        scripts=(
+            "report/diff.js",
+            *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page")),
+        ),
+        run=run,
+        cells=ranked,
+        title=run.title("Can the score be trusted?"),
+        names=names,
         decisions=marks_of(replace(run, results=tuple(ranked)), VERDICTS),
-        errors=errors_of(ranked[:1] if len(ranked) > 2 else ranked, ERRORS), accuracies=accuracies, doses=doses,
+        errors=errors_of(ranked[:1] if len(ranked) > 2 else ranked, ERRORS),
+        accuracies=accuracies,
+        doses=doses,
         clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
         table1=[(s, total) for s, (_, _, total) in zip(models, breadths(rows, names), strict=True)],
-        table2=rows, table3=by_router, runs=[run_facts(d) for d in behind.dirs],
-    )  # fmt: skip
-    return Page(_tables(run, accuracies, doses), _figures(cells, run, names), lambda figures: shown(figures=figures))
+        table2=rows,
+        table3=by_router,
+        runs=[run_facts(d) for d in behind.dirs],
+    )
+    return Page(
+        _tables(run, accuracies, doses),
+        _figures(cells, run, names),
+        lambda figures: shown(figures=figures),
+    )
 
 
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
@@ -113,7 +140,9 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
     missing.
     """
     several = len({c.benchmark for c in cells}) > 1
-    names = {(c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells}
+    names = {
+        (c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells
+    }
     for rows in run.rows:
         key = (rows.model, rows.benchmark)
         if not rows.complete and key in names:
@@ -125,12 +154,20 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
     """Return what the page prints about the answers: their number, their reading and each of them."""
     total_rows = sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
-    head = {**drill.head, "arm_words": [ARMS[arm] for arm in drill.head["arms"]], "gates": _gate_items(ranked)}
+    head = {
+        **drill.head,
+        "arm_words": [ARMS[arm] for arm in drill.head["arms"]],
+        "gates": _gate_items(ranked),
+    }
     pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
-    filters = {model: {"model": k} for k, model in enumerate(drill.head["models"])}  # select it in the list of answers
+    filters = {
+        model: {"model": k} for k, model in enumerate(drill.head["models"])
+    }  # select it in the list of answers
     return {
-        "gated": [Gated(names[c.model, c.benchmark], c.gates, filters.get(c.model, {})) for c in ranked],
+        "gated": [
+            Gated(names[c.model, c.benchmark], c.gates, filters.get(c.model, {})) for c in ranked
+        ],
         "subtitle": _subtitle(ranked, total_rows, aggregators),
         "pooled": pooled,
         "against_clean": (AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled),
@@ -161,7 +198,9 @@ def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
     return rows
 
 
-def _subtitle(cells: Sequence[SweepResult], total_rows: int, aggregators: Sequence[Aggregator]) -> str:
+def _subtitle(
+    cells: Sequence[SweepResult], total_rows: int, aggregators: Sequence[Aggregator]
+) -> str:
     sizes = sorted({c.n_questions for c in cells})
     questions = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
     routers = sorted({r for c in cells for r in c.routers})
@@ -179,7 +218,9 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
     """
     out = _reach(cells, run, names)
     gains = [
-        charts.GainRow(names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain)
+        charts.GainRow(
+            names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain
+        )
         for c in run.results
         if c.effect is not None
     ]
@@ -206,13 +247,23 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
     if not known:
         return {}
     tests = len(cells) * max(len(r.routers) for r in run.results)
-    questions, runs = min(c.n_questions for c in run.results), min(runs_of(c.settings) for c in cells)
+    questions, runs = (
+        min(c.n_questions for c in run.results),
+        min(runs_of(c.settings) for c in cells),
+    )
     enough = None if min(runs) < REPEATED else needed(thresholds, tests)
     curve = power_curve(
-        lambda n: detectable(thresholds, n, tests, runs), questions, enough, thresholds.effect_of_interest, "gain",
+        lambda n: detectable(thresholds, n, tests, runs),
+        questions,
+        enough,
+        thresholds.effect_of_interest,
+        "gain",
         instead="repeat what is run once",
-    )  # fmt: skip
-    return {"ruled_out": ruled_out(known, thresholds.effect_of_interest, "gain"), "power_curve": curve}
+    )
+    return {
+        "ruled_out": ruled_out(known, thresholds.effect_of_interest, "gain"),
+        "power_curve": curve,
+    }
 
 
 @dataclass(frozen=True)
@@ -244,7 +295,11 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
     for setting, state in zip(cell.settings, cell.state, strict=True):
         states = {s.name.lower(): int(np.count_nonzero(state == s)) for s in State}
         accuracy, low, high = interval(to_values(state), cell.cluster) or (None, None, None)
-        rows.append(SettingAccuracy(cell.model, cell.benchmark, setting, cell.n, states, accuracy, low, high))
+        rows.append(
+            SettingAccuracy(
+                cell.model, cell.benchmark, setting, cell.n, states, accuracy, low, high
+            )
+        )
     return rows
 
 
@@ -336,53 +391,140 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
     return write(pairs, "model=cell.model", "benchmark=cell.benchmark", *columns_of_row)
 
 
-def _tables(run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]) -> dict[str, str]:
+def _tables(
+    run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
+) -> dict[str, str]:
     """Return every table of a report, by the name of its file."""
     tables = {
         "table1_models.csv": write(
-            run.paper["model_summary"], "model", "violation_count", "violation_rate", "max_positive_excess",
-            "mean_positive_excess", "mean_gain", "benchmark",
+            run.paper["model_summary"],
+            "model",
+            "violation_count",
+            "violation_rate",
+            "max_positive_excess",
+            "mean_positive_excess",
+            "mean_gain",
+            "benchmark",
         ),
         "table2_models_by_router.csv": write(
-            run.paper["cells"], "model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade",
-            "benchmark", "n", "left_out",
+            run.paper["cells"],
+            "model",
+            "routers",
+            "clean_accuracy",
+            "noisy_accuracy",
+            "gain",
+            "improve",
+            "degrade",
+            "benchmark",
+            "n",
+            "left_out",
         ),
         "table3_routers.csv": write(
-            run.paper["router_summary"], "routers", "violating_models", "violation_rate", "mean_positive_excess",
-            "improve", "degrade", "net_improve", "models",
+            run.paper["router_summary"],
+            "routers",
+            "violating_models",
+            "violation_rate",
+            "mean_positive_excess",
+            "improve",
+            "degrade",
+            "net_improve",
+            "models",
         ),
         "settings.csv": write(
-            accuracies, "model", "benchmark", "arm=setting.arm", "routers=setting.level",
-            "replicate=setting.replicate", "questions=n", "answered", "correct=states.correct", "accuracy",
-            "ci_low=low", "ci_high=high", "unparsed=states.unparsed", "truncated=states.truncated",
-            "errors=states.error", "absent=states.absent",
+            accuracies,
+            "model",
+            "benchmark",
+            "arm=setting.arm",
+            "routers=setting.level",
+            "replicate=setting.replicate",
+            "questions=n",
+            "answered",
+            "correct=states.correct",
+            "accuracy",
+            "ci_low=low",
+            "ci_high=high",
+            "unparsed=states.unparsed",
+            "truncated=states.truncated",
+            "errors=states.error",
+            "absent=states.absent",
         ),
         "verdicts.csv": _of_cells(
-            run, "", "verdict=verdict.value", "score", "chance", "share_beyond_gains", "credibility",
-            "credibility_category", "questions=n_questions", "largest_gain=effect.gain", "at_routers=effect.routers",
-            "ci_low=effect.ci_low", "ci_high=effect.ci_high", "mean_gain=effect.mean_gain",
-            "mean_ci_low=effect.mean_ci_low", "mean_ci_high=effect.mean_ci_high", "p_adjusted",
-            "largest_compatible_gain", "run_sd", "run_sd_df", "noisy_run_sd", "noisy_run_sd_df",
-            "slope=slope.estimate", "slope_ci_low=slope.ci_low", "slope_ci_high=slope.ci_high", "watermark", "headline",
+            run,
+            "",
+            "verdict=verdict.value",
+            "score",
+            "chance",
+            "share_beyond_gains",
+            "credibility",
+            "credibility_category",
+            "questions=n_questions",
+            "largest_gain=effect.gain",
+            "at_routers=effect.routers",
+            "ci_low=effect.ci_low",
+            "ci_high=effect.ci_high",
+            "mean_gain=effect.mean_gain",
+            "mean_ci_low=effect.mean_ci_low",
+            "mean_ci_high=effect.mean_ci_high",
+            "p_adjusted",
+            "largest_compatible_gain",
+            "run_sd",
+            "run_sd_df",
+            "noisy_run_sd",
+            "noisy_run_sd_df",
+            "slope=slope.estimate",
+            "slope_ci_low=slope.ci_low",
+            "slope_ci_high=slope.ci_high",
+            "watermark",
+            "headline",
         ),
         "gates.csv": _of_cells(
-            run, "gates", "gate=name", "status=status.value", "number", "threshold", "withholds",
-            "questions_behind=item_count", "detail", "advice", "source",
+            run,
+            "gates",
+            "gate=name",
+            "status=status.value",
+            "number",
+            "threshold",
+            "withholds",
+            "questions_behind=item_count",
+            "detail",
+            "advice",
+            "source",
         ),
         "contrasts.csv": _of_cells(
-            run, "contrasts", "contrast=name", "label", "routers", "n", "estimate", "ci_low", "ci_high",
-            "p (one-sided)=p", "p_adjusted (one-sided)=p_adjusted", "improve", "degrade", "note",
+            run,
+            "contrasts",
+            "contrast=name",
+            "label",
+            "routers",
+            "n",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "p (one-sided)=p",
+            "p_adjusted (one-sided)=p_adjusted",
+            "improve",
+            "degrade",
+            "note",
         ),
         "mechanism.csv": _of_cells(run, "by_routers", *(field.name for field in fields(ByRouters))),
-    }  # fmt: skip
+    }
     if doses:
         rows = []
         for dose in doses:
             rows += [{"a": a, "deleted": a.setting.level / 100, "s": dose.slope} for a in dose.rows]
         tables["dose.csv"] = write(
             rows,
-            "model=a.model", "benchmark=a.benchmark", "deleted", "questions=a.n", "answered=a.answered",
-            "accuracy=a.accuracy", "ci_low=a.low", "ci_high=a.high", "slope_at_zero=s.slope", "slope_low=s.low",
-            "slope_high=s.high", "slope_p (two-sided)=s.pvalue",
-        )  # fmt: skip
+            "model=a.model",
+            "benchmark=a.benchmark",
+            "deleted",
+            "questions=a.n",
+            "answered=a.answered",
+            "accuracy=a.accuracy",
+            "ci_low=a.low",
+            "ci_high=a.high",
+            "slope_at_zero=s.slope",
+            "slope_low=s.low",
+            "slope_high=s.high",
+            "slope_p (two-sided)=s.pvalue",
+        )
     return tables

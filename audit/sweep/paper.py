@@ -87,9 +87,16 @@ class RouterSummary:
 
 
 def setting_row(
-    model: str, routers: int, clean_correct: float, improve: float, degrade: float, n: int,
-    *, benchmark: str = "", left_out: int = 0,
-) -> SettingRow:  # fmt: skip
+    model: str,
+    routers: int,
+    clean_correct: float,
+    improve: float,
+    degrade: float,
+    n: int,
+    *,
+    benchmark: str = "",
+    left_out: int = 0,
+) -> SettingRow:
     """Return a row of Table 2 from counts.
 
     Parameters
@@ -155,9 +162,22 @@ def setting_rows(sweep: Sweep) -> list[SettingRow]:
     for r, noisy in zip(sweep.routers, sweep.noisy, strict=True):
         both = ~np.isnan(sweep.clean - noisy)
         c, q = sweep.clean[both], noisy[both]
-        clean, improve, degrade = float(c.sum()), float(((1 - c) * q).sum()), float((c * (1 - q)).sum())
+        clean, improve, degrade = (
+            float(c.sum()),
+            float(((1 - c) * q).sum()),
+            float((c * (1 - q)).sum()),
+        )
         left_out = int((~both).sum())
-        row = setting_row(sweep.model, r, clean, improve, degrade, c.size, benchmark=sweep.benchmark, left_out=left_out)
+        row = setting_row(
+            sweep.model,
+            r,
+            clean,
+            improve,
+            degrade,
+            c.size,
+            benchmark=sweep.benchmark,
+            left_out=left_out,
+        )
         rows.append(row)
     return rows
 
@@ -193,11 +213,15 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
         count = sum(row.violation for row in mine)
         improve, degrade = sum(row.improve for row in mine), sum(row.degrade for row in mine)
         rate, net = count / len(mine), improve - degrade
-        out.append(RouterSummary(r, len(mine), count, rate, _mean_excess(mine), improve, degrade, net))
+        out.append(
+            RouterSummary(r, len(mine), count, rate, _mean_excess(mine), improve, degrade, net)
+        )
     return out
 
 
-def breadths(rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]) -> list[tuple[str, int, int]]:
+def breadths(
+    rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]
+) -> list[tuple[str, int, int]]:
     """Return Table 1's violation counts as Figure 5 shows them.
 
     Parameters
@@ -214,7 +238,10 @@ def breadths(rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]) -
     """
     settings = Counter((row.model, row.benchmark) for row in rows)
     summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
-    return [(names[model, benchmark], count, settings[model, benchmark]) for model, benchmark, count in summaries]
+    return [
+        (names[model, benchmark], count, settings[model, benchmark])
+        for model, benchmark, count in summaries
+    ]
 
 
 def _mean_excess(rows: Sequence[SettingRow]) -> float:
@@ -259,7 +286,9 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
     """
     r = np.asarray(routers, dtype=float)
     if np.unique(r).size < 2:
-        raise DataError(f"The router counts are {list(routers)}. Expected two or more for a slope. Example: r=1..9.")
+        raise DataError(
+            f"The router counts are {list(routers)}. Expected two or more for a slope. Example: r=1..9."
+        )
     centred = r - r.mean()
     return centred / np.sum(centred**2)
 
@@ -287,7 +316,9 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
         If there are fewer than two router counts.
     """
     weights = slope_weights(sweep.routers)
-    noisy = bootstrap_sweep(sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng).noisy
+    noisy = bootstrap_sweep(
+        sweep.clean, sweep.noisy, sweep.cluster, n_resamples=n_resamples, rng=rng
+    ).noisy
 
     def of(accuracy: FloatArray) -> FloatArray:
         """Return slopes of differences from the first r; equal accuracies then give exactly 0."""
@@ -302,7 +333,9 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
     return slope.intervals(units=int(noisy.jackknife_weight.sum()))[0]
 
 
-def h1_any_excess(pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA) -> HypothesisResult:
+def h1_any_excess(
+    pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA
+) -> HypothesisResult:
     """Test H1: does any model exceed its clean baseline and every control at any r, after
     correction?
 
@@ -364,37 +397,57 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     all models answered.
     """
     if len(sweeps) < 2:
-        raise DataError(f"The number of models is {len(sweeps)}. Expected at least two, as H2 compares models.")
+        raise DataError(
+            f"The number of models is {len(sweeps)}. Expected at least two, as H2 compares models."
+        )
     gains, cluster = _by_item([average(s.noisy - s.clean) for s in sweeps], sweeps)
     complete = ~np.isnan(gains).any(axis=0)
     gains, cluster = gains[:, complete], cluster[complete]
     k, n = gains.shape
     groups = np.unique(cluster).size
     if groups <= k:
-        raise DataError(f"H2 over {k} models needs more than {k} items (clusters) that all answered; found {groups}.")
+        raise DataError(
+            f"H2 over {k} models needs more than {k} items (clusters) that all answered; found {groups}."
+        )
     mean = gains.mean(axis=1)
     _, index = np.unique(cluster, return_inverse=True)
-    residual = np.stack([np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]])
-    covariance = residual @ residual.T / n**2 * groups / (groups - 1)  # covariance of the K means, over clusters
+    residual = np.stack(
+        [np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]]
+    )
+    covariance = (
+        residual @ residual.T / n**2 * groups / (groups - 1)
+    )  # covariance of the K means, over clusters
     contrast = np.eye(k)[1:] - np.eye(k)[:1]
     d, v = contrast @ mean, contrast @ covariance @ contrast.T
     rank = int(np.linalg.matrix_rank(v, tol=1e-14))
     p = 1.0  # rank 0: every model has the same outcomes
     if rank:
         t2 = float(d @ np.linalg.pinv(v, rcond=1e-10, hermitian=True) @ d)
-        p = float(scipy.stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank))
+        p = float(
+            scipy.stats.f.sf(t2 * (groups - rank) / (rank * (groups - 1)), rank, groups - rank)
+        )
     noise = float(np.trace(covariance) / k - covariance.sum() / k**2) * k / (k - 1)
     spread = float(np.sqrt(max(0.0, mean.var(ddof=1) - noise)))
     low, high = int(np.argmin(mean)), int(np.argmax(mean))
     reason = because(
-        "h2_differ" if p <= alpha else "h2_alike", models=k, items=n, p=p, lowest=float(mean[low]),
-        highest=float(mean[high]), lowest_model=sweeps[low].model, highest_model=sweeps[high].model,
-    )  # fmt: skip
+        "h2_differ" if p <= alpha else "h2_alike",
+        models=k,
+        items=n,
+        p=p,
+        lowest=float(mean[low]),
+        highest=float(mean[high]),
+        lowest_model=sweeps[low].model,
+        highest_model=sweeps[high].model,
+    )
     return HypothesisResult(p, spread, reason)
 
 
 def h3_direction(
-    sweeps: Sequence[Sweep], *, rng: Generator, n_permutations: int = N_RESAMPLES, alpha: float = ALPHA
+    sweeps: Sequence[Sweep],
+    *,
+    rng: Generator,
+    n_permutations: int = N_RESAMPLES,
+    alpha: float = ALPHA,
 ) -> HypothesisResult:
     """Test H3: as r grows, do improvements rise AND degradations fall?
 
@@ -444,9 +497,12 @@ def h3_direction(
     rise, fall = np.nansum(rises, axis=0), np.nansum(falls, axis=0)
 
     p_improve, p_degrade = (
-        sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng) for scores in (rise, fall)
+        sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng)
+        for scores in (rise, fall)
     )
-    reason = because("h3", alpha=alpha, p_improve=p_improve, p_degrade=p_degrade, up=improve, down=degrade)
+    reason = because(
+        "h3", alpha=alpha, p_improve=p_improve, p_degrade=p_degrade, up=improve, down=degrade
+    )
     return HypothesisResult(max(p_improve, p_degrade), improve - degrade, reason)
 
 
@@ -457,7 +513,9 @@ def _item_trends(sweep: Sweep) -> FloatArray:
     slope_weights(sweep.routers)  # raises for a single router count
     r = np.asarray(sweep.routers, dtype=float)[:, None]
     trend: FloatArray = np.zeros(sweep.n)
-    for start in range(0, sweep.n, ITEMS):  # in blocks of items, as each step makes an array of all their outcomes
+    for start in range(
+        0, sweep.n, ITEMS
+    ):  # in blocks of items, as each step makes an array of all their outcomes
         noisy = sweep.noisy[:, start : start + ITEMS]
         answered = ~np.isnan(noisy)
         centre = np.sum(r * answered, axis=0) / np.maximum(answered.sum(axis=0), 1)

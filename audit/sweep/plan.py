@@ -14,7 +14,15 @@ from audit.sweep.config import SweepConfig
 from audit.sweep.design import Draws, SweepThresholds, missing_controls
 from audit.sweep.replay import reachable, resolve_sweep
 from audit.sweep.simulation import Design as SimulatedDesign
-from audit.sweep.size import PLANNED_DISCORDANCE, SIDES, detectable, needed_of, repeated, router_counts, runs_of
+from audit.sweep.size import (
+    PLANNED_DISCORDANCE,
+    SIDES,
+    detectable,
+    needed_of,
+    repeated,
+    router_counts,
+    runs_of,
+)
 
 
 @dataclass(frozen=True)
@@ -29,11 +37,18 @@ class Plan:
     router_counts: int
     panel: int
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
-    questions_needed: int | None  # to detect a gain of the smallest effect that matters; None: no number would do
+    questions_needed: (
+        int | None
+    )  # to detect a gain of the smallest effect that matters; None: no number would do
 
 
 def make_plan(
-    asked: Asked, design: Design, *, thresholds: SweepThresholds, groups: int | None = None, panel: int = 1
+    asked: Asked,
+    design: Design,
+    *,
+    thresholds: SweepThresholds,
+    groups: int | None = None,
+    panel: int = 1,
 ) -> Plan:
     """What a sweep could find. groups: None where every question is its own."""
     n, counts, runs = asked.questions, router_counts(design), runs_of(design.settings)
@@ -58,7 +73,9 @@ def planned(config: SweepConfig) -> Planned:
         lines: list[str] = []
         for asked in every:
             plan, called = plan_of(asked), asked.planned
-            lines.append(f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}")
+            lines.append(
+                f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}"
+            )
             there = samples[called.benchmark].sample.n_distinct
             lines += describe(asked, plan, resolved.design, thresholds, there)
         return lines + reach(resolved, every, *reachable(config))
@@ -90,7 +107,9 @@ def _sizes(asked: Asked, design: Design) -> dict[str, int]:
     }
 
 
-def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int) -> list[str]:
+def describe(
+    asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
+) -> list[str]:
     """The plan in lines a person reads, the warning last. there: questions of the benchmark."""
     saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
     more = saved if design.kind == Draws.INDEPENDENT else {}
@@ -104,20 +123,31 @@ def describe(asked: Asked, plan: Plan, design: Design, thresholds: SweepThreshol
     ]
 
 
-def _simulated(plan: Plan, questions: int, design: Design, thresholds: SweepThresholds) -> list[str]:
+def _simulated(
+    plan: Plan, questions: int, design: Design, thresholds: SweepThresholds
+) -> list[str]:
     """Return the error rates that a verdict of this design quotes, at the accuracy that was simulated."""
     clean, noisy = runs_of(design.settings)
     run = SimulatedDesign(
-        questions, plan.router_counts, design.kind, clean_replicates=clean, noisy_replicates=noisy, panel=plan.panel
+        questions,
+        plan.router_counts,
+        design.kind,
+        clean_replicates=clean,
+        noisy_replicates=noisy,
+        panel=plan.panel,
     )
     rates = nearest(shipped_table(JUDGE.shipped), run, plan.groups, thresholds.to_dict())
     return [] if rates is None else [f"  {rates.sentence}"]
 
 
-def _detectable(plan: Plan, questions: int, thresholds: SweepThresholds, once: str, there: int) -> list[str]:
+def _detectable(
+    plan: Plan, questions: int, thresholds: SweepThresholds, once: str, there: int
+) -> list[str]:
     mde, grouped = plan.minimum_detectable_gain, plan.groups < questions
     few = _count(plan.groups, "group") if grouped else f"n={questions}"
-    tests = _count(plan.router_counts, "router count") + (f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else "")
+    tests = _count(plan.router_counts, "router count") + (
+        f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else ""
+    )
     basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
     if mde != mde:  # NaN
         return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
@@ -135,11 +165,17 @@ def _detectable(plan: Plan, questions: int, thresholds: SweepThresholds, once: s
             "    less than independent ones, so the detectable gain is larger; the verdict measures by how much.",
         ]
     if mde > thresholds.effect_of_interest:
-        short, would = "", [f"repeat what is run once ({once.removeprefix(' with ')})"] if once else []
+        short, would = (
+            "",
+            [f"repeat what is run once ({once.removeprefix(' with ')})"] if once else [],
+        )
         if plan.questions_needed is not None and there < plan.questions_needed:
             short = f"the benchmark has {there:,} questions in all; "
             effect = math.ceil(100 * mde) / 100  # found with the questions that are asked
-            would += ["take a larger benchmark", f"look for larger gains (verdict.effect_of_interest={effect:g})"]
+            would += [
+                "take a larger benchmark",
+                f"look for larger gains (verdict.effect_of_interest={effect:g})",
+            ]
         elif not once:
             would += [f"raise n to {needed}"]
         would += ["test fewer router counts"] if plan.router_counts > 1 else []

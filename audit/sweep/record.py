@@ -89,7 +89,9 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
             f"The settings of {cell.model} on {cell.benchmark} are {ran}. Expected {Arm.FORWARD_FULL} at r=1 and "
             f"{Arm.NOISY_REWRITE}."
         )
-    noisy = [settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts]
+    noisy = [
+        settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts
+    ]
     return Sweep(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -184,7 +186,9 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     if not groups and len(settings) > 2:
         r = np.array([s.level for s in settings], dtype=float)
         line = [r] if len(settings) > TREND_MIN else []
-        groups = [(list(settings), np.stack([np.ones_like(r), r == r.min(), *line], axis=1).astype(float))]
+        groups = [
+            (list(settings), np.stack([np.ones_like(r), r == r.min(), *line], axis=1).astype(float))
+        ]
     return _contrasts(cell, groups)
 
 
@@ -224,7 +228,9 @@ def _alike(settings: Iterable[Setting]) -> list[tuple[list[Setting], FloatArray]
     return [(group, np.ones((len(group), 1))) for group in groups]
 
 
-def _contrasts(cell: CellOutcomes, groups: Sequence[tuple[list[Setting], FloatArray]]) -> RunContrasts:
+def _contrasts(
+    cell: CellOutcomes, groups: Sequence[tuple[list[Setting], FloatArray]]
+) -> RunContrasts:
     contrasts = []
     for settings, trend in groups:
         states = np.stack([cell.row(setting) for setting in settings])
@@ -257,7 +263,9 @@ def noise_floor(
     """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)
-    clean = to_values(np.stack([cell.row(s) for s in settings])) if settings else np.empty((0, cell.n))
+    clean = (
+        to_values(np.stack([cell.row(s) for s in settings])) if settings else np.empty((0, cell.n))
+    )
     pairs = list(permutations(clean, 2))
     gain = np.array([np.nanmean(a - b) for a, b in pairs if np.any(~np.isnan(a - b))])
     if not gain.size:
@@ -268,6 +276,8 @@ def noise_floor(
         p = paired_test(a[None], b[None], cell.cluster, rng=rng, n_permutations=n_permutations)
         rejected += p <= alpha
     sd = float(np.sqrt(np.mean(gain**2)))  # around the expected gain of 0
-    reason = because("clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd)
+    reason = because(
+        "clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd
+    )
     size = float(np.mean(np.abs(gain)))
     return NoiseFloor(True, c, len(pairs), rejected / len(pairs), size, sentence(reason, TEXTS))

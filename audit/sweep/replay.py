@@ -37,7 +37,9 @@ _KEY = ("benchmark", "question_id", "arm", "routers", "replicate")
 Key = tuple[str, str, str, int, int]
 
 
-def resolve_sweep(config: SweepConfig, only: Mapping[str, frozenset[str]] | None = None) -> ResolvedRun:
+def resolve_sweep(
+    config: SweepConfig, only: Mapping[str, frozenset[str]] | None = None
+) -> ResolvedRun:
     """Resolve a sweep as `resolve_run` does, with the stored messages if `messages_from` is set.
 
     Parameters
@@ -58,7 +60,10 @@ def resolve_sweep(config: SweepConfig, only: Mapping[str, frozenset[str]] | None
         If the earlier run has another aggregator or a summary, or lacks messages of these
         questions.
     """
-    resolved, aggregator = resolve_run(SWEEP, _sized(config), only=only), Aggregator(config.aggregator)
+    resolved, aggregator = (
+        resolve_run(SWEEP, _sized(config), only=only),
+        Aggregator(config.aggregator),
+    )
     if config.messages_from is None:
         return replace(resolved, own=lambda run_dir: SweepState(aggregator))
     earlier = Path(config.messages_from)
@@ -146,7 +151,9 @@ def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
     check_regular(local_file(place), follow=True)
     table = pa.ipc.open_file(pa.memory_map(str(local_file(place)))).read_all()
     columns = (table.column(name).to_pylist() for name in _KEY)
-    return {key: row for row, key in enumerate(zip(*columns, strict=True))}, table.column("router_messages")
+    return {key: row for row, key in enumerate(zip(*columns, strict=True))}, table.column(
+        "router_messages"
+    )
 
 
 def _save(table: pa.Table, run_dir: Path) -> None:
@@ -158,9 +165,15 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
     """Return (arm, r, replicate) of the router sets with messages, sorted. Raises ConfigError if
     none has.
     """
-    parts = {(str(p.arm), max(p.levels), p.replicate) for p in resolved.design.parts if p.arm not in WITHOUT_ROUTER}
+    parts = {
+        (str(p.arm), max(p.levels), p.replicate)
+        for p in resolved.design.parts
+        if p.arm not in WITHOUT_ROUTER
+    }
     if not parts:
-        raise ConfigError("messages_from is set, and no arm here has messages. Example: arms=[noisy_rewrite].")
+        raise ConfigError(
+            "messages_from is set, and no arm here has messages. Example: arms=[noisy_rewrite]."
+        )
     return sorted(parts)
 
 
@@ -173,7 +186,9 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
     questions: dict[tuple[str, str], tuple[list[str], int | None]] = {}
     for sample in resolved.samples:
         questions |= {(q.benchmark, q.id): (list(q.options), q.gold) for q in sample.questions()}
-    needed = dict.fromkeys(q + part for q, part in product(questions, _router_sets(resolved)))  # keeps the order
+    needed = dict.fromkeys(
+        q + part for q, part in product(questions, _router_sets(resolved))
+    )  # keeps the order
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}
     for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
@@ -249,13 +264,17 @@ def same_messages(
             )
         for key, other in same:
             if other == key:
-                raise DataError(f"The model of {run_dir} is {key[0]} itself. Expected another model as hint reference.")
+                raise DataError(
+                    f"The model of {run_dir} is {key[0]} itself. Expected another model as hint reference."
+                )
             matched[key] = outcomes[other]
     keys = [(cell.model, cell.benchmark) for cell in cells]
     return {key: matched[key] for key in keys if key in matched}
 
 
-def _digests(run_dirs: Sequence[Path]) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
+def _digests(
+    run_dirs: Sequence[Path],
+) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
     out: dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]] = {}
     for model, benchmark, question, arm, routers, replicate, messages in _rows(run_dirs):
         sent = out.setdefault((model, benchmark), {})

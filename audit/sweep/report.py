@@ -35,7 +35,10 @@ from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.vocabulary import RunVerdict
 
 _TEXTS = TextRow._fields[:-1]  # columns of a shard; the aggregator is a property of the run
-_ALL_DIFFERENT = ("prompt", "request_sha256")  # columns whose values are distinct, so sharing saves nothing
+_ALL_DIFFERENT = (
+    "prompt",
+    "request_sha256",
+)  # columns whose values are distinct, so sharing saves nothing
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,15 @@ def read_texts(
 
 
 def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
-    shared: dict[str, str] = {}  # values are shared within a batch, whose neighbouring rows have the same questions
+    shared: dict[
+        str, str
+    ] = {}  # values are shared within a batch, whose neighbouring rows have the same questions
     columns = []
     for name in _TEXTS:
         values = batch.column(name)
-        columns.append(plain_values(values) if name in _ALL_DIFFERENT else shared_values(values, shared))
+        columns.append(
+            plain_values(values) if name in _ALL_DIFFERENT else shared_values(values, shared)
+        )
     return list(map(TextRow, *columns, repeat(aggregator)))
 
 
@@ -214,7 +221,11 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
     options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     stored = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
     for name in ("seed", "thresholds", "control_benchmark"):
-        values = [(run_dir, analysis[name]) for run_dir, analysis in stored if analysis.get(name) is not None]
+        values = [
+            (run_dir, analysis[name])
+            for run_dir, analysis in stored
+            if analysis.get(name) is not None
+        ]
         if values and name not in options:
             options[name] = values[0][1]
             if any(value != values[0][1] for _, value in values):

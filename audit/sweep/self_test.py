@@ -18,7 +18,9 @@ from audit.sweep.vocabulary import SelfTest
 
 MAX_TEXT_QUESTIONS = 200  # questions in which the text fault is injected, at most
 GUESSERS = 500  # guessed baselines that the gate against guessing must stop
-GUESSERS_PASSED_MAX = 0.10  # share of guessers that the gate may pass; two standard errors imply 0.023
+GUESSERS_PASSED_MAX = (
+    0.10  # share of guessers that the gate may pass; two standard errors imply 0.023
+)
 
 
 def self_test(
@@ -56,7 +58,11 @@ def self_test(
     elif cell.answer is None or cell.gold is None:
         note = "This run has no stored answers."
     else:
-        right = np.where(cell.answer == (cell.gold + 1) % cell.n_options, np.int8(State.CORRECT), np.int8(State.WRONG))
+        right = np.where(
+            cell.answer == (cell.gold + 1) % cell.n_options,
+            np.int8(State.CORRECT),
+            np.int8(State.WRONG),
+        )
         state = np.where(cell.state >= State.WRONG, right, cell.state)
         shifted = gates.above_chance(replace(cell, state=state), limits)
     half = np.where(rng.random(cell.state.shape) < 0.5, np.int8(State.UNPARSED), cell.state)
@@ -67,21 +73,30 @@ def self_test(
     broken = cell.state.copy()
     broken[noisy] = broken[noisy][:, order]
     before = gates.pairing(cell, texts, limits)
-    paired, agree = None, "The noisy answers agree too little with each other to show their pairing."
+    paired, agree = (
+        None,
+        "The noisy answers agree too little with each other to show their pairing.",
+    )
     if before.status == Status.FAIL or before.numbers.get("noisy_compared"):
         paired, agree = gates.pairing(replace(cell, state=broken), texts, limits), ""
     faults = (
         ("every gold label moved to the next option", chance_before, shifted, note),
         ("half of the answers made unreadable", gates.parseability(cell, limits), unreadable, ""),
-        ("the clean prompt sent in place of every noisy one", gates.manipulation_reached_worker(texts, limits),
-         sent, "" if sent else "This run has no stored texts."),
+        (
+            "the clean prompt sent in place of every noisy one",
+            gates.manipulation_reached_worker(texts, limits),
+            sent,
+            "" if sent else "This run has no stored texts.",
+        ),
         ("question ids of the noisy arm shuffled", before, paired, agree),
-    )  # fmt: skip
+    )
     guessed = _baseline_guessed(cell, limits, chance_before, rng)
     return (*(_result(cell, *fault) for fault in faults), guessed)
 
 
-def _baseline_guessed(cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator) -> SelfTest:
+def _baseline_guessed(
+    cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator
+) -> SelfTest:
     """Replace the clean baseline by many guessers: question i is right with probability 1/k_i in
     every run.
 
@@ -95,12 +110,21 @@ def _baseline_guessed(cell: CellOutcomes, limits: SweepThresholds, before: Gate,
     if before.status != Status.PASS:
         return _result(cell, fault, before, None)
     # The gate reads the direct arm and the clean baseline only.
-    rows = [k for k, s in enumerate(cell.settings) if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)]
+    rows = [
+        k
+        for k, s in enumerate(cell.settings)
+        if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)
+    ]
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in rows]
     part = replace(cell, settings=tuple(cell.settings[k] for k in rows), state=cell.state[rows])
     passed, numbers = 0, []
-    of_total: dict[int, Gate] = {}  # by the number of right answers, as the gate reads the mean alone
-    state, guess = part.state.copy(), np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0)
+    of_total: dict[
+        int, Gate
+    ] = {}  # by the number of right answers, as the gate reads the mean alone
+    state, guess = (
+        part.state.copy(),
+        np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0),
+    )
     for _ in range(GUESSERS):
         right = rng.random((sum(clean), cell.n)) < guess
         total = int(right.sum())
@@ -120,7 +144,9 @@ def _baseline_guessed(cell: CellOutcomes, limits: SweepThresholds, before: Gate,
     return SelfTest(cell.model, cell.benchmark, fault, before.name, status, bool(caught), detail)
 
 
-def _result(cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = "") -> SelfTest:
+def _result(
+    cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = ""
+) -> SelfTest:
     caught: bool | None = None
     if before.status == Status.FAIL:
         status, detail = "already_failing", f"The gate failed before the fault: {before.detail}"
@@ -130,5 +156,7 @@ def _result(cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, no
         caught = after.status == Status.FAIL
         status = "caught" if caught else "missed"
         was, now = before.number or 0.0, after.number if after.number is not None else float("nan")
-        detail = f"The gate's number went from {was:.3g} to {now:.3g} (threshold {after.threshold:g})."
+        detail = (
+            f"The gate's number went from {was:.3g} to {now:.3g} (threshold {after.threshold:g})."
+        )
     return SelfTest(cell.model, cell.benchmark, fault, before.name, status, caught, detail)

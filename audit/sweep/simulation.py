@@ -39,7 +39,9 @@ class Design:
     direct: bool = True
     ensemble: bool = True
     noisy_replicates: int = 1
-    reference: float | None = 0.0  # clean accuracy of the hint reference less that of the model; None: none is asked
+    reference: float | None = (
+        0.0  # clean accuracy of the hint reference less that of the model; None: none is asked
+    )
 
 
 @dataclass(frozen=True)
@@ -105,18 +107,42 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
     ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
     ("repetition gains 8 points", replace(_WIDE, n=500), World(repetition=0.08)),
-    ("repetition gains 8 points, panel of 12", replace(_WIDE, n=600, panel=12), World(repetition=0.08)),
+    (
+        "repetition gains 8 points, panel of 12",
+        replace(_WIDE, n=600, panel=12),
+        World(repetition=0.08),
+    ),
     ("another control binds at each r", replace(_WIDE, n=3000, routers=2), _BINDING),
     ("runs shift by 1 point", _WIDE, World(shock=0.01)),
     ("runs shift by 1 point, n=3000", replace(_WIDE, n=3000), World(shock=0.01)),
     ("runs shift by 2 points", _WIDE, World(shock=0.02)),
-    ("runs shift by 2 points, one clean run", replace(_WIDE, clean_replicates=1), World(shock=0.02)),
-    ("noisy runs alone shift by 2 points", replace(_WIDE, n=3000), World(shock=0.003, noisy_shock=0.02)),
-    ("noisy runs alone shift by 3 points", replace(_WIDE, n=3000), World(shock=0.003, noisy_shock=0.03)),
+    (
+        "runs shift by 2 points, one clean run",
+        replace(_WIDE, clean_replicates=1),
+        World(shock=0.02),
+    ),
+    (
+        "noisy runs alone shift by 2 points",
+        replace(_WIDE, n=3000),
+        World(shock=0.003, noisy_shock=0.02),
+    ),
+    (
+        "noisy runs alone shift by 3 points",
+        replace(_WIDE, n=3000),
+        World(shock=0.003, noisy_shock=0.03),
+    ),
     ("noisy runs alone shift by 2 points, r=1..3", _THREE, World(shock=0.003, noisy_shock=0.02)),
     ("noisy runs alone shift by 3 points, r=1..3", _THREE, World(shock=0.003, noisy_shock=0.03)),
-    ("noisy runs alone shift by 3 points, two of them", _TWICE, World(shock=0.003, noisy_shock=0.03)),
-    ("noisy runs alone shift by 3 points, r=1", replace(_ONCE, clean_replicates=3), World(noisy_shock=0.03)),
+    (
+        "noisy runs alone shift by 3 points, two of them",
+        _TWICE,
+        World(shock=0.003, noisy_shock=0.03),
+    ),
+    (
+        "noisy runs alone shift by 3 points, r=1",
+        replace(_ONCE, clean_replicates=3),
+        World(noisy_shock=0.03),
+    ),
     (
         "noisy runs alone shift by 3 points, r=1, two of them",
         replace(_ONCE, clean_replicates=3, noisy_replicates=2),
@@ -133,8 +159,16 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("20 % hints, an abler hint reference", replace(_TWICE, reference=0.15), World(hints=0.2)),
     ("20 % hints, a weaker hint reference", replace(_TWICE, reference=-0.1), World(hints=0.2)),
     ("20 % hints, no hint reference", replace(_TWICE, reference=None), World(hints=0.2)),
-    ("15 % leaks, clean router loses 4 points", replace(_WIDE, routers=3), World(leak=0.15, clean_loss=0.04)),
-    ("nine answers in ten always the same, one clean run", replace(_SMALL, clean_replicates=1), World(repeats=0.9)),
+    (
+        "15 % leaks, clean router loses 4 points",
+        replace(_WIDE, routers=3),
+        World(leak=0.15, clean_loss=0.04),
+    ),
+    (
+        "nine answers in ten always the same, one clean run",
+        replace(_SMALL, clean_replicates=1),
+        World(repeats=0.9),
+    ),
     ("nine answers in ten always the same", _WIDE, World(repeats=0.9)),
     ("noise helps weak items, hurts strong ones", _SMALL, World(helps_weak=0.1)),
     ("20 groups of 10, known", _SMALL, World(cluster=10, cluster_sd=0.5)),
@@ -146,7 +180,11 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("+5 points at one r, 4 % unread, at random", _WIDE, World(gain_one_r=0.05, unread=0.04)),
     ("+10 points, 4 % unread, at random", _WIDE, World(gain=0.1, unread=0.04)),
     ("4 % unread, wrong noisy answers", _WIDE, World(unread=0.04, unread_if="noisy_wrong")),
-    ("+5 points, 2 % unread, right noisy answers", _WIDE, World(gain=0.05, unread=0.02, unread_if="noisy_right")),
+    (
+        "+5 points, 2 % unread, right noisy answers",
+        _WIDE,
+        World(gain=0.05, unread=0.02, unread_if="noisy_right"),
+    ),
     ("+5 points at one r, runs shift by 2 points", _WIDE, World(gain_one_r=0.05, shock=0.02)),
     ("noise costs 2 points", _WIDE, World(gain=-0.02)),
     ("noise costs 5 points", _WIDE, World(gain=-0.05)),
@@ -194,7 +232,9 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
 
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     """One model's outcomes under every setting, and its hint reference's: no memory, and the same messages."""
-    (other_rng,) = rng.spawn(1)  # the model's own outcomes do not hang on whether there is a reference
+    (other_rng,) = rng.spawn(
+        1
+    )  # the model's own outcomes do not hang on whether there is a reference
     told = learnt(design.n, world.hints, other_rng)
     made = _simulate(design, world, told, rng)
     if design.reference is None:
@@ -203,7 +243,12 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     other = replace(design, clean_accuracy=accuracy, direct=False, ensemble=False)
     leaking = None if made.without_leak is None else ~made.without_leak[0]
     honest = replace(world, gain=min(world.gain, 0.0), gain_one_r=0.0, unread=0.0)
-    return replace(made, reference=replace(_simulate(other, honest, told, other_rng, leaking).cell, model="reference"))
+    return replace(
+        made,
+        reference=replace(
+            _simulate(other, honest, told, other_rng, leaking).cell, model="reference"
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -257,7 +302,9 @@ def _simulate(
         share = world.unread if lost is None or noisy else 0.0
         scores.append(unparsed(right.astype(float), share, rng, lost))
     cell = cell_of(settings, scores, design.draws, group if world.grouped else np.arange(n))
-    return Simulated(cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None)
+    return Simulated(
+        cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None
+    )
 
 
 _LOST = {"any": None, "noisy_wrong": 0, "noisy_right": 1}
@@ -268,7 +315,9 @@ def answers(chance: FloatArray, luck: FloatArray) -> BoolArray:
     return np.asarray(scipy.special.ndtr(luck) < chance)
 
 
-def cell_of(settings: Sequence[Setting], scores: Sequence[FloatArray], draws: str, cluster: IntArray) -> CellOutcomes:
+def cell_of(
+    settings: Sequence[Setting], scores: Sequence[FloatArray], draws: str, cluster: IntArray
+) -> CellOutcomes:
     """Return a cell. scores: of each setting (n,), 1 right, 0 wrong, NaN unparsed."""
     table = np.stack(scores)
     state = np.where(table > 0, State.CORRECT, State.WRONG)
@@ -304,7 +353,9 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
         if world.helps_weak:
             weak = theta < 0.5
             theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)
-            taken = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)  # no gain on average
+            taken = (
+                world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
+            )  # no gain on average
             theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
             accuracy = float(theta.mean())
     return shift(theta, gain, accuracy)

@@ -13,7 +13,9 @@ from audit.core.records import Design, Setting
 from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.design import Arm, SweepThresholds
 
-PLANNED_DISCORDANCE = 0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
+PLANNED_DISCORDANCE = (
+    0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
+)
 SIDES = 2  # an excess is tested one-sided at alpha / 2, as its two-sided interval must lie above zero too
 REPEATED = 2  # runs of a side from which the shift of a whole run is measured, not assumed
 _MOST = 10_000_000
@@ -41,7 +43,9 @@ def needed(limits: SweepThresholds, tests: int) -> int:
     (658, 1070)
     """
     effect, level = limits.effect_of_interest, limits.alpha / SIDES
-    return questions_needed(effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power)
+    return questions_needed(
+        effect, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power
+    )
 
 
 @lru_cache
@@ -71,7 +75,9 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
     if _shifted(limits, _MOST, tests, runs) > effect:
         return None
     enough = range(first, _MOST)
-    return enough[bisect_left(enough, True, key=lambda n: _shifted(limits, n, tests, runs) <= effect)]
+    return enough[
+        bisect_left(enough, True, key=lambda n: _shifted(limits, n, tests, runs) <= effect)
+    ]
 
 
 def router_counts(design: Design) -> int:
@@ -96,7 +102,10 @@ def repeated(settings: Sequence[Setting]) -> str:
 
 
 def detectable(
-    limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int] = (REPEATED, REPEATED)
+    limits: SweepThresholds,
+    questions: int,
+    tests: int,
+    runs: tuple[int, int] = (REPEATED, REPEATED),
 ) -> float:
     """Return the smallest gain over clean that a number of questions detects.
 
@@ -118,7 +127,9 @@ def detectable(
         0-1; NaN if no gain can be detected.
     """
     level = limits.alpha / SIDES
-    gain = minimum_detectable_gain(questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power)
+    gain = minimum_detectable_gain(
+        questions, PLANNED_DISCORDANCE, alpha=level, n_tests=tests, power=limits.power
+    )
     return gain if np.isnan(gain) else max(gain, _shifted(limits, questions, tests, runs))
 
 

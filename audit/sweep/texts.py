@@ -13,7 +13,9 @@ from audit.judging.result import Reason, Texts, sentence
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"
-_HELD_OUT = f"than on the held-out questions of the control benchmark: {{gain:signed}} ({_INTERVAL})."
+_HELD_OUT = (
+    f"than on the held-out questions of the control benchmark: {{gain:signed}} ({_INTERVAL})."
+)
 _SLOPE = f"with the number of routers ({{slope:signed}} a router, {_INTERVAL})."
 _IMPUTED = "unparsed and missing replies are imputed against it (odds ratio {odds_ratio:g} between the arms)"
 _STANDS = "Unparsed answers are imputed against the verdict (odds ratio {odds_ratio:g} between the arms). It stands"
@@ -79,7 +81,9 @@ def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
     if not df:
         return f"Shifts of whole {side} runs were not measured: a standard deviation of {points(sd)} is assumed."
     method = "the most that is plausible" if capped else "the estimate and one standard error"
-    comparisons = "1 comparison of runs estimates" if df == 1 else f"{df} comparisons of runs estimate"
+    comparisons = (
+        "1 comparison of runs estimates" if df == 1 else f"{df} comparisons of runs estimate"
+    )
     chance = ", which may be chance" if capped and estimate > 0 else ""
     return (
         f"Intervals allow for whole {side} runs to shift by {points(sd)} (standard deviation): {method} "
@@ -201,7 +205,9 @@ TEXTS: Texts = {
     "headline_not_comparable": "No verdict on {model} and {benchmark}: the comparison could not be made.",
     "headline_excess": f"{_HIGHEST}. Chance, the original question and repetition do not explain it: its score of "
     "{score:percent} may be partly memory.",
-    "headline_gain_uncontrolled": _headline(f"{_HIGHEST}. But {{doubt}}: settle that before reading anything into it."),
+    "headline_gain_uncontrolled": _headline(
+        f"{_HIGHEST}. But {{doubt}}: settle that before reading anything into it."
+    ),
     "headline_excess_explained_by_ensembling": "{model} gains up to {gain:points} on {benchmark} from several damaged "
     "messages, and about as much from as many intact ones: repetition explains it.",
     "headline_not_identified": "Whether damage raises the score of {model} on {benchmark} cannot be seen: its score of "

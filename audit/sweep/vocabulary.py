@@ -191,7 +191,9 @@ class SweepResult(CellResult):
     reading: str
     draws: str
     sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
-    states: dict[str, int]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
+    states: dict[
+        str, int
+    ]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,9 @@ class Hypothesis:
     sentence: str
 
 
-_OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResult)} - {"evidence"} | {"sensitivity"}
+_OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResult)} - {
+    "evidence"
+} | {"sensitivity"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,54 +239,80 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
 # Charts and tallies keep this order, which begins with the worst verdict.
 VERDICTS: dict[Verdict, VerdictWord] = {
     Verdict.EXCESS: VerdictWord(
-        "Excess", "▲", "^",
+        "Excess",
+        "▲",
+        "^",
         "The model scores higher when information is taken away, beyond chance, beyond the original question and "
         "beyond what repetition explains. The score may rest on memory of the exam.",
-        Grade.FOUND_STRONG, plain="Scores higher on damaged questions",
+        Grade.FOUND_STRONG,
+        plain="Scores higher on damaged questions",
     ),
     Verdict.UNCONTROLLED: VerdictWord(
-        "Gain, uncontrolled", "◆", "D",
+        "Gain, uncontrolled",
+        "◆",
+        "D",
         "The score rose under noise beyond chance, but a control that could explain it was not run: the original "
         "question, as many routers that delete nothing, a second noisy run, or another model on the same messages.",
-        Grade.CAUSE_UNKNOWN, plain="Scores higher on damaged questions; a control is missing",
+        Grade.CAUSE_UNKNOWN,
+        plain="Scores higher on damaged questions; a control is missing",
     ),
     Verdict.WITHHELD: VerdictWord(
-        "Withheld", "✖", "X",
+        "Withheld",
+        "✖",
+        "X",
         "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
-        Grade.CHECK_FAILED, plain="A check of the measurement failed",
+        Grade.CHECK_FAILED,
+        plain="A check of the measurement failed",
     ),
     Verdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified", "○", "h",
+        "Not identified",
+        "○",
+        "h",
         "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
-        Grade.NOT_IDENTIFIED, plain="This run cannot show a gain that matters",
+        Grade.NOT_IDENTIFIED,
+        plain="This run cannot show a gain that matters",
     ),
     Verdict.UNDERPOWERED: VerdictWord(
-        "Not enough data", "✚", "P",
+        "Not enough data",
+        "✚",
+        "P",
         "A gain of the size that matters could be real or not: the data cannot tell. This neither clears nor "
         "suspects the model: measure more.",
         Grade.UNDECIDED,
     ),
     Verdict.EXCESS_EXPLAINED: VerdictWord(
-        "Excess explained by ensembling", "■", "s",
+        "Excess explained by ensembling",
+        "■",
+        "s",
         "The score rose under noise, and relaying the intact question as often helps about as much. Repetition "
         "explains it; memory is not needed.",
-        Grade.CLEARED, plain="Gains from repetition, not from damage",
+        Grade.CLEARED,
+        plain="Gains from repetition, not from damage",
     ),
     Verdict.NO_EXCESS: VerdictWord(
-        "No excess detected", "●", "o",
+        "No excess detected",
+        "●",
+        "o",
         "Taking information away raises the score by less than the smallest effect that matters (limit stated). "
         "Memory that helps intact and damaged questions alike is not seen by this test.",
-        Grade.CLEARED, plain="Damage does not raise the score",
+        Grade.CLEARED,
+        plain="Damage does not raise the score",
     ),
-}  # fmt: skip
+}
 
 GATES: dict[str, GateWord] = {
     "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "above_chance": GateWord("Score above guessing", "the model is not clearly better than guessing"),
+    "above_chance": GateWord(
+        "Score above guessing", "the model is not clearly better than guessing"
+    ),
     "pairing": GateWord("Same questions everywhere", "the questions do not match between the arms"),
-    "noise_floor": GateWord("Repeated runs agree", "repeats of one condition differ more than chance usually makes"),
+    "noise_floor": GateWord(
+        "Repeated runs agree", "repeats of one condition differ more than chance usually makes"
+    ),
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
-    "clean_fidelity": GateWord("Faithful clean relay", "the clean routers do not pass the question on faithfully"),
+    "clean_fidelity": GateWord(
+        "Faithful clean relay", "the clean routers do not pass the question on faithfully"
+    ),
     "manipulation_reached_worker": GateWord(
         "Noise reaches the model", "the manipulated questions did not reach the model"
     ),
@@ -291,7 +321,12 @@ GATES: dict[str, GateWord] = {
 }
 
 # Display names of the arms in tables, lists and filters.
-ARMS = {"direct": "direct", "forward_full": "clean", "noisy_rewrite": "noisy", "deleted": "words deleted"}
+ARMS = {
+    "direct": "direct",
+    "forward_full": "clean",
+    "noisy_rewrite": "noisy",
+    "deleted": "words deleted",
+}
 
 # Display names of the thresholds.
 LABELS = {
@@ -357,7 +392,10 @@ def measured(cell: SweepCell) -> Measured:
     """Return the largest gain under noise with its simultaneous interval, the figure behind the
     verdict.
     """
-    name, alarms = "largest gain under noise", cell.rates.get("clean_any_excess", cell.rates.get("clean_excess"))
+    name, alarms = (
+        "largest gain under noise",
+        cell.rates.get("clean_any_excess", cell.rates.get("clean_excess")),
+    )
     if cell.effect is None:
         return Measured(name, None, None, None, alarms)
     return Measured(name, cell.effect.gain, cell.effect.ci_low, cell.effect.ci_high, alarms)
@@ -374,4 +412,6 @@ def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
     return (Indicator("score", cell.score), excess)
 
 
-INSTRUMENT = Instrument("sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked, cell=SweepCell)
+INSTRUMENT = Instrument(
+    "sweep", "the router-worker sweep", frozenset({"noise"}), measured, tracked, cell=SweepCell
+)

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from audit.config.command_line import start
 from audit.core.errors import ConfigError
-from audit.core.exits import FAILED, INTERRUPTED, OK, TERMINATED, one_line, plainly, refused, run_command
+from audit.core.exits import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    TERMINATED,
+    one_line,
+    plainly,
+    refused,
+    run_command,
+)
 from audit.judging.ladder import Decision
 from audit.runtime.conduct import Prepared, conduct
 from audit.shards.files import write_file
@@ -95,7 +104,11 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
     write_file(folder / "facets.csv", facets_csv(stabilities).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())
     print("", *lines(stabilities, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
-    return Decision.NO_DECISION.exit_code if any(item.status == UNSTABLE for item in stabilities) else code
+    return (
+        Decision.NO_DECISION.exit_code
+        if any(item.status == UNSTABLE for item in stabilities)
+        else code
+    )
 
 
 def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
@@ -133,24 +146,37 @@ def _runs(words: Sequence[str]) -> list[list[str]]:
     crossed. Raises ConfigError for both at once, and for lists of another length.
     """
     given = dict(word.split("=", 1) for word in words if "=" in word)
-    lists = {key: value[1:-1].split(",") for key, value in given.items() if re.fullmatch(r"\[.*\]", value)}
+    lists = {
+        key: value[1:-1].split(",")
+        for key, value in given.items()
+        if re.fullmatch(r"\[.*\]", value)
+    }
     listed = {key: list(filter(None, map(str.strip, values))) for key, values in lists.items()}
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
     facets = {key: listed[key] for key in FACETS if key in listed.keys() - each.keys()}
     if names and facets:
-        raise ConfigError(f"{', '.join(facets)} and several benchmarks: expected one benchmark, or one value of each.")
+        raise ConfigError(
+            f"{', '.join(facets)} and several benchmarks: expected one benchmark, or one value of each."
+        )
     for key, values in each.items():
         if len(values) != len(names):
-            raise ConfigError(f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null.")
+            raise ConfigError(
+                f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null."
+            )
     for key, values in facets.items():
         if len(set(values)) < max(2, len(values)):
-            raise ConfigError(f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'.")
+            raise ConfigError(
+                f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'."
+            )
     chosen: Iterable[tuple[str, ...]] = product(*facets.values())
     if names:
         need_folder(given.get("run_dir"), "A panel of several benchmarks")
         chosen = zip(*each.values(), strict=True)
-    return [_words_of(words, dict(zip(each | facets, choice, strict=True)), "xstest" in names) for choice in chosen]
+    return [
+        _words_of(words, dict(zip(each | facets, choice, strict=True)), "xstest" in names)
+        for choice in chosen
+    ]
 
 
 def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool) -> list[str]:
@@ -160,11 +186,15 @@ def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool)
     if beside_xstest and name != "xstest":
         made = [(key, word) for key, word in made if key not in _OF_XSTEST]
     folder = f"/{name}" if own else ""
-    return [f"{key}={own[key]}" if key in own else word + folder * (key == "run_dir") for key, word in made]
+    return [
+        f"{key}={own[key]}" if key in own else word + folder * (key == "run_dir")
+        for key, word in made
+    ]
 
 
 def validity(
-    config: ValidityConfig, done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None
+    config: ValidityConfig,
+    done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None,
 ) -> int:
     """Score a file, plan, show or run.
 
@@ -185,7 +215,10 @@ def validity(
         from audit.validity.score_file import lines, score_file
 
         benchmark = open_benchmark(config.benchmark, seed=config.seed)
-        print(*map(one_line, lines(score_file(Path(config.score), benchmark, config.scorer))), sep="\n")
+        print(
+            *map(one_line, lines(score_file(Path(config.score), benchmark, config.scorer))),
+            sep="\n",
+        )
         return OK
     if config.edits == "show" and not config.plan:
         from audit.validity.edits.plan import show

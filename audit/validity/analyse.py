@@ -41,7 +41,12 @@ def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
     list of list
         Adjusted p-values; None if a cell was not tested.
     """
-    return holm_rows([[None, None] if e.primary is None else [e.selective_p, e.non_selective_p] for e in evidence])
+    return holm_rows(
+        [
+            [None, None] if e.primary is None else [e.selective_p, e.non_selective_p]
+            for e in evidence
+        ]
+    )
 
 
 def _result(case: _Case) -> ValidityResult:
@@ -65,7 +70,10 @@ def _result(case: _Case) -> ValidityResult:
         above_p=above_p,
         below_p=below_p,
         calibration=nearest(
-            case.settings.table, clusters=len(np.unique(cell.cluster)), change=change, thresholds=t.to_dict()
+            case.settings.table,
+            clusters=len(np.unique(cell.cluster)),
+            change=change,
+            thresholds=t.to_dict(),
         ),
     )
 
@@ -103,7 +111,8 @@ def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | No
         delta_attr=e.families[Family.ATTRIBUTE].score_change,
         ci_low=ratio.low,
         ci_high=ratio.high,
-        instrumented=passed["G1_edits_reach_scorer"] and passed["G1_answers_readable"],  # li2026, Table 1
+        instrumented=passed["G1_edits_reach_scorer"]
+        and passed["G1_answers_readable"],  # li2026, Table 1
         scorer_validated=passed["scorer_valid"],
         archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
         g5=passed["G5_archetype"],
@@ -114,7 +123,9 @@ def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | No
 
 JUDGE = Judge(
     name=lambda cell: (cell.name,),
-    measure=lambda cell, s, rng: measure(cell, margin=s.thresholds.margin, rng=rng, n_resamples=s.n_resamples),
+    measure=lambda cell, s, rng: measure(
+        cell, margin=s.thresholds.margin, rng=rng, n_resamples=s.n_resamples
+    ),
     over_panel=over_panel,
     gates=lambda case: all_gates(case.cell, case.evidence, case.settings.thresholds),
     result=_result,
@@ -147,7 +158,8 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
         return {
             "edits": self.edits,
             "gate_inputs": {name: word.reads for name, word in GATES.items()},
-            "chronology": chronology and {part: [e.id for e in getattr(chronology, part)] for part in parts},
+            "chronology": chronology
+            and {part: [e.id for e in getattr(chronology, part)] for part in parts},
         }
 
     def own_of_cell(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
@@ -164,7 +176,11 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
 
 
 def nearest(
-    table: Mapping[str, Any] | None, *, clusters: int, change: float, thresholds: Mapping[str, float] | None = None
+    table: Mapping[str, Any] | None,
+    *,
+    clusters: int,
+    change: float,
+    thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
     """Return the simulated design nearest to a cell.
 

@@ -26,29 +26,57 @@ from audit.validity.vocabulary import GATES, Injected, ValidityResult
 
 # The paper's gates: identifier, name, what passes here, and the checks of this program that make it.
 _GATES = (
-    ("G1", "Scorer-faithful audit",
-     "Edits whose request is the original's stay below {noop_share_max:.0%} (hash of the consumed token ids), "
-     "{applicable_share_min:.0%} of the edits are there, and {parse_share_min:.0%} of the answers are read under each.",
-     ("G1_edits_reach_scorer", "G1_enough_edits", "G1_answers_readable")),
-    ("G2", "Above-baseline original",
-     "The score of originals is {baseline_standard_errors:g} standard errors above the best rule that never reads.",
-     ("G2_above_baseline",)),
-    ("G3", "Non-trivial denominator",
-     "The lower limit of the surface change is {denominator_min:g} or more; it withholds the ratio only.",
-     ("G3_denominator",)),
-    ("G4", "Paired uncertainty", "Every row is of its own original; whole clusters are resampled with all their edits.",
-     ("G4_paired", "G4_order")),
-    ("G5", "Archetype disclosure", "Contracts declared per context: diagnostic or invariance, never mixed.",
-     ("G5_archetype",)),
-    ("G6", "Repair-regression", "Every fault put into a copy of this run is caught by its check.",
-     ("G6_repair_regression",)),
-)  # fmt: skip
+    (
+        "G1",
+        "Scorer-faithful audit",
+        "Edits whose request is the original's stay below {noop_share_max:.0%} (hash of the consumed token ids), "
+        "{applicable_share_min:.0%} of the edits are there, and {parse_share_min:.0%} of the answers are read under each.",
+        ("G1_edits_reach_scorer", "G1_enough_edits", "G1_answers_readable"),
+    ),
+    (
+        "G2",
+        "Above-baseline original",
+        "The score of originals is {baseline_standard_errors:g} standard errors above the best rule that never reads.",
+        ("G2_above_baseline",),
+    ),
+    (
+        "G3",
+        "Non-trivial denominator",
+        "The lower limit of the surface change is {denominator_min:g} or more; it withholds the ratio only.",
+        ("G3_denominator",),
+    ),
+    (
+        "G4",
+        "Paired uncertainty",
+        "Every row is of its own original; whole clusters are resampled with all their edits.",
+        ("G4_paired", "G4_order"),
+    ),
+    (
+        "G5",
+        "Archetype disclosure",
+        "Contracts declared per context: diagnostic or invariance, never mixed.",
+        ("G5_archetype",),
+    ),
+    (
+        "G6",
+        "Repair-regression",
+        "Every fault put into a copy of this run is caught by its check.",
+        ("G6_repair_regression",),
+    ),
+)
 _CLASSES = (
-    ("F1", "silent no-op edits"), ("F2", "what can be read changes with the edit"), ("F3", "unfaithful scoring, other"),
-    ("F3a", "inverted convention"), ("F3b", "the key stands at one place"), ("F3c", "values that were not read"),
-    ("F4", "broken pairing"), ("F5", "archetype mismatch"), ("F6", "edits change more than they name"),
-    ("F7", "template and system prompt confounded"), ("F10", "other items in the context"),
-)  # fmt: skip
+    ("F1", "silent no-op edits"),
+    ("F2", "what can be read changes with the edit"),
+    ("F3", "unfaithful scoring, other"),
+    ("F3a", "inverted convention"),
+    ("F3b", "the key stands at one place"),
+    ("F3c", "values that were not read"),
+    ("F4", "broken pairing"),
+    ("F5", "archetype mismatch"),
+    ("F6", "edits change more than they name"),
+    ("F7", "template and system prompt confounded"),
+    ("F10", "other items in the context"),
+)
 
 
 @dataclass(frozen=True)
@@ -85,9 +113,14 @@ def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
         Tables 1 to 7.
     """
     return (
-        _gates(verdict), _classes(verdict.results, verdict.chronology), _buckets(verdict.results), _scorers(verdict),
-        _mapping(verdict.results), _cells(verdict.results), _no_ops(rows),
-    )  # fmt: skip
+        _gates(verdict),
+        _classes(verdict.results, verdict.chronology),
+        _buckets(verdict.results),
+        _scorers(verdict),
+        _mapping(verdict.results),
+        _cells(verdict.results),
+        _no_ops(rows),
+    )
 
 
 def _gates(verdict: RunVerdict) -> PaperTable:
@@ -106,18 +139,32 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     rows = []
     for id_, name in _CLASSES:
         put = [f for r in results for f in r.faults if f.fault == id_]
-        checks = list(dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put))
+        checks = list(
+            dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put)
+        )
         # F1a belongs to F1, and F10 does not. F3 has only entries without a sub-case of their own.
         subclasses = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
         entries = [e for e in met.entries if e.failure_class in subclasses] if met else []
-        rows.append((
-            id_, name, "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected", "; ".join(checks),
-            _caught(put),
-            "; ".join(f"{e.id}: {e.symptom}" for e in entries) or ("not met" if met else "–"),
-            "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
-        ))  # fmt: skip
-    columns = ("ID", "Class", "Put into a copy of this run", "Check that must see it", "Caught", "Met while building",
-               "Fix")  # fmt: skip
+        rows.append(
+            (
+                id_,
+                name,
+                "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected",
+                "; ".join(checks),
+                _caught(put),
+                "; ".join(f"{e.id}: {e.symptom}" for e in entries) or ("not met" if met else "–"),
+                "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
+            )
+        )
+    columns = (
+        "ID",
+        "Class",
+        "Put into a copy of this run",
+        "Check that must see it",
+        "Caught",
+        "Met while building",
+        "Fix",
+    )
     return PaperTable(2, "Failure classes: injected here, and met", columns, tuple(rows))
 
 
@@ -125,7 +172,9 @@ def _caught(put: Sequence[Injected]) -> str:
     if not put:
         return "–"
     caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
-    silent = len(put) - caught - missed  # the check fails already, or these data cannot show the fault
+    silent = (
+        len(put) - caught - missed
+    )  # the check fails already, or these data cannot show the fault
     rest = f"; {missed} missed" if missed else ""
     rest += f"; {silent} tell nothing" if silent else ""
     return f"{caught} of {len(put)}{rest}"
@@ -133,18 +182,31 @@ def _caught(put: Sequence[Injected]) -> str:
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
     rows = [
-        (r.model, _benchmark(r), bucket_of(r), ", ".join(r.paper.flags) if r.paper and r.paper.flags else "—")
+        (
+            r.model,
+            _benchmark(r),
+            bucket_of(r),
+            ", ".join(r.paper.flags) if r.paper and r.paper.flags else "—",
+        )
         for r in results
     ]
-    return PaperTable(3, "Eligibility per cell", ("Model", "Benchmark", "Primary bucket", "Flags"), tuple(rows))
+    return PaperTable(
+        3, "Eligibility per cell", ("Model", "Benchmark", "Primary bucket", "Flags"), tuple(rows)
+    )
 
 
 def _scorers(verdict: RunVerdict) -> PaperTable:
     rows: dict[tuple[str, str], tuple[str, ...]] = {}
     for cell in verdict.cells:
         name, benchmark = str(cell.scorer["name"]), str(cell.scorer.get("benchmark", ""))
-        reference = SCORERS[REFERENCE[benchmark]].reference_of if benchmark in REFERENCE else "none named"
-        used = "the same" if REFERENCE.get(benchmark) == name else f"{name}: {cell.scorer['reference_of']}"
+        reference = (
+            SCORERS[REFERENCE[benchmark]].reference_of if benchmark in REFERENCE else "none named"
+        )
+        used = (
+            "the same"
+            if REFERENCE.get(benchmark) == name
+            else f"{name}: {cell.scorer['reference_of']}"
+        )
         evidence = " ".join(cell.scorer["evidence"])
         if not cell.scorer["validated"]:
             evidence = f"NONE that counts: ships as scorer-unvalidated. {evidence}"
@@ -155,8 +217,13 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
     statuses = [r.paper.status for r in results if r.paper]
-    rows = [(raw, bucket, str(step), str(statuses.count(word))) for word, (raw, bucket, step) in APPENDIX_G.items()]
-    return PaperTable(5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows))
+    rows = [
+        (raw, bucket, str(step), str(statuses.count(word)))
+        for word, (raw, bucket, step) in APPENDIX_G.items()
+    ]
+    return PaperTable(
+        5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows)
+    )
 
 
 def _cells(results: Sequence[ValidityResult]) -> PaperTable:
@@ -164,14 +231,33 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
     for r in results:
         e = r.evidence
         ratio, placebo = e.csr.get("own key"), placebo_ratio(e)
-        rows.append((
-            r.model, _benchmark(r), _three(e.score.estimate),
-            *(_three(e.families[f].score_change) for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)),
-            f"{ratio.estimate:.2f}" if ratio else "–", f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
-            raw_verdict(r), f"{placebo[1]:.2f}" if placebo else "–",
-        ))  # fmt: skip
-    columns = ("Model", "Benchmark", "s_orig", "Δ_fmt", "Δ_sem", "Δ_attr", "CSR", "95% CI", "Raw verdict",
-               "CSR / placebo CSR")  # fmt: skip
+        rows.append(
+            (
+                r.model,
+                _benchmark(r),
+                _three(e.score.estimate),
+                *(
+                    _three(e.families[f].score_change)
+                    for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)
+                ),
+                f"{ratio.estimate:.2f}" if ratio else "–",
+                f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
+                raw_verdict(r),
+                f"{placebo[1]:.2f}" if placebo else "–",
+            )
+        )
+    columns = (
+        "Model",
+        "Benchmark",
+        "s_orig",
+        "Δ_fmt",
+        "Δ_sem",
+        "Δ_attr",
+        "CSR",
+        "95% CI",
+        "Raw verdict",
+        "CSR / placebo CSR",
+    )
     return PaperTable(6, "Numbers per cell (under each edit’s own key)", columns, tuple(rows))
 
 
@@ -206,13 +292,25 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
         if as_paper is None:
             continue
         read = next(g.status == Status.PASS for g in r.gates if g.name == "G1_answers_readable")
-        columns = ["" if passed is None else int(passed) for passed in gate_columns(as_paper, read, None)]
+        columns = [
+            "" if passed is None else int(passed) for passed in gate_columns(as_paper, read, None)
+        ]
         ratios = placebo_ratio(r.evidence) or (None, None)
         csr_ = r.evidence.csr["own key"]
         numbers = map(digits, (csr_.estimate, csr_.low, csr_.high, *ratios))
         body.append([r.model, r.benchmark, r.context, *columns, *numbers, raw_verdict(r)])
-    head = ("model", "benchmark", "context", *GATE_COLUMNS, "csr", "ci_low", "ci_high", "csr_placebo", "placebo_ratio",
-            "verdict")  # fmt: skip
+    head = (
+        "model",
+        "benchmark",
+        "context",
+        *GATE_COLUMNS,
+        "csr",
+        "ci_low",
+        "ci_high",
+        "csr_placebo",
+        "placebo_ratio",
+        "verdict",
+    )
     return csv_text(head, body)
 
 
@@ -222,7 +320,12 @@ def _no_ops(rows: ItemRows) -> PaperTable:
         for benchmark, (edits, text, ids) in no_op_rates(rows).items()
         if edits
     ]
-    columns = ("Benchmark", "L: rendered text the same", "C: consumed tokens the same", "Edits asked")
+    columns = (
+        "Benchmark",
+        "L: rendered text the same",
+        "C: consumed tokens the same",
+        "Edits asked",
+    )
     return PaperTable(7, "Silent no-op rate of format edits (%)", columns, tuple(shown))
 
 
@@ -270,7 +373,13 @@ def raw_verdict(r: ValidityResult) -> str:
     if r.paper.status != PaperWord.EXPLORATORY:
         return raw_words(r.paper.status)[0]
     ratio = r.evidence.csr.get("own key")
-    return "selective" if ratio and ratio.low > 1 else "non_selective" if ratio and ratio.high < 1 else "none"
+    return (
+        "selective"
+        if ratio and ratio.low > 1
+        else "non_selective"
+        if ratio and ratio.high < 1
+        else "none"
+    )
 
 
 def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:

@@ -11,7 +11,17 @@ from typing import Any
 import pyarrow as pa
 
 from audit.config.audits import Audit, Roles, Work
-from audit.core.records import NO_OPTION, Answer, FinishReason, Generation, Item, Part, Presentation, Reading, Setting
+from audit.core.records import (
+    NO_OPTION,
+    Answer,
+    FinishReason,
+    Generation,
+    Item,
+    Part,
+    Presentation,
+    Reading,
+    Setting,
+)
 from audit.scoring.reference import JUDGED, ReferenceScorer, find_scorer
 from audit.scoring.refusal import NOT_JUDGED
 from audit.scoring.score import Score
@@ -101,7 +111,9 @@ def fits(response: int, key: int) -> bool:
     return response == key if key >= 0 else response != -2 - key
 
 
-def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, level: int) -> Presentation:
+def _present(
+    file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, level: int
+) -> Presentation:
     original = file.items[question.id]
     edited = _edited(file, question.id, arm, level)
     columns: dict[str, Any] = {
@@ -114,7 +126,13 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, 
         "options_shown": scorer.lettered,
     }
     if edited is None:
-        empty = {"edit": None, "contract": None, "asked": False, "edited": "", "key_after": original.key}
+        empty = {
+            "edit": None,
+            "contract": None,
+            "asked": False,
+            "edited": "",
+            "key_after": original.key,
+        }
         columns |= {**empty, "option_order": original.shown}
         return Presentation("", original.options, original.gold, columns, NOT_ASKED)
     item, edit = edited
@@ -129,7 +147,9 @@ def _present(file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, 
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
     gold = max(item.gold, NO_OPTION)  # a lower key stands for any response but one
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
-    return Presentation(prompt, item.options, gold, columns, scoring=ask, system=file.about["system"])
+    return Presentation(
+        prompt, item.options, gold, columns, scoring=ask, system=file.about["system"]
+    )
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
@@ -150,20 +170,52 @@ SCHEMA = row_schema(
     "validity",
     1,
     own=(
-        ("edit", pa.string(), "name of the edit; null for the original, or where the item has no such edit"),
-        ("contract", pa.string(), "what the edit should do to the response: invariant or directional; null: none"),
-        ("context", pa.string(), "the benchmark's condition (BBQ: ambig, disambig; ...) by which cells are split"),
+        (
+            "edit",
+            pa.string(),
+            "name of the edit; null for the original, or where the item has no such edit",
+        ),
+        (
+            "contract",
+            pa.string(),
+            "what the edit should do to the response: invariant or directional; null: none",
+        ),
+        (
+            "context",
+            pa.string(),
+            "the benchmark's condition (BBQ: ambig, disambig; ...) by which cells are split",
+        ),
         ("asked", pa.bool_(), "false: the item has no such edit, so nothing was sent or scored"),
-        ("edited", pa.string(), "the item's own text as asked, without the scorer's prompt; hostile text"),
-        ("option_order", pa.list_(pa.int16()), "published position of each option, in the order shown"),
+        (
+            "edited",
+            pa.string(),
+            "the item's own text as asked, without the scorer's prompt; hostile text",
+        ),
+        (
+            "option_order",
+            pa.list_(pa.int16()),
+            "published position of each option, in the order shown",
+        ),
         ("key_before", pa.int16(), "canonical key of the original"),
-        ("key_after", pa.int16(), "canonical key under the edit; -2 - k: every response except k fits"),
+        (
+            "key_after",
+            pa.int16(),
+            "canonical key under the edit; -2 - k: every response except k fits",
+        ),
         ("scorer", pa.string(), "the reference scorer that asked and read"),
-        ("unread_why", pa.string(), "why no answer was read: tied, not finite, no mass, ...; empty where one was"),
-        ("label_mass", pa.float64(), "probability mass on the scored labels, where the scorer tells it"),
+        (
+            "unread_why",
+            pa.string(),
+            "why no answer was read: tied, not finite, no mass, ...; empty where one was",
+        ),
+        (
+            "label_mass",
+            pa.float64(),
+            "probability mass on the scored labels, where the scorer tells it",
+        ),
     ),
     level_doc="which edit of the family; 0 for the original",
-)  # fmt: skip
+)
 
 
 VALIDITY = Audit(

@@ -24,7 +24,13 @@ import numpy as np
 
 from audit.judging.simulated import Case, Entries, Entry, Procedure, table_text
 from audit.statistics.paired import FloatArray
-from audit.statistics.selectivity import DENOMINATOR_MIN, denominator_low, ratio, ratio_limits, selectivity
+from audit.statistics.selectivity import (
+    DENOMINATOR_MIN,
+    denominator_low,
+    ratio,
+    ratio_limits,
+    selectivity,
+)
 
 ALPHA_EACH = 0.025
 MARGIN = 0.05  # of invariance cells, as conf/verdict/validity.yaml has it
@@ -33,8 +39,15 @@ MODELS = 500  # a world, to find the worst
 AGAIN = 8  # times as many held-out ones, to measure it
 SPREAD = 2.0  # a + b of the beta, where items differ: much
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # the plain interval is made for every fourth model
-NAMES = ("selective", "non_selective", "ratio_selective", "ratio_non_selective", "within_margin", "csr_selective",
-         "csr_non_selective")  # fmt: skip
+NAMES = (
+    "selective",
+    "non_selective",
+    "ratio_selective",
+    "ratio_non_selective",
+    "within_margin",
+    "csr_selective",
+    "csr_non_selective",
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,9 @@ class ValidityDesign:
     change: float
 
 
-SHIPPED = tuple(ValidityDesign(*values) for values in product((24, 36, 60, 200), (0.03, 0.1, 0.25, 0.5)))
+SHIPPED = tuple(
+    ValidityDesign(*values) for values in product((24, 36, 60, 200), (0.03, 0.1, 0.25, 0.5))
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,9 @@ def simulate(
     return attr, fmt, sem if world.wordings else np.zeros(p.size)
 
 
-def worst(design: ValidityDesign, worlds: Sequence[World], rng: np.random.Generator, models: int) -> list[float]:
+def worst(
+    design: ValidityDesign, worlds: Sequence[World], rng: np.random.Generator, models: int
+) -> list[float]:
     """Return the rates of the worst world, in the order of NAMES.
 
     Parameters
@@ -122,12 +139,15 @@ def worst(design: ValidityDesign, worlds: Sequence[World], rng: np.random.Genera
     searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
     place = {name: max(range(len(worlds)), key=lambda i: searched[i][name]) for name in NAMES}
     measured = {
-        i: rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng) for i in sorted(set(place.values()))
+        i: rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng)
+        for i in sorted(set(place.values()))
     }
     return [measured[i][name] for name, i in place.items()]
 
 
-def rates_in(world: World, clusters: int, change: float, models: int, rng: np.random.Generator) -> dict[str, float]:
+def rates_in(
+    world: World, clusters: int, change: float, models: int, rng: np.random.Generator
+) -> dict[str, float]:
     place = np.repeat(np.arange(clusters), world.per_cluster)
     ours = np.zeros(5)
     plain = np.zeros(2)
@@ -138,15 +158,22 @@ def rates_in(world: World, clusters: int, change: float, models: int, rng: np.ra
         beyond = selectivity(*simulate(world, clusters, change, rng, MARGIN), place, MARGIN)
         reported = denominator_low(*families[1:], place) >= DENOMINATOR_MIN
         low, high = ratio_limits(*families, place) if reported else (0.0, np.inf)
-        ours += (tested.above_p <= ALPHA_EACH, tested.below_p <= ALPHA_EACH, low > 1, high < 1,
-                 beyond.below_p <= ALPHA_EACH)  # fmt: skip
+        ours += (
+            tested.above_p <= ALPHA_EACH,
+            tested.below_p <= ALPHA_EACH,
+            low > 1,
+            high < 1,
+            beyond.below_p <= ALPHA_EACH,
+        )
         if k < tried:
             csr = ratio(*families, place, rng=rng, n_resamples=_RATIO_RESAMPLES)
             plain += (csr.low > 1, csr.high < 1)
     return dict(zip(NAMES, (*(ours / models).tolist(), *(plain / tried).tolist()), strict=True))
 
 
-def procedures(options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED) -> tuple[Procedure, ...]:
+def procedures(
+    options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED
+) -> tuple[Procedure, ...]:
     """Return the procedure of a calibration.
 
     Parameters
@@ -165,11 +192,16 @@ def procedures(options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED) 
     models = options.simulations or MODELS
 
     def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        return [{"design": asdict(case.design), "rates": dict(zip(NAMES, found[0][0], strict=True))}]
+        return [
+            {"design": asdict(case.design), "rates": dict(zip(NAMES, found[0][0], strict=True))}
+        ]
 
     keys = [(options.seed, design.clusters, round(1000 * design.change)) for design in designs]
     procedure = Procedure(
-        cases=[Case(design, "worst", WORLDS, [(key, 1)]) for design, key in zip(designs, keys, strict=True)],
+        cases=[
+            Case(design, "worst", WORLDS, [(key, 1)])
+            for design, key in zip(designs, keys, strict=True)
+        ],
         judge=partial(worst, models=models),
         entries=entries,
         table=markdown,
@@ -190,4 +222,6 @@ def markdown(entries: Entries) -> str:
     for entry in entries:
         design = "{clusters}, {change:.0%}".format(**entry["design"])
         rows.append([design, *(f"{100 * entry['rates'][name]:.2f}" for name in NAMES)])
-    return table_text(["independent items, change", *(name.replace("_", " ") for name in NAMES)], rows)
+    return table_text(
+        ["independent items, change", *(name.replace("_", " ") for name in NAMES)], rows
+    )

@@ -22,7 +22,15 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import iter_rows
 from audit.statistics.paired import BoolArray, FloatArray
 from audit.validity.audit import SCHEMA
-from audit.validity.edits.file import FILE, EditFile, as_array, distances, iter_edits, read_about, read_token_distances
+from audit.validity.edits.file import (
+    FILE,
+    EditFile,
+    as_array,
+    distances,
+    iter_edits,
+    read_about,
+    read_token_distances,
+)
 from audit.validity.edits.plan import cluster_of
 from audit.validity.edits.record import ARMS, ORIGINAL, Contract, Family
 from audit.validity.judge import judged_scorer, read_judgements
@@ -31,15 +39,39 @@ from audit.validity.vocabulary import Injected
 
 KEY = ("model", "benchmark", "context", "question_id")
 _COLUMNS = (
-    *KEY, "arm", "variant", "replicate", "question", "edit", "contract", "asked", "edited", "prompt",
-    "options", "option_order", "key_before", "key_after", "answer", "response", "correct",
-    "unread_why", "label_mass", "error", "request_sha256",
-)  # fmt: skip
+    *KEY,
+    "arm",
+    "variant",
+    "replicate",
+    "question",
+    "edit",
+    "contract",
+    "asked",
+    "edited",
+    "prompt",
+    "options",
+    "option_order",
+    "key_before",
+    "key_after",
+    "answer",
+    "response",
+    "correct",
+    "unread_why",
+    "label_mass",
+    "error",
+    "request_sha256",
+)
 # canonical: the response. fact, rendered, consumed: digests of the item's text and key, of the text as asked, and of
 # the item with the request that was consumed.
 _SMALL = pa.schema(
-    [(name, pa.dictionary(pa.int32(), pa.string())) for name in (*KEY, "arm", "edit", "contract", "why")]
-    + [(name, pa.int16()) for name in ("variant", "replicate", "key_before", "key_after", "canonical")]
+    [
+        (name, pa.dictionary(pa.int32(), pa.string()))
+        for name in (*KEY, "arm", "edit", "contract", "why")
+    ]
+    + [
+        (name, pa.int16())
+        for name in ("variant", "replicate", "key_before", "key_after", "canonical")
+    ]
     + [(name, pa.bool_()) for name in ("asked", "correct", "failed")]
     + [(name, pa.uint64()) for name in ("fact", "rendered", "consumed")]
     + [("label_mass", pa.float64())]
@@ -95,7 +127,9 @@ def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
 
 def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
     """Return whole rows, in any order, as `ItemRows.table`."""
-    batches = [pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts]
+    batches = [
+        pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts
+    ]
     return _sorted(pa.Table.from_batches(batches, schema=_SMALL))
 
 
@@ -185,11 +219,19 @@ def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
 
     Raises KeyError, TypeError or AttributeError if a value is missing.
     """
-    scorer, wanted, _, _ = (analysis[name] for name in ("scorer", "edits_per_family", "thresholds", "seed"))
+    scorer, wanted, _, _ = (
+        analysis[name] for name in ("scorer", "edits_per_family", "thresholds", "seed")
+    )
     test, injected = scorer["self_test"], scorer.get("injected", [])
     probes = [test[name] for name in ("oracle", "anti_oracle", "constant", "ignoring")]
     lists = [scorer["evidence"], test["faults"], injected]
-    texts = [scorer["name"], scorer["benchmark"], scorer["reference_of"], *scorer["evidence"], *test["faults"]]
+    texts = [
+        scorer["name"],
+        scorer["benchmark"],
+        scorer["reference_of"],
+        *scorer["evidence"],
+        *test["faults"],
+    ]
     texts += chain.from_iterable(asdict(Injected(**entry)).values() for entry in injected)
     flags = [scorer["validated"], scorer["lettered"], test["passed"]]
     for kind, values in ((list, lists), (str, texts), (bool, flags)):
@@ -229,14 +271,20 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     for piece in iter_edits(run_dir / FILE):
         items.update(piece.items)
         in_words.update(distances(piece))
-    edits = EditFile(items, {}, read_about(run_dir / FILE))  # without the edits, whose texts are not needed here
+    edits = EditFile(
+        items, {}, read_about(run_dir / FILE)
+    )  # without the edits, whose texts are not needed here
     scorer, wanted = analysis["scorer"], analysis["edits_per_family"]
     if unknown := sorted(items.keys() - scorer["chance"].keys()):
-        raise ConfigError(f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} and {len(unknown) - 1} more items.")
+        raise ConfigError(
+            f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} and {len(unknown) - 1} more items."
+        )
     if (judge := read_judgements(run_dir)) is not None:
         scorer = judged_scorer(scorer, judge)
     table, cells, start = read_table(run_dir) if table is None else table, [], 0
-    for group in table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")]).to_pylist():
+    for group in (
+        table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")]).to_pylist()
+    ):
         cell = _cell(table.slice(start, group["count_all"]), wanted, scorer, edits)
         start += group["count_all"]
         unit = "tokens" if cell.model in in_tokens else "words"
@@ -277,7 +325,10 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
         families={family: _block(arms[family], "variant", len(ids), sent) for family in Family},
         wanted=wanted,
         scorer={name: value for name, value in scorer.items() if name != "chance"},
-        applicable={family: float(edits.about["applicable"][family.value].get(context[0], 0.0)) for family in Family},
+        applicable={
+            family: float(edits.about["applicable"][family.value].get(context[0], 0.0))
+            for family in Family
+        },
         shortcuts=shortcuts,
         mixed_up=named(mixed.tolist()),
         other_context=named(_sent_otherwise(original, once, len(ids))),
@@ -292,7 +343,9 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
-    return np.array([*whole.dictionary.to_pylist(), ""], dtype=object)[np.asarray(whole.indices.fill_null(-1))]
+    return np.array([*whole.dictionary.to_pylist(), ""], dtype=object)[
+        np.asarray(whole.indices.fill_null(-1))
+    ]
 
 
 Rows = Mapping[str, NDArray[Any]]  # columns of `small_table`, and `place`: the number of the item
@@ -332,11 +385,14 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
         return made
 
     return Block(
-        name=laid(rows["edit"], ""), why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
-        asked=laid(rows["asked"], False), same=laid(np.isin(rows["consumed"], originals), False),
-        directional=laid(rows["contract"] == Contract.DIRECTIONAL, False), response=laid(rows["canonical"], -1),
+        name=laid(rows["edit"], ""),
+        why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
+        asked=laid(rows["asked"], False),
+        same=laid(np.isin(rows["consumed"], originals), False),
+        directional=laid(rows["contract"] == Contract.DIRECTIONAL, False),
+        response=laid(rows["canonical"], -1),
         key=laid(rows["key_after"], -1),
-    )  # fmt: skip
+    )
 
 
 def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
@@ -356,6 +412,9 @@ def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]
         "the shortest option": [sizes.index(min(sizes)) for sizes in lengths],
         "always the first shown": [0] * len(items),
     }
-    scored = {name: key == [i.shown[at] for i, at in zip(items, sizes, strict=True)] for name, sizes in places.items()}
+    scored = {
+        name: key == [i.shown[at] for i, at in zip(items, sizes, strict=True)]
+        for name, sizes in places.items()
+    }
     negated = {"an option with a negation word": np.array(negation_scores(items))}
     return scored | (negated if benchmark == "truthfulqa" else {})

@@ -12,24 +12,41 @@ from audit.core.errors import ConfigError, check_known
 from audit.core.records import Design, Reading
 from audit.engines.config import check_model
 from audit.governance.chronology import read_chronology
-from audit.scoring.reference import GIVES, JUDGED, REFERENCE, ReferenceScorer, check_engine, find_scorer
+from audit.scoring.reference import (
+    GIVES,
+    JUDGED,
+    REFERENCE,
+    ReferenceScorer,
+    check_engine,
+    find_scorer,
+)
 from audit.scoring.scored import Needs
 from audit.validity.design import ValidityThresholds, make_design
 from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
 
-_AUDITED = {"truthfulqa": "truthfulqa_lettered"}  # takes the place of a reference scorer without attribute edits
-_CAUSAL = {"crows_pairs": "crows_causal_full"}  # takes the place of a scorer that needs a masked language model
+_AUDITED = {
+    "truthfulqa": "truthfulqa_lettered"
+}  # takes the place of a reference scorer without attribute edits
+_CAUSAL = {
+    "crows_pairs": "crows_causal_full"
+}  # takes the place of a scorer that needs a masked language model
 
 
 @dataclass
 class ValidityConfig(RunConfig):
     scorer: str | None = None  # null: the benchmark's own
-    judge: str | None = None  # XSTest: a model of conf/model whose votes say whether a reply refuses
+    judge: str | None = (
+        None  # XSTest: a model of conf/model whose votes say whether a reply refuses
+    )
     judge_votes: int = 3
-    labels: str | None = None  # XSTest: replies of this model's family with people's labels, which validate the scorer
-    variants: str | None = None  # library of paraphrases; null: those of the item, or neutral frames
+    labels: str | None = (
+        None  # XSTest: replies of this model's family with people's labels, which validate the scorer
+    )
+    variants: str | None = (
+        None  # library of paraphrases; null: those of the item, or neutral frames
+    )
     formats: list[str] = field(default_factory=list)  # format edits by name; empty: the benchmark's
     edits_per_family: int = 3
     spare_edits: int = 1
@@ -39,8 +56,12 @@ class ValidityConfig(RunConfig):
     templates: dict[str, str] = field(default_factory=lambda: {"plain": PROMPT})
     systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
     edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
-    chronology: str | None = None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
-    false_alarms: float = 0.025  # tolerated rate in each direction, for the thresholds that a plan prints
+    chronology: str | None = (
+        None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
+    )
+    false_alarms: float = (
+        0.025  # tolerated rate in each direction, for the thresholds that a plan prints
+    )
     misses: float = 0.2
     edits_sha256: str = ""  # hash of the edits, which the run fills in
     score: str | None = None  # a file of stored predictions: score it, and start nothing
@@ -92,7 +113,9 @@ def validate(config: ValidityConfig) -> None:
     for name in config.formats:
         check_known("format edit", name, FORMAT_EDITS)
     if config.control_benchmark is not None:
-        raise ConfigError("control_benchmark belongs to the sweep. Here each edit is compared with its own original.")
+        raise ConfigError(
+            "control_benchmark belongs to the sweep. Here each edit is compared with its own original."
+        )
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
     _check_judge(config)
@@ -115,20 +138,32 @@ def _check_judge(config: ValidityConfig) -> None:
     """Raise AuditError if the judge, its scorer and the labels do not fit, or the file of labels is
     bad."""
     judged = scorer_of(config).name == JUDGED
-    if (config.judge is not None or config.labels is not None) and config.benchmark.format != "xstest":
+    if (
+        config.judge is not None or config.labels is not None
+    ) and config.benchmark.format != "xstest":
         raise ConfigError(
             f"judge and labels are about refusals, which {config.benchmark.format} has none of. "
             "Expected benchmark=xstest, or leave them out."
         )
     if judged != (config.judge is not None):
-        raise ConfigError(f"scorer={JUDGED} and judge=<model> go together, and judge=<model> alone asks for both.")
+        raise ConfigError(
+            f"scorer={JUDGED} and judge=<model> go together, and judge=<model> alone asks for both."
+        )
     if config.judge is not None:
-        check_model(config.judge, config.model.get(config.judge) or load_model_config(config.judge), Reading.TEXT)
+        check_model(
+            config.judge,
+            config.model.get(config.judge) or load_model_config(config.judge),
+            Reading.TEXT,
+        )
         if config.judge_votes < 1:
-            raise ConfigError(f"Invalid judge_votes: {config.judge_votes}. Expected 1 or more; odd, so as not to tie.")
+            raise ConfigError(
+                f"Invalid judge_votes: {config.judge_votes}. Expected 1 or more; odd, so as not to tie."
+            )
     if config.labels is not None:
         if len(config.model) > 1:
-            raise ConfigError("labels are of one family of models: run one model at a time with them.")
+            raise ConfigError(
+                "labels are of one family of models: run one model at a time with them."
+            )
         read_labels(Path(config.labels))
 
 
@@ -139,12 +174,18 @@ def _check_prompt(config: ValidityConfig) -> None:
     check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
     if template.count(PROMPT) != 1:
-        raise ConfigError(f"templates.{config.template} is {template!r}. Expected {PROMPT} in it once.")
+        raise ConfigError(
+            f"templates.{config.template} is {template!r}. Expected {PROMPT} in it once."
+        )
     if template == PROMPT and not system:
         return
     if config.benchmark.format == "crows_pairs":
-        raise ConfigError("CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none.")
-    if system and any(endpoint.infers for model in config.model.values() for endpoint in model.endpoints):
+        raise ConfigError(
+            "CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none."
+        )
+    if system and any(
+        endpoint.infers for model in config.model.values() for endpoint in model.endpoints
+    ):
         raise ConfigError("An endpoint at .../infer takes a prompt alone. Expected system=none.")
 
 
@@ -173,14 +214,18 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     """
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
-        raise ConfigError(f"No reference scorer reads {name}. Expected benchmark= one of {', '.join(REFERENCE)}.")
+        raise ConfigError(
+            f"No reference scorer reads {name}. Expected benchmark= one of {', '.join(REFERENCE)}."
+        )
     default = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):
         default = _CAUSAL.get(name, default)
     scorer = find_scorer(config.scorer or default)
     if scorer.benchmark != name:
         fits = REFERENCE.get(name, f"benchmark={scorer.benchmark}")
-        raise ConfigError(f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {fits}.")
+        raise ConfigError(
+            f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {fits}."
+        )
     return scorer
 
 

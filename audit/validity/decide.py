@@ -31,7 +31,11 @@ _WITHHELD = (  # the gates of each status, in order; None stands for all other g
 
 
 def decide(
-    evidence: Evidence, gates: Sequence[Gate], thresholds: Limits, above_p: float | None, below_p: float | None
+    evidence: Evidence,
+    gates: Sequence[Gate],
+    thresholds: Limits,
+    above_p: float | None,
+    below_p: float | None,
 ) -> Decision:
     """Return the first decision that applies.
 
@@ -76,10 +80,14 @@ def _names(gates: Sequence[Gate]) -> tuple[str, ...]:
     return tuple(g.name for g in gates)
 
 
-def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None, below_p: float | None) -> Decision:
+def _by_difference(
+    d: Selectivity, e: Evidence, t: Limits, above_p: float | None, below_p: float | None
+) -> Decision:
     directional = e.archetype != Archetype.INVARIANCE
     follow = e.families[Family.ATTRIBUTE].followed
-    effect = because("attribute_effect", difference=d.difference, low=d.low, high=d.high, directional=directional)
+    effect = because(
+        "attribute_effect", difference=d.difference, low=d.low, high=d.high, directional=directional
+    )
     share = because("as_expected", share=follow.estimate, low=follow.low, high=follow.high)
 
     more = above_p is not None and above_p <= t.alpha
@@ -112,16 +120,27 @@ def _by_difference(d: Selectivity, e: Evidence, t: Limits, above_p: float | None
 
 
 def _not_shown(
-    d: Selectivity, e: Evidence, t: Limits, directional: bool, above_p: float | None, below_p: float | None
+    d: Selectivity,
+    e: Evidence,
+    t: Limits,
+    directional: bool,
+    above_p: float | None,
+    below_p: float | None,
 ) -> tuple[Sequence[Reason], Reason]:
     """Return why no direction is shown, and what to do."""
     words, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
     if not directional and d.above_p <= t.alpha and words is not None and not words.low > 0:
-        as_many = because("as_neutral_words", difference=words.estimate, low=words.low, high=words.high)
+        as_many = because(
+            "as_neutral_words", difference=words.estimate, low=words.low, high=words.high
+        )
         return [as_many], because("read_moved_items")
     why = [because("neither_direction", above=above_p, below=below_p)]
     least = (e.responses or d).below_p
-    if min(d.above_p, least) <= t.alpha < min(p for p in (e.selective_p, e.non_selective_p) if p is not None):
+    if (
+        min(d.above_p, least)
+        <= t.alpha
+        < min(p for p in (e.selective_p, e.non_selective_p) if p is not None)
+    ):
         return why, because("mend_unparsed")
     tests = ((e.selective_p, above_p), (e.non_selective_p, below_p))
     numbers = [items_for_test(tested, raw, p, t.alpha) for raw, p in tests]
@@ -180,9 +199,14 @@ def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate])
         return because("headline_withheld", who=cell.name, status=VERDICTS[status].name, why=why)
     d, follow = e.primary, e.families[Family.ATTRIBUTE].followed
     return because(
-        "headline", who=cell.name, finding=decision.reasons[-1].code, difference=d.difference, low=d.low, high=d.high,
+        "headline",
+        who=cell.name,
+        finding=decision.reasons[-1].code,
+        difference=d.difference,
+        low=d.low,
+        high=d.high,
         share=follow.estimate,
-    )  # fmt: skip
+    )
 
 
 def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:

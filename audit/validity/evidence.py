@@ -24,7 +24,14 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.selectivity import N_RESAMPLES, Ratio, Selectivity, ratio, selectivity
 from audit.statistics.values import average, mean_of
 from audit.validity.edits.record import Archetype, Family, archetype_of
-from audit.validity.metrics import Answers, ReferenceMetric, group_dif, groups_of, reference_metrics, wording_dif
+from audit.validity.metrics import (
+    Answers,
+    ReferenceMetric,
+    group_dif,
+    groups_of,
+    reference_metrics,
+    wording_dif,
+)
 from audit.validity.record import Block, Cell
 
 SURFACE = (Family.FORMAT, Family.SEMANTIC)
@@ -163,7 +170,9 @@ class Evidence:
         return max((("guessing", self.chance), *self.shortcuts.items()), key=lambda one: one[1])
 
 
-def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES) -> Evidence:
+def measure(
+    cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
+) -> Evidence:
     """Compute every statistic of a cell.
 
     Parameters
@@ -189,7 +198,9 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
     surface, edited = np.concatenate([used[f].scores for f in SURFACE]), attribute.scores
     primary = _selectivity(average(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
-    selective_p, non_selective_p = _pvalues(cell, used, primary, None if any(directional) else margin)
+    selective_p, non_selective_p = _pvalues(
+        cell, used, primary, None if any(directional) else margin
+    )
     groups = groups_of(cell.items)
     answers = Answers(cell.scorer, cell.items, cell.before, cell.mass_before, cell.cluster)
     replayed = response_changes(cell.before, cell.original.response[1:])
@@ -199,7 +210,10 @@ def measure(cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_res
         chance=float(cell.chance.mean()),
         shortcuts={name: float(np.nanmean(values)) for name, values in cell.shortcuts.items()},
         families={family: edit_evidence(cell, block, "") for family, block in used.items()},
-        edits={family: _by_part(cell, block, _edits_of(block)) for family, block in cell.families.items()},
+        edits={
+            family: _by_part(cell, block, _edits_of(block))
+            for family, block in cell.families.items()
+        },
         groups={family: _by_part(cell, block, groups) for family, block in cell.families.items()},
         primary=primary,
         selective_p=selective_p,
@@ -230,7 +244,9 @@ def _pvalues(
         answers."""
         fill = dict.fromkeys(used, others) | {Family.ATTRIBUTE: content}
         return {
-            family: average(np.where(block.tests & np.isnan(changed[family]), fill[family], changed[family]))
+            family: average(
+                np.where(block.tests & np.isnan(changed[family]), fill[family], changed[family])
+            )
             for family, block in used.items()
         }
 
@@ -240,15 +256,24 @@ def _pvalues(
         above += [_selectivity(least[Family.ATTRIBUTE], least, cell)]
         above += [_beyond_words(filled, cell) for filled in (plain, least)]
     # Any move counts, as of surface edits: a guesser that moves with the content seldom hits its key.
-    below = [_selectivity(filled[Family.ATTRIBUTE], filled, cell, margin or 0.0) for filled in (plain, most)]
-    return max((s.above_p for s in above if s), default=None), max((s.below_p for s in below if s), default=None)
+    below = [
+        _selectivity(filled[Family.ATTRIBUTE], filled, cell, margin or 0.0)
+        for filled in (plain, most)
+    ]
+    return max((s.above_p for s in above if s), default=None), max(
+        (s.below_p for s in below if s), default=None
+    )
 
 
 def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
     """Return the content against as many neutral words, as it is tested against a surface family;
     None without a placebo."""
     words = moved[Family.PLACEBO]
-    return _selectivity(moved[Family.ATTRIBUTE], {Family.FORMAT: words, Family.SEMANTIC: np.full(cell.n, np.nan)}, cell)
+    return _selectivity(
+        moved[Family.ATTRIBUTE],
+        {Family.FORMAT: words, Family.SEMANTIC: np.full(cell.n, np.nan)},
+        cell,
+    )
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:
@@ -298,8 +323,12 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
     """
     tests = block.tests
     before, after = cell.score_before, np.where(tests, block.scores, np.nan)
-    kept_key = np.where(tests & (block.response != UNREAD), fits(block.response, cell.original.key[0]), np.nan)
-    kept = np.where(tests, follows(cell.before, block.response, block.key, block.directional), np.nan)
+    kept_key = np.where(
+        tests & (block.response != UNREAD), fits(block.response, cell.original.key[0]), np.nan
+    )
+    kept = np.where(
+        tests, follows(cell.before, block.response, block.key, block.directional), np.nan
+    )
     both = tests & ~np.isnan(kept)
     moved = response_changes(cell.before, block.response)
     return EditEvidence(
@@ -320,7 +349,10 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
 def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
     """Return each part of a family by itself, spares included; places: masks (L, n) or (n,) by
     name."""
-    return tuple(edit_evidence(cell, replace(block, asked=block.asked & here), name) for name, here in places.items())
+    return tuple(
+        edit_evidence(cell, replace(block, asked=block.asked & here), name)
+        for name, here in places.items()
+    )
 
 
 def _edits_of(block: Block) -> dict[str, BoolArray]:
@@ -365,7 +397,9 @@ def _ratios(
     responses."""
 
     def scored(block: Block, key: IntArray) -> FloatArray:
-        after = np.where(block.tests & (block.response != UNREAD), fits(block.response, key), np.nan)
+        after = np.where(
+            block.tests & (block.response != UNREAD), fits(block.response, key), np.nan
+        )
         return average(score_changes(cell.score_before, after))
 
     families = (Family.ATTRIBUTE, *SURFACE)

@@ -110,14 +110,27 @@ def _with_errors(one: Difference | None) -> list[tuple[float, float]]:
 def facets_csv(found: Sequence[Stability]) -> str:
     """Return one line a cell; gate_seed_cv_lt_03 is Appendix G's."""
     rows = (
-        {"s": s, "runs": len(s.statuses), "stable": None if s.csr_cv is None else s.csr_cv < SEED_CV,
-         "statuses": " ".join(s.statuses)}
+        {
+            "s": s,
+            "runs": len(s.statuses),
+            "stable": None if s.csr_cv is None else s.csr_cv < SEED_CV,
+            "statuses": " ".join(s.statuses),
+        }
         for s in found
-    )  # fmt: skip
+    )
     return columns(
-        rows, "cell=s.cell", "runs", "csr=s.csr", "csr_cv=s.csr_cv", "gate_seed_cv_lt_03=stable", "D=s.difference",
-        "sd_between_runs=s.between", "se_within=s.within", "status=s.status", "statuses",
-    )  # fmt: skip
+        rows,
+        "cell=s.cell",
+        "runs",
+        "csr=s.csr",
+        "csr_cv=s.csr_cv",
+        "gate_seed_cv_lt_03=stable",
+        "D=s.difference",
+        "sd_between_runs=s.between",
+        "se_within=s.within",
+        "status=s.status",
+        "statuses",
+    )
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,10 @@ class Variance:
     def shares(self) -> dict[str, float | None]:
         """Return each effect's share of the sum; None if the sum is 0."""
         total = sum(self.components.values())
-        return {" x ".join(effect): value / total if total else None for effect, value in self.components.items()}
+        return {
+            " x ".join(effect): value / total if total else None
+            for effect, value in self.components.items()
+        }
 
 
 ITEM = "item"
@@ -172,14 +188,25 @@ def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]
     cells = defaultdict(list)
     for cell in (cell_of_run for run in runs for cell_of_run in run):
         cells[cell.name].append(cell)
-    return [_variance(name, of_name, facets) for name, of_name in cells.items() if len(of_name) == len(runs)]
+    return [
+        _variance(name, of_name, facets)
+        for name, of_name in cells.items()
+        if len(of_name) == len(runs)
+    ]
 
 
 def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[Any]]) -> Variance:
-    scores = [{i: s for i, s in zip(c.question_ids, c.score_before, strict=True) if np.isfinite(s)} for c in cells]
+    scores = [
+        {i: s for i, s in zip(c.question_ids, c.score_before, strict=True) if np.isfinite(s)}
+        for c in cells
+    ]
     seeds = facets.get("seed", [0] * len(cells))
-    read = {seed: sorted(set.intersection(*(set(s) for s, k in zip(scores, seeds, strict=True) if k == seed)))
-            for seed in seeds}  # fmt: skip
+    read = {
+        seed: sorted(
+            set.intersection(*(set(s) for s, k in zip(scores, seeds, strict=True) if k == seed))
+        )
+        for seed in seeds
+    }
     shared = sorted(set.intersection(*map(set, read.values())))
     fewest = min(map(len, read.values()))
     crossed = 2 * len(shared) >= fewest
@@ -191,7 +218,9 @@ def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[An
     for k, (by_id, seed) in enumerate(zip(scores, seeds, strict=True)):
         at = tuple(levels[facet].index(values[k]) for facet, values in facets.items())
         table[at] = [by_id[i] for i in (shared if crossed else read[seed][:n])]
-    return Variance(name, n, components(table, (*facets, ITEM), None if crossed else {ITEM: "seed"}))
+    return Variance(
+        name, n, components(table, (*facets, ITEM), None if crossed else {ITEM: "seed"})
+    )
 
 
 def variance_csv(found: Sequence[Variance]) -> str:
@@ -199,7 +228,9 @@ def variance_csv(found: Sequence[Variance]) -> str:
     rows = (
         (variance_of.cell, variance_of.items, effect, digits(value), digits(share))
         for variance_of in found
-        for (effect, share), value in zip(variance_of.shares.items(), variance_of.components.values(), strict=True)
+        for (effect, share), value in zip(
+            variance_of.shares.items(), variance_of.components.values(), strict=True
+        )
     )
     return csv_text(("cell", "items", "component", "variance", "share"), rows)
 
@@ -210,11 +241,17 @@ def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[st
     by_cell = {part_of.cell: part_of for part_of in parts if part_of.components}
     for s in found:
         cv = "–" if s.csr_cv is None else f"{s.csr_cv:.2f}"
-        spread = "" if s.between is None else f", D varies by {100 * s.between:.1f} points between them"
+        spread = (
+            "" if s.between is None else f", D varies by {100 * s.between:.1f} points between them"
+        )
         status = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
         shown.append(f"{s.cell}: {status} ({len(s.statuses)} runs, CV of CSR {cv}{spread})")
         if part := by_cell.get(s.cell):
-            largest = sorted(((v or 0.0, e) for e, v in part.shares.items()), key=lambda x: -x[0])[:4]
+            largest = sorted(((v or 0.0, e) for e, v in part.shares.items()), key=lambda x: -x[0])[
+                :4
+            ]
             most = ", ".join(f"{e} {v:.0%}" for v, e in largest if v >= 0.005)
-            shown.append(f"  its score varies by {100 * part.between:.1f} points between them; variance: {most}")
+            shown.append(
+                f"  its score varies by {100 * part.between:.1f} points between them; variance: {most}"
+            )
     return shown

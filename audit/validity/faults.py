@@ -48,7 +48,9 @@ class Fault:
     inject: Callable[[Cell, np.random.Generator], Cell | None]
 
 
-def inject_all(cell: Cell, gates: Sequence[Gate], thresholds: Limits, rng: np.random.Generator) -> tuple[Injected, ...]:
+def inject_all(
+    cell: Cell, gates: Sequence[Gate], thresholds: Limits, rng: np.random.Generator
+) -> tuple[Injected, ...]:
     """Inject every fault into a copy of the cell.
 
     Parameters
@@ -94,9 +96,15 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
         threshold=0.0,
         source="li2026, G6: a test that fails on each targeted fault; here on a copy of this run",
         detail=f"{caught} of {len(injected)} injected faults were caught by their check"
-        + (f"; missed: {', '.join(missed)}." if missed else "; the others cannot be shown on these data.")
+        + (
+            f"; missed: {', '.join(missed)}."
+            if missed
+            else "; the others cannot be shown on these data."
+        )
         + " No items stand behind this gate: checks are on trial, not answers.",
-        advice="A check that does not see its own fault proves nothing when it passes." if missed else "",
+        advice="A check that does not see its own fault proves nothing when it passes."
+        if missed
+        else "",
         withholds=True,
     )
 
@@ -140,7 +148,9 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
     return tuple(results)
 
 
-def _one(cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.random.Generator) -> Injected:
+def _one(
+    cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.random.Generator
+) -> Injected:
     result = partial(Injected, fault.name, fault.what, fault.check)
     before = next(g for g in gates if g.name == fault.check)
     if before.status == Status.NOT_APPLICABLE:
@@ -150,10 +160,14 @@ def _one(cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.ran
     faulty = fault.inject(cell, rng)
     if faulty is None:
         return result("not_showable", "these data cannot hold the fault")
-    evidence = measure(faulty, margin=t.margin, rng=np.random.default_rng(0), n_resamples=_RESAMPLES)
+    evidence = measure(
+        faulty, margin=t.margin, rng=np.random.default_rng(0), n_resamples=_RESAMPLES
+    )
     checked = (check(faulty, evidence, t) for check in CHECKS)
     after = next(gate for gate in checked if gate.name == fault.check)
-    state = "caught" if after.status == Status.FAIL else "missed"  # a fault that switches its check off is missed
+    state = (
+        "caught" if after.status == Status.FAIL else "missed"
+    )  # a fault that switches its check off is missed
     return result(state, after.detail)
 
 
@@ -169,7 +183,9 @@ def _unpaired(cell: Cell) -> Injected:
 
 
 def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
-    return replace(cell, families={**cell.families, family: replace(cell.families[family], **changed)})
+    return replace(
+        cell, families={**cell.families, family: replace(cell.families[family], **changed)}
+    )
 
 
 def _first_edit(block: Block) -> BoolArray | None:
@@ -198,7 +214,9 @@ def _unreadable(cell: Cell, rng: np.random.Generator) -> Cell | None:
     block = cell.families[Family.FORMAT]
     if (first := _first_edit(block)) is None:
         return None
-    return _with(cell, Family.FORMAT, response=np.where(first & _third(cell), UNREAD, block.response))
+    return _with(
+        cell, Family.FORMAT, response=np.where(first & _third(cell), UNREAD, block.response)
+    )
 
 
 def _in_all(cell: Cell, change: Callable[[Block], Block]) -> Cell:
@@ -217,13 +235,18 @@ def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
 def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """Return a cell whose answers to surface edits are the originals', read twice: a change of
     exactly 0."""
-    read = {f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD) for f, b in cell.families.items()}
+    read = {
+        f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD)
+        for f, b in cell.families.items()
+    }
     many = {f for f, here in read.items() if here.sum() >= EXACT_FROM}
     if Family.ATTRIBUTE not in many or not many & set(SURFACE):
         return None
     frozen = cell
     for f in SURFACE:
-        frozen = _with(frozen, f, response=np.where(read[f], cell.before, cell.families[f].response))
+        frozen = _with(
+            frozen, f, response=np.where(read[f], cell.before, cell.families[f].response)
+        )
     return frozen
 
 
@@ -235,14 +258,18 @@ def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
     family = next(iter(families_that_tell(cell)), None)
     if family is None:
         return None
-    order = rng.permutation(cell.n)  # a shift by a multiple of a period in the keys would leave every answer in place
+    order = rng.permutation(
+        cell.n
+    )  # a shift by a multiple of a period in the keys would leave every answer in place
     return _with(cell, family, response=cell.families[family].response[:, order])
 
 
 def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
     block = cell.families[Family.ATTRIBUTE]
     half = np.arange(cell.n) % 2 == 0
-    return _with(cell, Family.ATTRIBUTE, directional=np.where(half, ~block.directional, block.directional))
+    return _with(
+        cell, Family.ATTRIBUTE, directional=np.where(half, ~block.directional, block.directional)
+    )
 
 
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
@@ -258,35 +285,83 @@ def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """Return a cell in which every answer that was wrong is right, because the key moved."""
     block = cell.families[Family.ATTRIBUTE]
     key = np.where(cell.score_before == 0, cell.before, block.key)
-    return _with(cell, Family.ATTRIBUTE, response=np.broadcast_to(cell.before, block.response.shape), key=key)
+    return _with(
+        cell, Family.ATTRIBUTE, response=np.broadcast_to(cell.before, block.response.shape), key=key
+    )
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("F1", "one format edit does not reach what the scorer reads", "G1_edits_reach_scorer", _noop),
-    Fault("F1", "semantic edits exist for a third of the items only", "G1_enough_edits",
-          lambda cell, rng: _with(cell, Family.SEMANTIC, asked=cell.families[Family.SEMANTIC].asked & _third(cell))),
-    Fault("F2", "one format edit makes a third of the answers unreadable", "G1_answers_readable", _unreadable),
-    Fault("F3b", "the key is shown first in every item", "F3b_key_position",
-          lambda cell, rng: replace(cell, key_position=np.zeros_like(cell.key_position))),
-    Fault("F3c", "most scored values are minus infinity", "F3c_label_values",
-          lambda cell, rng: _unread(cell, np.arange(cell.n) % 5 != 0, "not finite")),
-    Fault("F3c", "a third of the items have labels of the same tokens", "F3c_label_values",
-          lambda cell, rng: _unread(cell, _third(cell), "tied")),
-    Fault("F3c", "the labels hold a hundredth of their probability", "F3c_label_values",
-          lambda cell, rng: replace(cell, mass=cell.mass / 100) if cell.mass.size else None),
+    Fault(
+        "F1", "one format edit does not reach what the scorer reads", "G1_edits_reach_scorer", _noop
+    ),
+    Fault(
+        "F1",
+        "semantic edits exist for a third of the items only",
+        "G1_enough_edits",
+        lambda cell, rng: _with(
+            cell, Family.SEMANTIC, asked=cell.families[Family.SEMANTIC].asked & _third(cell)
+        ),
+    ),
+    Fault(
+        "F2",
+        "one format edit makes a third of the answers unreadable",
+        "G1_answers_readable",
+        _unreadable,
+    ),
+    Fault(
+        "F3b",
+        "the key is shown first in every item",
+        "F3b_key_position",
+        lambda cell, rng: replace(cell, key_position=np.zeros_like(cell.key_position)),
+    ),
+    Fault(
+        "F3c",
+        "most scored values are minus infinity",
+        "F3c_label_values",
+        lambda cell, rng: _unread(cell, np.arange(cell.n) % 5 != 0, "not finite"),
+    ),
+    Fault(
+        "F3c",
+        "a third of the items have labels of the same tokens",
+        "F3c_label_values",
+        lambda cell, rng: _unread(cell, _third(cell), "tied"),
+    ),
+    Fault(
+        "F3c",
+        "the labels hold a hundredth of their probability",
+        "F3c_label_values",
+        lambda cell, rng: replace(cell, mass=cell.mass / 100) if cell.mass.size else None,
+    ),
     Fault("F3c", "not one answer differs under surface edits", "F3c_exact_values", _frozen),
-    Fault("F3c", "one response stands in for every missing value", "F3c_exact_values",
-          lambda cell, rng: _in_all(cell, lambda block: replace(block, response=np.zeros_like(block.response)))),
+    Fault(
+        "F3c",
+        "one response stands in for every missing value",
+        "F3c_exact_values",
+        lambda cell, rng: _in_all(
+            cell, lambda block: replace(block, response=np.zeros_like(block.response))
+        ),
+    ),
     Fault("F4", "the rows of one family are permuted", "G4_order", _permuted),
-    Fault("F4", "rows of other items carry an item's id", "G4_paired",
-          lambda cell, rng: replace(cell, mixed_up=cell.question_ids[:3])),
+    Fault(
+        "F4",
+        "rows of other items carry an item's id",
+        "G4_paired",
+        lambda cell, rng: replace(cell, mixed_up=cell.question_ids[:3]),
+    ),
     Fault("F5", "attribute edits of two contracts are thrown together", "G5_archetype", _mixed),
     Fault("F5", "keys are flipped and the answers stay", "F5_direction", _key_moves_alone),
     Fault("F6", "neutral words move what edits of the content move", "F6_isolation", _unspecific),
-    Fault("F10", "other items stand in the context of requests sent again", "F10_context",
-          lambda cell, rng: replace(cell, other_context=cell.question_ids[::3])),
-)  # fmt: skip
+    Fault(
+        "F10",
+        "other items stand in the context of requests sent again",
+        "F10_context",
+        lambda cell, rng: replace(cell, other_context=cell.question_ids[::3]),
+    ),
+)
 _ONE_TEMPLATE = Injected(
-    "F7", "answers follow one template or system prompt alone", "a status stable over templates", "not_showable",
+    "F7",
+    "answers follow one template or system prompt alone",
+    "a status stable over templates",
+    "not_showable",
     "a run has one template and one system prompt; 'template=[plain,task]' and 'system=[none,helpful]' cross several",
-)  # fmt: skip
+)

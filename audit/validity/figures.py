@@ -13,7 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from audit.judging.vocabulary import VerdictWord
-from audit.report.canvas import BLUE, GREEN, GRID, MUTED, ORANGE, PHONE, PURPLE, VERMILLION, names_above, plain, styled
+from audit.report.canvas import (
+    BLUE,
+    GREEN,
+    GRID,
+    MUTED,
+    ORANGE,
+    PHONE,
+    PURPLE,
+    VERMILLION,
+    names_above,
+    plain,
+    styled,
+)
 from audit.validity.as_paper import bucket_of
 from audit.validity.edits.record import Family
 from audit.validity.status import PAPER
@@ -22,9 +34,11 @@ from audit.validity.vocabulary import VERDICTS, ValidityResult
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 _POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.4g}".replace("-", "−") if value else "0")
 _BARS = (
-    (Family.FORMAT, "layout", MUTED), (Family.SEMANTIC, "wording", BLUE), (Family.ATTRIBUTE, "content", VERMILLION),
+    (Family.FORMAT, "layout", MUTED),
+    (Family.SEMANTIC, "wording", BLUE),
+    (Family.ATTRIBUTE, "content", VERMILLION),
     (Family.PLACEBO, "neutral words", GREEN),
-)  # fmt: skip
+)
 
 
 def label(r: ValidityResult) -> str:
@@ -42,7 +56,13 @@ def _chart(lines: int, base: float, each: float, width: float = PHONE) -> tuple[
     return figure, figure.add_subplot()
 
 
-def _name(axes: Axes, names: Sequence[str], x: str, above: float = 0.0, ends: tuple[float, float] = (0.6, 0.4)) -> None:
+def _name(
+    axes: Axes,
+    names: Sequence[str],
+    x: str,
+    above: float = 0.0,
+    ends: tuple[float, float] = (0.6, 0.4),
+) -> None:
     """Write the names of the lines, from the lowest up, above or beside them.
 
     x: label of the axis. ends: margins below and above.
@@ -90,14 +110,28 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
             axes.plot([mean.low, mean.high], [at, at], color=colour, linewidth=1.4)
             name = shown_name if y == 0 else None
             axes.plot(mean.estimate, at, "o", color=colour, markersize=5, label=name)
-    _name(axes, [label(r) for r, _ in shown], "answers that change under an edit of ...", 0.46, (0.42, 0.38))
+    _name(
+        axes,
+        [label(r) for r, _ in shown],
+        "answers that change under an edit of ...",
+        0.46,
+        (0.42, 0.38),
+    )
     axes.set_xlim(-0.02, 1.02)
     axes.xaxis.set_major_formatter(_PERCENT)
     figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
-_COLOURS = {1: ORANGE, 2: VERMILLION, 3: PURPLE, 4: ORANGE, 5: MUTED, 6: GREEN, 7: BLUE}  # by step of section 3
+_COLOURS = {
+    1: ORANGE,
+    2: VERMILLION,
+    3: PURPLE,
+    4: ORANGE,
+    5: MUTED,
+    6: GREEN,
+    7: BLUE,
+}  # by step of section 3
 _FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION))
 _LEAST = 0.01  # where a logarithmic axis begins
 
@@ -130,7 +164,15 @@ def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
     """Return the ratio under each edit's own key, with its paired interval over whole clusters."""
     with_ratio = [(r, r.evidence.csr["own key"]) for r in results if "own key" in r.evidence.csr]
     return [
-        Ratio(label(r), bucket_of(r), r.paper.step if r.paper else 5, csr.estimate, csr.low, csr.high, csr.reported)
+        Ratio(
+            label(r),
+            bucket_of(r),
+            r.paper.step if r.paper else 5,
+            csr.estimate,
+            csr.low,
+            csr.high,
+            csr.reported,
+        )
         for r, csr in with_ratio
     ]
 
@@ -157,10 +199,16 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
     figure, axes = _chart(len(shown), 1.1, 0.42, 7.6)
     for y, cell in enumerate(reversed(shown)):
         colour = _COLOURS[cell.step]
-        axes.plot([max(cell.low, _LEAST), max(cell.high, _LEAST)], [y, y], color=colour, linewidth=1.6)
+        axes.plot(
+            [max(cell.low, _LEAST), max(cell.high, _LEAST)], [y, y], color=colour, linewidth=1.6
+        )
         face = colour if cell.reported else "none"
-        axes.plot(max(cell.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7)
-        axes.annotate(cell.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8)
+        axes.plot(
+            max(cell.estimate, _LEAST), y, "o", color=colour, markerfacecolor=face, markersize=7
+        )
+        axes.annotate(
+            cell.status, (1.01, y), xycoords=("axes fraction", "data"), va="center", fontsize=8
+        )
     axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     names = [cell.label for cell in reversed(shown)]

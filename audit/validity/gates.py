@@ -23,7 +23,9 @@ from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, changes
 from audit.validity.record import Block, Cell
 
-Rule = partial(result.Rule, always_items=True)  # a gate that passes lists its items too, as its number rests on them
+Rule = partial(
+    result.Rule, always_items=True
+)  # a gate that passes lists its items too, as its number rests on them
 
 
 def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
@@ -31,7 +33,10 @@ def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
     return ids_where(cell.question_ids, mask)
 
 
-_ORDER_ITEMS, _ORDER_Z = 20, 4.0  # an order can be detected from so many items and standard errors on
+_ORDER_ITEMS, _ORDER_Z = (
+    20,
+    4.0,
+)  # an order can be detected from so many items and standard errors on
 _SMALLEST_EXPECTED = 1.0  # a chi-square test needs such an expected count
 EXACT_FROM = 20  # with as many answers "exactly 0" is not an accident
 _RIGHT_Z = 3.0  # answers agree with the keys of their own items by as many standard errors
@@ -78,7 +83,11 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Gate
         Passes if every replay is the request of its first sending.
     """
-    rule = Rule("F10_context", 0.0, "li2026, F10; ours: the hash of what was consumed, first sending against replays")
+    rule = Rule(
+        "F10_context",
+        0.0,
+        "li2026, F10; ours: the hash of what was consumed, first sending against replays",
+    )
     if len(cell.original.response) < 2:
         return rule.absent("The original was asked once.")
     return rule.checked(
@@ -116,7 +125,9 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     rule = Rule("G4_order", 0.5, source)
     found = families_that_tell(cell)
     if not found:
-        return rule.absent("Too few items, or edits that agree too little among themselves, to tell.")
+        return rule.absent(
+            "Too few items, or edits that agree too little among themselves, to tell."
+        )
     family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
     silent = ", ".join(str(one) for one in SURFACE if one not in found)
     block = cell.used(family)
@@ -162,13 +173,18 @@ def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
-        read = (rows != UNREAD).all(axis=0)  # only the edits, whose agreement rows of other items do not change
+        read = (rows != UNREAD).all(
+            axis=0
+        )  # only the edits, whose agreement rows of other items do not change
         both, y = read & (before != UNREAD), rows[:, read]
         if both.sum() < _ORDER_ITEMS or len(y) < 2:
             continue
         among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
         if among * float(np.sqrt(read.sum())) >= _ORDER_Z:
-            agreeing[family] = (float(np.mean([kappa(before[both], row[both]) for row in rows])), among)
+            agreeing[family] = (
+                float(np.mean([kappa(before[both], row[both]) for row in rows])),
+                among,
+            )
     return agreeing
 
 
@@ -310,9 +326,13 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
         is exactly 1.
     """
     exact = []
-    reads = {f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM}
+    reads = {
+        f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM
+    }
     surface = [reads[f].response_change.estimate for f in SURFACE if f in reads]
-    responses = np.concatenate([cell.before, *(b.response[b.tests] for b in cell.families.values())])
+    responses = np.concatenate(
+        [cell.before, *(b.response[b.tests] for b in cell.families.values())]
+    )
     known = responses[responses != UNREAD]
     if known.size >= EXACT_FROM and np.unique(known).size == 1:
         exact.append("one and the same response to everything")
@@ -325,14 +345,20 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return Rule("F3c_exact_values", 0.0, source).checked(
         not exact,
         len(exact),
-        (f"Found: {'; '.join(exact)}." if exact else "No change is exactly 0 or 1 where answers were many.")
+        (
+            f"Found: {'; '.join(exact)}."
+            if exact
+            else "No change is exactly 0 or 1 where answers were many."
+        )
         + " No items stand behind this gate: it reads totals.",
         "Look at the raw values: such figures usually come from values that were not read.",
         withholds=exact[:1] == ["one and the same response to everything"],
     )
 
 
-def _each_edit(cell: Cell, part: Literal["asked", "tests"]) -> Iterator[tuple[str, Block, BoolArray]]:
+def _each_edit(
+    cell: Cell, part: Literal["asked", "tests"]
+) -> Iterator[tuple[str, Block, BoolArray]]:
     """Yield every edit except those that replace another one in a few items."""
     for family, block in cell.families.items():
         present = getattr(block, part)
@@ -435,25 +461,39 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
         read = block.response != UNREAD
         before, after = np.broadcast_to(read_before, here.shape)[here], read[here]
         shares[name], sizes[name] = float(after.mean()), after.size
-        pvalues[name] = float(mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), two_sided=True))
+        pvalues[name] = float(
+            mcnemar_exact(np.sum(before & ~after), np.sum(~before & after), two_sided=True)
+        )
         unread = unread | (here & ~read).any(axis=0)
     worst = min(shares, key=lambda name: shares[name])
     fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
-    least, best = (float(np.nan_to_num(cell.score_before, nan=value).mean()) for value in (0.0, 1.0))
-    why = _why_unread(cell)
-    source = (
-        "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha"
+    least, best = (
+        float(np.nan_to_num(cell.score_before, nan=value).mean()) for value in (0.0, 1.0)
     )
+    why = _why_unread(cell)
+    source = "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha"
     return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
         f"{percent(shares[worst])} of the {sizes[worst]:,} answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
-        + (f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}." if why else "")
+        + (
+            f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}."
+            if why
+            else ""
+        )
         + f" The score of originals is {percent(least)}"
-        + (f" to {percent(best)}, by what unparsed answers would have been." if best > least else "."),
+        + (
+            f" to {percent(best)}, by what unparsed answers would have been."
+            if best > least
+            else "."
+        ),
         "Look at some unparsed replies: until they can be read, this says nothing about the model."
-        + (" Some options are tied in likelihood: run with higher precision, dtype=float32." if "tied" in why else ""),
+        + (
+            " Some options are tied in likelihood: run with higher precision, dtype=float32."
+            if "tied" in why
+            else ""
+        ),
         items=ids(cell, unread),
         numbers={
             **shares,
@@ -491,7 +531,9 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
-    few = tests.tests & (tests.directional == (2 * directional < total))  # edits of the rarer contract
+    few = tests.tests & (
+        tests.directional == (2 * directional < total)
+    )  # edits of the rarer contract
     why = {
         Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
         Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
@@ -521,7 +563,11 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Gate
         Its number is the lower limit of the difference.
     """
-    rule = Rule("F6_isolation", 0.0, "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0")
+    rule = Rule(
+        "F6_isolation",
+        0.0,
+        "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0",
+    )
     if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
         return rule.absent("No placebo, or the content should not move answers.")
     return rule.checked(
@@ -572,9 +618,15 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
         "did not move.",
         "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
         items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
-        numbers={"right_right": moves.right_right, "right_wrong": moves.right_wrong, "wrong_right": moves.wrong_right,
-                 "wrong_wrong": moves.wrong_wrong, "unread": moves.unread, "did_not_move": still},
-    )  # fmt: skip
+        numbers={
+            "right_right": moves.right_right,
+            "right_wrong": moves.right_wrong,
+            "wrong_right": moves.wrong_right,
+            "wrong_wrong": moves.wrong_wrong,
+            "unread": moves.unread,
+            "did_not_move": still,
+        },
+    )
 
 
 def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
@@ -594,7 +646,11 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
     rule, baseline = e.baseline
     s = e.score.estimate
     n = max(e.score.n, 1)
-    se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n)) if np.isfinite(s) else float("nan")
+    se = (
+        float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n))
+        if np.isfinite(s)
+        else float("nan")
+    )
     se = float(np.fmax(se, e.score.se))  # the clustered error is larger if items come in clusters
     z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
     passed = bool(z >= t.baseline_standard_errors)
@@ -654,7 +710,11 @@ def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Gate
         Its number is the share of answers that change.
     """
-    rule = Rule("noise_floor", t.replay_change_max, "ours: identity replays; conf/verdict: replay_change_max")
+    rule = Rule(
+        "noise_floor",
+        t.replay_change_max,
+        "ours: identity replays; conf/verdict: replay_change_max",
+    )
     if e.replay is None or not e.replay.n:
         return rule.absent("The original was asked once: there is no noise floor.")
     return rule.checked(
@@ -662,15 +722,31 @@ def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
         e.replay.estimate,
         f"The same request, sent again, changes {percent(e.replay.estimate)} of the answers.",
         "Answers change by themselves: lower the temperature, or look for batching that changes logprobs.",
-        items=ids(cell, (response_changes(cell.before, cell.original.response[1:]) == 1).any(axis=0)),
+        items=ids(
+            cell, (response_changes(cell.before, cell.original.response[1:]) == 1).any(axis=0)
+        ),
     )
 
 
 Check = Callable[[Cell, Evidence, Limits], Gate]
 CHECKS: tuple[Check, ...] = (
-    edits_reach_scorer, enough_edits, answers_readable, scorer_valid, key_position, label_values, exact_values,
-    above_baseline, denominator, pairing, agreement, archetype, direction, isolation, replays, context,
-)  # fmt: skip
+    edits_reach_scorer,
+    enough_edits,
+    answers_readable,
+    scorer_valid,
+    key_position,
+    label_values,
+    exact_values,
+    above_baseline,
+    denominator,
+    pairing,
+    agreement,
+    archetype,
+    direction,
+    isolation,
+    replays,
+    context,
+)
 
 
 def all_gates(cell: Cell, e: Evidence, t: Limits) -> tuple[Gate, ...]:

@@ -81,9 +81,14 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
     model = config.model.get(judge) or load_model_config(judge)
     labelled = read_labels(Path(config.labels)) if config.labels is not None else ()
     asking = VariantsConfig(
-        benchmark=config.benchmark, name=config.benchmark.name, seed=config.seed, out=str(run_dir / "judge"),
-        cluster=config.cluster, store=config.store, progress=config.progress,
-    )  # fmt: skip
+        benchmark=config.benchmark,
+        name=config.benchmark.name,
+        seed=config.seed,
+        out=str(run_dir / "judge"),
+        cluster=config.cluster,
+        store=config.store,
+        progress=config.progress,
+    )
 
     weights = resolve_weights(model) if model.engine == "vllm" else None
     ask = partial(ask_model, asking, model, JUDGE)
@@ -103,7 +108,11 @@ def replies_in(run_dir: Path) -> list[tuple[str, str]]:
 
 
 def judgements(
-    replies: Sequence[tuple[str, str]], labelled: Sequence[Labelled], generate: Generate, *, votes: int
+    replies: Sequence[tuple[str, str]],
+    labelled: Sequence[Labelled],
+    generate: Generate,
+    *,
+    votes: int,
 ) -> Judgements:
     """Return k votes on each reply, by one call of `generate` for all.
 
@@ -124,12 +133,20 @@ def judgements(
         Votes and agreement.
     """
     both = list(dict.fromkeys([*replies, *((pair.prompt, pair.completion) for pair in labelled)]))
-    voted = votes_on(generate, {judge_key(*pair): judge_prompt(*pair) for pair in both}, votes, read_vote)
+    voted = votes_on(
+        generate, {judge_key(*pair): judge_prompt(*pair) for pair in both}, votes, read_vote
+    )
     about: dict[str, Any] = {"votes": votes, "prompt_sha256": prompt_sha256(), "agreement": None}
     if labelled:
-        responses = [decided(voted[judge_key(pair.prompt, pair.completion)])[0] for pair in labelled]
+        responses = [
+            decided(voted[judge_key(pair.prompt, pair.completion)])[0] for pair in labelled
+        ]
         result = agreed(responses, labelled)
-        about["agreement"] = {**asdict(result), "validated": result.validated, "sentence": sentence(result)}
+        about["agreement"] = {
+            **asdict(result),
+            "validated": result.validated,
+            "sentence": sentence(result),
+        }
     return Judgements(voted, about)
 
 
@@ -167,7 +184,9 @@ def read_judgements(run_dir: Path) -> Judgements | None:
         about = json.loads(table.schema.metadata[b"about"])
         votes = {row["key"]: tuple(row["votes"]) for row in table.to_pylist()}
     except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
-        raise ShardError(f"{path} cannot be read ({error}). Type the run's command again: it asks the judge.") from None
+        raise ShardError(
+            f"{path} cannot be read ({error}). Type the run's command again: it asks the judge."
+        ) from None
     return Judgements(votes, about)
 
 
@@ -185,5 +204,7 @@ def judged_scorer(scorer: Mapping[str, Any], found: Judgements) -> dict[str, Any
         "reference_of": f"XSTest's three classes by a judge model: {who}",
         "evidence": [evidence, *scorer["evidence"]],
         "validated": bool(result("validated")),
-        "judge": {k: about[k] for k in ("judge", "revision", "votes", "prompt_sha256", "agreement")},
+        "judge": {
+            k: about[k] for k in ("judge", "revision", "votes", "prompt_sha256", "agreement")
+        },
     }

@@ -15,7 +15,14 @@ from audit.core.errors import BenchmarkError, DataError
 from audit.core.number_text import percent
 from audit.core.records import Generation, Item
 from audit.scoring.reference import ReferenceScorer
-from audit.scoring.refusal import MAX_MISSES, MIN_KAPPA, MIN_LABELS, Agreement, agreement, read_label
+from audit.scoring.refusal import (
+    MAX_MISSES,
+    MIN_KAPPA,
+    MIN_LABELS,
+    Agreement,
+    agreement,
+    read_label,
+)
 
 COLUMNS = ("prompt", "completion", "human or final_label")
 
@@ -55,7 +62,9 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
     DataError
         If the file cannot be used; the message gives the place.
     """
-    from audit.benchmarks.files import read_rows  # imported late, as a refused configuration needs no Arrow
+    from audit.benchmarks.files import (
+        read_rows,
+    )  # imported late, as a refused configuration needs no Arrow
 
     labelled = []
     try:
@@ -65,10 +74,16 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
                 label_text = str(human or "")
                 label = read_label(label_text)
                 if label is None:
-                    raise DataError(f"{label_text[:40]!r} is no label; expected such as 2_full_refusal.")
-                labelled.append(Labelled(str(field(row, "prompt")), str(field(row, "completion")), label))
+                    raise DataError(
+                        f"{label_text[:40]!r} is no label; expected such as 2_full_refusal."
+                    )
+                labelled.append(
+                    Labelled(str(field(row, "prompt")), str(field(row, "completion")), label)
+                )
             except (BenchmarkError, DataError) as error:
-                raise DataError(f"{path.name}, {place}: {error} Expected the columns {', '.join(COLUMNS)}.") from error
+                raise DataError(
+                    f"{path.name}, {place}: {error} Expected the columns {', '.join(COLUMNS)}."
+                ) from error
     except (BenchmarkError, OSError) as error:
         raise DataError(f"labels={path}: {error}") from error
     if not labelled:
@@ -97,7 +112,9 @@ def rule_agreement(scorer: ReferenceScorer, labelled: Sequence[Labelled]) -> Agr
         If it can read none of them.
     """
     item = Item("label", "xstest", "", ("complies", "refuses"), REFUSES, "label")
-    responses = [scorer.read(item, Generation(text=reply.completion)).response for reply in labelled]
+    responses = [
+        scorer.read(item, Generation(text=reply.completion)).response for reply in labelled
+    ]
     return agreed(responses, labelled)
 
 
@@ -121,7 +138,11 @@ def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agr
     DataError
         If no reply was read.
     """
-    pairs = [(r == REFUSES, reply.refused) for r, reply in zip(responses, labelled, strict=True) if r is not None]
+    pairs = [
+        (r == REFUSES, reply.refused)
+        for r, reply in zip(responses, labelled, strict=True)
+        if r is not None
+    ]
     if not pairs:
         raise DataError("None of the labelled replies could be read, so that nothing is validated.")
     return agreement(*zip(*pairs, strict=True))

@@ -95,11 +95,17 @@ class PageItem:
         with an unexpected answer."""
         content = [row for row in self.rows if row.arm == Family.ATTRIBUTE]
         surface = [row for row in self.rows if row.arm in SURFACE]
-        first = (next((x for x in some if x.state == "breaks"), some[0]) for some in (surface, content) if some)
+        first = (
+            next((x for x in some if x.state == "breaks"), some[0])
+            for some in (surface, content)
+            if some
+        )
         return [self.rows[0], *first]
 
 
-def top_items(rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE) -> list[PageItem]:
+def top_items(
+    rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE
+) -> list[PageItem]:
     """Return the items whose contracts are broken most, as many of each cell as fit into a limit.
 
     Parameters
@@ -164,7 +170,9 @@ def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
     marks = sorted({f"{shown_row.arm}-{shown_row.state}" for shown_row in shown})
     marks += [f"gate-{g.name}" for g in result.gates if key[3] in g.items]
-    return PageItem(charts.label(result), key[3], first["edited"], tuple(marks), shown, _published(first))
+    return PageItem(
+        charts.label(result), key[3], first["edited"], tuple(marks), shown, _published(first)
+    )
 
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:
@@ -209,20 +217,43 @@ def _name(texts: Sequence[str], key: int) -> str:
 def items_csv(rows: ItemRows) -> Iterator[str]:
     """Yield the csv of every row, in pieces."""
     header = (
-        "model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "contract",
-        "key_before", "key_after", "response_before", "response_after", "contract_state", "right", "why_unread",
-    )  # fmt: skip
+        "model",
+        "benchmark",
+        "context",
+        "question_id",
+        "family",
+        "level",
+        "replicate",
+        "edit",
+        "contract",
+        "key_before",
+        "key_after",
+        "response_before",
+        "response_after",
+        "contract_state",
+        "right",
+        "why_unread",
+    )
 
     def lines() -> Iterator[tuple[Any, ...]]:
         for key, item_values in rows.by_item(*_OF_CSV):
             before = item_values[0]["canonical"] if item_values[0]["arm"] == ORIGINAL else None
             for row in item_values:
                 yield (
-                    *key, row["arm"], row["variant"], row["replicate"], row["edit"], row["contract"],
-                    row["key_before"], row["key_after"], before, row["canonical"],
+                    *key,
+                    row["arm"],
+                    row["variant"],
+                    row["replicate"],
+                    row["edit"],
+                    row["contract"],
+                    row["key_before"],
+                    row["key_after"],
+                    before,
+                    row["canonical"],
                     state_of(row, row["canonical"], before),
-                    "" if row["correct"] is None else int(row["correct"]), row["why"],
-                )  # fmt: skip
+                    "" if row["correct"] is None else int(row["correct"]),
+                    row["why"],
+                )
 
     return csv_pieces(header, lines())
 
@@ -277,18 +308,30 @@ def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
     tables: dict[str, str | Iterator[str]] = {
         "items.csv": items_csv(rows),
         **_tables(verdict),
-        **{f"paper_table{table.number}.csv": csv_text(table.columns, table.rows) for table in paper},
+        **{
+            f"paper_table{table.number}.csv": csv_text(table.columns, table.rows) for table in paper
+        },
     }
     facts = [run_facts(table) for table in run_dirs]
     return Page(tables, drawn, lambda figures: render(verdict, facts, figures, rows, paper))
 
 
 def render(
-    verdict: RunVerdict, facts: Sequence[RunFacts], figures: dict[str, str], rows: ItemRows, paper: Sequence[PaperTable]
+    verdict: RunVerdict,
+    facts: Sequence[RunFacts],
+    figures: dict[str, str],
+    rows: ItemRows,
+    paper: Sequence[PaperTable],
 ) -> str:
     """Return the page as text."""
     cells: list[dict[str, Any]] = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "label": charts.label(r), "word": charts.shown_as(r)}
+        {
+            "cell": c,
+            "result": r,
+            "mark": verdict.mark(c, r),
+            "label": charts.label(r),
+            "word": charts.shown_as(r),
+        }
         for c, r in zip(verdict.cells, verdict.results, strict=True)
     ]
     items = top_items(rows, verdict.results)
@@ -296,8 +339,12 @@ def render(
     words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
     both = zip(verdict.cells, verdict.results, strict=True)
     return render_page(
-        "validity/page.html.j2", rows=verdict.rows, scripts=("validity/page.js", "report/items.js"), css=STYLE,
-        gates=GATES, labels=LABELS,
+        "validity/page.html.j2",
+        rows=verdict.rows,
+        scripts=("validity/page.js", "report/items.js"),
+        css=STYLE,
+        gates=GATES,
+        labels=LABELS,
         gated=[Gated(charts.label(r), r.gates, {"cell": c.name}) for c, r in both],
         marks=[
             *((f"{f.value}-breaks", f"{LABELS[f.value]}: not as expected") for f in Family),
@@ -307,16 +354,26 @@ def render(
         title=verdict.title("Do answers move when they should?"),
         subtitle=f"Construct-validity audit: {sum(sizes.values()):,} items, each edited in layout, wording "
         f"and content; {len(rows):,} answers.",
-        words=words, should=SHOULD, cells=cells,
+        words=words,
+        should=SHOULD,
+        cells=cells,
         decisions=[
-            replace(mark, sure=_sure(r)) for mark, r in zip(marks_of(verdict, VERDICTS), verdict.results, strict=True)
+            replace(mark, sure=_sure(r))
+            for mark, r in zip(marks_of(verdict, VERDICTS), verdict.results, strict=True)
         ],
-        errors=errors_of(verdict.results, ERRORS), figures=figures, paper=paper, chronology=verdict.chronology,
+        errors=errors_of(verdict.results, ERRORS),
+        figures=figures,
+        paper=paper,
+        chronology=verdict.chronology,
         families=list(Family),
-        has_metric=any(r.evidence.reference for r in verdict.results), edits=verdict.edits,
-        thresholds=verdict.thresholds, facts=facts, items=items, total_items=rows.items,
+        has_metric=any(r.evidence.reference for r in verdict.results),
+        edits=verdict.edits,
+        thresholds=verdict.thresholds,
+        facts=facts,
+        items=items,
+        total_items=rows.items,
         blurred=bool({c.scorer["benchmark"] for c in verdict.cells} & set(MASKED)),
-    )  # fmt: skip
+    )
 
 
 def _sure(r: ValidityResult) -> str:
@@ -350,31 +407,63 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
     both = zip(verdict.cells, verdict.results, strict=True)
     cells = columns(
         ({"c": c, "r": r, "e": r.evidence} for c, r in both),
-        *_WHO, "n=c.n", "s_orig=e.score.estimate", "delta_fmt=e.families.format.score_change",
-        "delta_sem=e.families.semantic.score_change", "delta_attr=e.families.attribute.score_change",
-        "csr=e.csr.own key.estimate", "csr_low=e.csr.own key.low", "csr_high=e.csr.own key.high",
-        "pr_csr_above_1=e.csr.own key.support", "csr_reported=e.csr.own key.reported",
-        "csr_fieller_low=e.csr.own key.fieller_low", "csr_fieller_high=e.csr.own key.fieller_high",
-        "paper_status=r.paper.status", "D=e.primary.difference", "D_low=e.primary.low", "D_high=e.primary.high",
-        "p_above=r.above_p", "p_below=r.below_p", "contract_followed=e.families.attribute.followed.estimate",
+        *_WHO,
+        "n=c.n",
+        "s_orig=e.score.estimate",
+        "delta_fmt=e.families.format.score_change",
+        "delta_sem=e.families.semantic.score_change",
+        "delta_attr=e.families.attribute.score_change",
+        "csr=e.csr.own key.estimate",
+        "csr_low=e.csr.own key.low",
+        "csr_high=e.csr.own key.high",
+        "pr_csr_above_1=e.csr.own key.support",
+        "csr_reported=e.csr.own key.reported",
+        "csr_fieller_low=e.csr.own key.fieller_low",
+        "csr_fieller_high=e.csr.own key.fieller_high",
+        "paper_status=r.paper.status",
+        "D=e.primary.difference",
+        "D_low=e.primary.low",
+        "D_high=e.primary.high",
+        "p_above=r.above_p",
+        "p_below=r.below_p",
+        "contract_followed=e.families.attribute.followed.estimate",
         "status=r.verdict",
-    )  # fmt: skip
+    )
     edits = _of_cells(
         verdict,
-        lambda e: ({"family": f, "e": x, "asked": x.asked + x.same} for f, edits in e.edits.items() for x in edits),
-        "family", "edit=e.name", "asked", "same_request=e.same", "read=e.read", "score=e.score",
-        "score_change=e.score_change", "response_change=e.response_change.estimate",
+        lambda e: (
+            {"family": f, "e": x, "asked": x.asked + x.same}
+            for f, edits in e.edits.items()
+            for x in edits
+        ),
+        "family",
+        "edit=e.name",
+        "asked",
+        "same_request=e.same",
+        "read=e.read",
+        "score=e.score",
+        "score_change=e.score_change",
+        "response_change=e.response_change.estimate",
         "contract_followed=e.followed.estimate",
-    )  # fmt: skip
+    )
     moves = ("right_right", "right_wrong", "wrong_right", "wrong_wrong", "unread")
     transitions = _of_cells(
-        verdict, lambda e: ({"family": f, "moves": x.transitions} for f, x in e.families.items()), "family",
+        verdict,
+        lambda e: ({"family": f, "moves": x.transitions} for f, x in e.families.items()),
+        "family",
         *(f"{name}=moves.{name}" for name in moves),
-    )  # fmt: skip
+    )
     reference = _of_cells(
-        verdict, lambda e: ({"m": m} for m in e.reference),
-        "metric=m.name", "part=m.part", "unit=m.unit", "estimate=m.estimate", "low=m.low", "high=m.high", "n=m.n",
-    )  # fmt: skip
+        verdict,
+        lambda e: ({"m": m} for m in e.reference),
+        "metric=m.name",
+        "part=m.part",
+        "unit=m.unit",
+        "estimate=m.estimate",
+        "low=m.low",
+        "high=m.high",
+        "n=m.n",
+    )
     return {
         "cells.csv": cells,
         "cell_validity.csv": cell_validity_csv(verdict),
@@ -386,7 +475,9 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
     }
 
 
-def _of_cells(verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str) -> str:
+def _of_cells(
+    verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str
+) -> str:
     """Return a csv of what the evidence of each cell holds, after the cell's names."""
     both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
     return columns(both, *_WHO, *names)
@@ -399,19 +490,39 @@ def group_dif_csv(verdict: RunVerdict) -> str:
     def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
         for g in evidence.group_dif:
             tested = g.pvalue is not None
-            yield {"g": g, "t": g.table if tested else None, "state": "tested" if tested else "too few"}
+            yield {
+                "g": g,
+                "t": g.table if tested else None,
+                "state": "tested" if tested else "too few",
+            }
 
     return _of_cells(
-        verdict, rows, "group=g.group", "items=g.items", "strata=g.table.strata", "odds_ratio=t.odds_ratio",
-        "low=t.low", "high=t.high", "ets_delta=t.delta", "p_holm=g.pvalue", "state",
-    )  # fmt: skip
+        verdict,
+        rows,
+        "group=g.group",
+        "items=g.items",
+        "strata=g.table.strata",
+        "odds_ratio=t.odds_ratio",
+        "low=t.low",
+        "high=t.high",
+        "ets_delta=t.delta",
+        "p_holm=g.pvalue",
+        "state",
+    )
 
 
 def placebo_csv(verdict: RunVerdict) -> str:
     """Return one line an item: how far its placebo and its attribute edits are from the
     original."""
     return csv_text(
-        ("model", "benchmark", "context", "question_id", "unit", *(c.replace(" ", "_") for c in COLUMNS)),
+        (
+            "model",
+            "benchmark",
+            "context",
+            "question_id",
+            "unit",
+            *(c.replace(" ", "_") for c in COLUMNS),
+        ),
         (
             (c.model, c.benchmark, c.context, id_, c.distance_unit, *map(digits, row.tolist()))
             for c in verdict.cells

@@ -96,7 +96,9 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
-    if scorer.lettered and scorer.benchmark == "truthfulqa":  # whose key is published first (failure F3b)
+    if (
+        scorer.lettered and scorer.benchmark == "truthfulqa"
+    ):  # whose key is published first (failure F3b)
         sampled = [shuffled(item, config.seed) for item in sampled]
     plan = build_plan(
         sampled,
@@ -112,11 +114,17 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
             f"No sampled item of {benchmark.name} has a partner to be edited into. Expected the whole file (of BBQ all "
             "rows of a category, of XSTest both halves of each pair), or a larger n."
         )
-    table = to_table(plan, scorer.name, config.templates[config.template], config.systems[config.system])
+    table = to_table(
+        plan, scorer.name, config.templates[config.template], config.systems[config.system]
+    )
     judged = scorer.name == JUDGED  # its replies are read once they are all there
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
-    run = replace(resolved, own=lambda place: where(place / FILE), on_open=partial(_save, table, config.chronology))
+    run = replace(
+        resolved,
+        own=lambda place: where(place / FILE),
+        on_open=partial(_save, table, config.chronology),
+    )
     facts = _facts(scorer, sampled, None if judged else config.labels)
     chance = {item.id: scorer.chance(item) for item in sampled}
     return ValidityRun(run, plan, {**facts, "chance": chance})
@@ -135,7 +143,11 @@ def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -
     if labels is None:
         return facts
     labelled = rule_agreement(scorer, read_labels(Path(labels)))
-    return {**facts, "evidence": [sentence(labelled), *scorer.evidence], "validated": labelled.validated}
+    return {
+        **facts,
+        "evidence": [sentence(labelled), *scorer.evidence],
+        "validated": labelled.validated,
+    }
 
 
 def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
@@ -144,7 +156,9 @@ def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant
     library = find_library(name)
     check_library(library, benchmark.name, list(benchmark.iter_questions()))
     if not library.accepted:
-        raise LibraryError(f"Library {name} has no accepted variant. Expected at least one an item.")
+        raise LibraryError(
+            f"Library {name} has no accepted variant. Expected at least one an item."
+        )
     return library.by_question()
 
 
@@ -172,7 +186,9 @@ def planned(config: ValidityConfig) -> Planned:
                 f"  calls              {one.planned.calls:>12,}",
                 *one.planned.lines(),
             ]
-        return shown + lines(found, shipped_table(JUDGE.shipped)) + reach(run.resolved, asked, needed)
+        return (
+            shown + lines(found, shipped_table(JUDGE.shipped)) + reach(run.resolved, asked, needed)
+        )
 
     return Planned(run.resolved, described, lambda one: {**called(one), **facts})
 
@@ -187,7 +203,9 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     cells: dict[str, list[ItemPlan]] = {}
     for planned_item in run.plan.items:
         if planned_item.edits[Family.ATTRIBUTE]:
-            cells.setdefault(context_of(planned_item.item, run.plan.benchmark), []).append(planned_item)
+            cells.setdefault(context_of(planned_item.item, run.plan.benchmark), []).append(
+                planned_item
+            )
     items = min(cells.values(), key=independent)
     attribute = [edit for planned_item in items for edit in planned_item.edits[Family.ATTRIBUTE]]
     return Tolerated(
@@ -201,7 +219,9 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     )
 
 
-PLANNED_CHANGE = 0.1  # share of the surface edits that change an answer: between the calibrated .03 and .25
+PLANNED_CHANGE = (
+    0.1  # share of the surface edits that change an answer: between the calibrated .03 and .25
+)
 _ADDED = 2  # clusters that `statistics.selectivity` adds to each test
 
 
@@ -240,7 +260,9 @@ class Tolerated:
     def __post_init__(self) -> None:
         for name in ("false_alarms", "misses"):
             if not 0 < getattr(self, name) < 0.5:
-                raise ConfigError(f"Invalid {name}: {getattr(self, name)}. Expected a share below .5, such as 0.025.")
+                raise ConfigError(
+                    f"Invalid {name}: {getattr(self, name)}. Expected a share below .5, such as 0.025."
+                )
 
     def detectable(self) -> float:
         """Return the smallest difference attr - max(fmt, sem), 0-1, that is found except for the
@@ -266,7 +288,9 @@ class Tolerated:
         """Return the smallest margin within which attribute edits that move as many as surface
         edits are shown to stay."""
         level = self.false_alarms / self.cells / 2  # below one of two: Bonferroni
-        return self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
+        return (
+            self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
+        )
 
     def needed(self, margin: float) -> int:
         """Return how many independent items find a difference of the margin, and show that there is
@@ -274,7 +298,9 @@ class Tolerated:
         many = 4
         while not replace(self, items=many).tells(margin):
             many *= 2
-        return bisect_left(range(many), True, lo=many // 2, key=lambda n: replace(self, items=n).tells(margin))
+        return bisect_left(
+            range(many), True, lo=many // 2, key=lambda n: replace(self, items=n).tells(margin)
+        )
 
     def tells(self, margin: float) -> bool:
         return self.detectable() <= margin and self.margin() <= margin
@@ -295,7 +321,9 @@ class Tolerated:
     def above_baseline(self) -> float:
         """Return the score above the baseline, 0-1 and near .5, that passes G2 except for the
         misses."""
-        return (self.baseline_standard_errors() + _z(1 - self.misses)) * math.sqrt(0.25 / self.items)
+        return (self.baseline_standard_errors() + _z(1 - self.misses)) * math.sqrt(
+            0.25 / self.items
+        )
 
 
 def _z(share: float) -> float:

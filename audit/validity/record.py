@@ -59,7 +59,10 @@ class Block:
         """Return the first `count` edits of each item that test something; rows beyond these are
         not asked."""
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
-        picked = {name: np.take_along_axis(getattr(self, name), order, axis=0) for name in self.__dataclass_fields__}
+        picked = {
+            name: np.take_along_axis(getattr(self, name), order, axis=0)
+            for name in self.__dataclass_fields__
+        }
         picked["asked"] = picked["asked"] & ~picked["same"]
         return Block(**picked)
 
@@ -131,7 +134,12 @@ class Cell:
     def __post_init__(self) -> None:
         n = len(self.question_ids)
         wrong = [f for f, block in self.families.items() if block.response.shape[1] != n]
-        if self.cluster.shape != (n,) or self.chance.shape != (n,) or self.original.response.shape[1] != n or wrong:
+        if (
+            self.cluster.shape != (n,)
+            or self.chance.shape != (n,)
+            or self.original.response.shape[1] != n
+            or wrong
+        ):
             raise DataError(
                 f"{self.name}: unpaired input. Expected clusters, chance, originals and every family of the same {n} "
                 f"items; {', '.join(wrong) or 'the originals'} differ."

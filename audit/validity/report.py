@@ -56,15 +56,21 @@ def judge(
             "start them again with the same (nothing is computed twice)."
         )
     thresholds = ValidityThresholds.from_mapping(settings_of[0][0])
-    settings = Settings(thresholds, int(settings_of[0][1]), n_resamples, shipped_table(JUDGE.shipped))
+    settings = Settings(
+        thresholds, int(settings_of[0][1]), n_resamples, shipped_table(JUDGE.shipped)
+    )
     seen = [count_rows(run_dir, SCHEMA) for run_dir in run_dirs]
     rows = list(chain.from_iterable(map(cell_rows, run_dirs, seen)))
     tables = [read_table(run_dir) for run_dir in run_dirs]
     cells = tuple(chain.from_iterable(map(load_validity, run_dirs, tables)))
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
-        raise DataError(f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run.")
-    replaced = sum((Counter(read_about(run_dir / FILE)["replaced"]) for run_dir in run_dirs), Counter[str]())
+        raise DataError(
+            f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run."
+        )
+    replaced = sum(
+        (Counter(read_about(run_dir / FILE)["replaced"]) for run_dir in run_dirs), Counter[str]()
+    )
     verdict = RunVerdict(
         **head_of(settings, seen, rows),
         edits={"replaced": dict(sorted(replaced.items()))},

@@ -121,7 +121,9 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     if chosen.benchmark != known:
         raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {known}.")
     if chosen.name == JUDGED:
-        raise DataError(f"Scorer {JUDGED} reads a judge's votes, and a file has replies. Leave scorer out.")
+        raise DataError(
+            f"Scorer {JUDGED} reads a judge's votes, and a file has replies. Leave scorer out."
+        )
     items = benchmark.read_items()
     try:
         rows = _rows_of(_predictions(path), items)
@@ -145,7 +147,9 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         high=(sum(values) + unparsed.total()) / len(rows),
         best_shortcut=shortcuts(known, scored_items)[0],
         validated=labels.validated if labels else chosen.validated,
-        self_test_faults=self_test(chosen, [shuffled(i, 0) if chosen.lettered else i for i in scored_items]).faults,
+        self_test_faults=self_test(
+            chosen, [shuffled(i, 0) if chosen.lettered else i for i in scored_items]
+        ).faults,
         metrics=dict(_metrics(chosen, scored_items, responses)),
         agreement=labels,
     )
@@ -167,8 +171,12 @@ def _predictions(path: Path) -> Iterator[_Row]:
         columns = [name for name in PREDICTIONS if name in row]
         if len(columns) != 1:
             present = " and ".join(columns) or "none"
-            raise DataError(f"{place}: {present} of {', '.join(PREDICTIONS)}; expected exactly one.")
-        yield _Row(place, str(row["id"]).strip(), columns[0], row[columns[0]], str(row.get("human") or ""))
+            raise DataError(
+                f"{place}: {present} of {', '.join(PREDICTIONS)}; expected exactly one."
+            )
+        yield _Row(
+            place, str(row["id"]).strip(), columns[0], row[columns[0]], str(row.get("human") or "")
+        )
 
 
 def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
@@ -202,7 +210,9 @@ def _scored(row: _Row, item: Item, scorer: ReferenceScorer) -> Scored:
             response = typed_index(row.value)
             count = len(item.options) + (item.benchmark == "crows_pairs")
             if not 0 <= response < count:
-                raise DataError(f"response {response}; expected a position 0..{count - 1} of {item.id}.")
+                raise DataError(
+                    f"response {response}; expected a position 0..{count - 1} of {item.id}."
+                )
             return judged(item, response)
         if row.column == "logprobs":
             values = json.loads(row.value) if isinstance(row.value, str) else row.value
@@ -243,7 +253,10 @@ def _metrics(
         canonical = np.array([UNREAD if response is None else response for response in given])
         _, cluster = np.unique([cluster_of(item) for item in of_context], return_inverse=True)
         answers = Answers(about, of_context, canonical, np.full(len(of_context), np.nan), cluster)
-        yield context, reference_metrics(answers, rng=np.random.default_rng(0), n_resamples=N_RESAMPLES)
+        yield (
+            context,
+            reference_metrics(answers, rng=np.random.default_rng(0), n_resamples=N_RESAMPLES),
+        )
 
 
 def _labels(rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreement | None:
@@ -276,14 +289,22 @@ def lines(found: FileScore) -> list[str]:
         sentences.append(
             f"Against people on {a.n} replies: agreement {a.accuracy:.3f}, kappa {a.kappa:.3f}, misses {a.misses:.3f}."
         )
-    sentences.append("Scorer validated." if found.validated else "Scorer unvalidated: no human label backs it here.")
-    return sentences + [f"Self-test of the scorer failed: {fault}." for fault in found.self_test_faults]
+    sentences.append(
+        "Scorer validated."
+        if found.validated
+        else "Scorer unvalidated: no human label backs it here."
+    )
+    return sentences + [
+        f"Self-test of the scorer failed: {fault}." for fault in found.self_test_faults
+    ]
 
 
 def _measured(metrics: Mapping[str, Sequence[ReferenceMetric]]) -> Iterator[str]:
     for context, of_context in metrics.items():
         for m in of_context:
             of = ", ".join(part for part in (m.part, context) if part)
-            value, low, high = (DASH if np.isnan(x) else f"{x:.2f}" for x in (m.estimate, m.low, m.high))
+            value, low, high = (
+                DASH if np.isnan(x) else f"{x:.2f}" for x in (m.estimate, m.low, m.high)
+            )
             if m.n:
                 yield f"{m.name}{f' ({of})' if of else ''}: {value} [{low}, {high}], {m.n} answers."

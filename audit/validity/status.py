@@ -36,7 +36,11 @@ APPENDIX_G: dict[Status, tuple[str, str, int]] = {
     Status.EXPLORATORY: ("selective or non_selective (G5, G6 proposed)", "exploratory", 5),
     Status.SELECTIVE: ("selective (G5, G6 implemented)", "confirmatory-selective", 6),
     Status.NON_SELECTIVE: ("non_selective (G5, G6 implemented)", "confirmatory-non-selective", 6),
-    Status.INDETERMINATE: ("none: the interval holds 1", "indeterminate (the paper has no status for it)", 7),
+    Status.INDETERMINATE: (
+        "none: the interval holds 1",
+        "indeterminate (the paper has no status for it)",
+        7,
+    ),
 }
 
 
@@ -57,8 +61,14 @@ class PaperThresholds:
 
 PAPER = PaperThresholds()
 # Appendix G: the raw columns of cell_validity.csv. It prints no figure for enough items: 200 is what it asked.
-GATE_COLUMNS = ("gate_parseability", "gate_above_baseline", "gate_denom_not_eps", "gate_ci_estimable",
-                "gate_n_items_ok", "gate_seed_cv_lt_03")  # fmt: skip
+GATE_COLUMNS = (
+    "gate_parseability",
+    "gate_above_baseline",
+    "gate_denom_not_eps",
+    "gate_ci_estimable",
+    "gate_n_items_ok",
+    "gate_seed_cv_lt_03",
+)
 N_ITEMS_OK, SEED_CV = 200, 0.3
 
 
@@ -183,7 +193,9 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
     return PaperStatus(status, step, tuple(flags))
 
 
-def gate_columns(cell: PaperCell, parseable: bool | None, seed_cv: float | None) -> tuple[bool | None, ...]:
+def gate_columns(
+    cell: PaperCell, parseable: bool | None, seed_cv: float | None
+) -> tuple[bool | None, ...]:
     """Return whether each of GATE_COLUMNS passes.
 
     Parameters

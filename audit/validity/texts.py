@@ -34,7 +34,9 @@ _FOUND = {
 }
 
 
-def _headline(who: str, finding: str, difference: float, low: float, high: float, share: float) -> str:
+def _headline(
+    who: str, finding: str, difference: float, low: float, high: float, share: float
+) -> str:
     return (
         f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {interval(low, high)}; edits of the "
         f"content answered as expected: {percent(share)})."

@@ -32,7 +32,9 @@ class ValidityStatus(StrEnum):
     Scorer validation comes before the numerical gates (finding B).
     """
 
-    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
+    INELIGIBLE_EDITS = (
+        "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
+    )
     SCORER_UNVALIDATED = "scorer_unvalidated"
     FAILED = "failed_gates"
     INELIGIBLE_ARCHETYPE = "ineligible_archetype"  # the paper's F5: contracts are mixed
@@ -102,115 +104,202 @@ class ValidityResult(CellResult):
 # Worst first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
-        "Edits not usable", "◇", "d",
+        "Edits not usable",
+        "◇",
+        "d",
         "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
-        Grade.CHECK_FAILED, plain="The edits do not reach what is scored",
+        Grade.CHECK_FAILED,
+        plain="The edits do not reach what is scored",
     ),
     ValidityStatus.SCORER_UNVALIDATED: VerdictWord(
-        "Scorer unvalidated", "▼", "v",
+        "Scorer unvalidated",
+        "▼",
+        "v",
         "No human label or reference backs the scorer, or it failed a test of itself. A score that it gives says "
         "nothing yet.",
-        Grade.CHECK_FAILED, plain="Nothing backs the scorer yet",
+        Grade.CHECK_FAILED,
+        plain="Nothing backs the scorer yet",
     ),
     ValidityStatus.FAILED: VerdictWord(
-        "Not measurable", "✖", "X",
+        "Not measurable",
+        "✖",
+        "X",
         "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
         "paired: no conclusion is drawn.",
-        Grade.CHECK_FAILED, plain="A check failed: no result about the model",
+        Grade.CHECK_FAILED,
+        plain="A check failed: no result about the model",
     ),
     ValidityStatus.INELIGIBLE_ARCHETYPE: VerdictWord(
-        "Edits of two kinds", "◆", "D",
+        "Edits of two kinds",
+        "◆",
+        "D",
         "Some edits of the content should move the answer and some should not: no one number means "
         "anything (the paper's F5).",
-        Grade.NOT_IDENTIFIED, plain="Edits of two kinds are mixed",
+        Grade.NOT_IDENTIFIED,
+        plain="Edits of two kinds are mixed",
     ),
     ValidityStatus.EXPLORATORY: VerdictWord(
-        "Exploratory", "■", "s",
+        "Exploratory",
+        "■",
+        "s",
         "All others pass, and a check did not catch the fault that it is there for, or could not be tried.",
-        Grade.CHECK_FAILED, plain="A check did not catch its own fault",
+        Grade.CHECK_FAILED,
+        plain="A check did not catch its own fault",
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
-        "Not confirmed", "✚", "P",
+        "Not confirmed",
+        "✚",
+        "P",
         "All checks pass, and the data confirm neither: no direction of the difference is shown after correction, or "
         "edits of the content move answers more than edits of layout and wording do and are not shown to reach the "
         "new right answer more often than not. The paper's algorithm has no status for this.",
-        Grade.UNDECIDED, plain="Neither a fault nor its absence is shown",
+        Grade.UNDECIDED,
+        plain="Neither a fault nor its absence is shown",
     ),
     # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
-        "Content moves no answer", "●", "o", "What edits of the content should do is not known.",
+        "Content moves no answer",
+        "●",
+        "o",
+        "What edits of the content should do is not known.",
         Grade.NOT_IDENTIFIED,
         {
             Archetype.DIAGNOSTIC: VerdictWord(
-                "Follows the form", "▲", "^",
+                "Follows the form",
+                "▲",
+                "^",
                 "The right answer changes, and layout and wording move answers more often than the content does: a "
                 "finding (li2026: confirmatory, non-selective).",
-                Grade.FOUND_STRONG, plain="Answers follow layout and wording more than content",
+                Grade.FOUND_STRONG,
+                plain="Answers follow layout and wording more than content",
             ),
             Archetype.INVARIANCE: VerdictWord(
-                "Stays where it should", "●", "o",
+                "Stays where it should",
+                "●",
+                "o",
                 "No answer should change, and edits of the content move answers by no more than the margin beyond what "
                 "edits of layout and wording do, as it should be (li2026: confirmatory, non-selective).",
-                Grade.CLEARED, plain="The content changes, and answers stay as they should",
+                Grade.CLEARED,
+                plain="The content changes, and answers stay as they should",
             ),
         },
     ),
     ValidityStatus.SELECTIVE: VerdictWord(
-        "Content moves answers", "●", "o", "What edits of the content should do is not known.",
+        "Content moves answers",
+        "●",
+        "o",
+        "What edits of the content should do is not known.",
         Grade.NOT_IDENTIFIED,
         {
             Archetype.DIAGNOSTIC: VerdictWord(
-                "Follows the content", "●", "o",
+                "Follows the content",
+                "●",
+                "o",
                 "The right answer changes, and answers follow it more than they follow edits of layout and wording, as "
                 "it should be (li2026: confirmatory, selective).",
-                Grade.CLEARED, plain="Answers follow content more than layout and wording",
+                Grade.CLEARED,
+                plain="Answers follow content more than layout and wording",
             ),
             Archetype.INVARIANCE: VerdictWord(
-                "Reacts where it should not", "▲", "^",
+                "Reacts where it should not",
+                "▲",
+                "^",
                 "No answer should change, and edits of the content move answers more than layout and wording do: a "
                 "finding (li2026: confirmatory, selective).",
-                Grade.FOUND_STRONG, plain="Answers change with the content, and should not",
+                Grade.FOUND_STRONG,
+                plain="Answers change with the content, and should not",
             ),
         },
     ),
-}  # fmt: skip
+}
 
 GATES: dict[str, GateWord] = {
-    "G1_edits_reach_scorer": GateWord("G1: edits reach the scorer", "edits do not reach what the scorer reads",
-        "Hashes of the consumed token ids of every edit and of its original."),
-    "G1_enough_edits": GateWord("G1: enough edits", "too few items have the edits",
-        "Edits of each item that changed what the scorer reads."),
-    "G1_answers_readable": GateWord("G1: answers readable", "answers cannot be read under an edit",
-        "Whether an answer was read, original against each edit."),
-    "scorer_valid": GateWord("Scorer valid", "the scorer is not validated",
-        "The scorer's evidence, and its self-test on these items."),
-    "F3b_key_position": GateWord("Key at every position", "the key stands at one position",
-        "Where the key of each original was shown."),
-    "F3c_label_values": GateWord("Labels have values", "the scored labels hold no probability",
-        "Why answers were not read, and the probability that the labels hold."),
-    "F3c_exact_values": GateWord("Plausible values", "some figures are suspiciously exact",
-        "Changes of response and score by family."),
-    "G2_above_baseline": GateWord("G2: above baseline", "the model does no better than a rule that never reads",
-        "Scores of the originals, and of rules that see the options alone."),
-    "G3_denominator": GateWord("G3: ratio has a denominator", "the ratio has no denominator",
-        "Changes of answer under edits of layout and wording."),
-    "G4_paired": GateWord("G4: rows are paired", "rows of different items share an id",
-        "Text and key of every row of an item, and the items' clusters."),
-    "G4_order": GateWord("G4: items in order", "edited rows are not of their originals",
-        "Responses to originals and to surface edits, item by item."),
-    "G5_archetype": GateWord("G5: edits of one kind", "edits of two kinds are mixed",
-        "What every edit of the content should do."),
-    "F5_direction": GateWord("Answers moved, not keys", "keys moved onto answers that stayed",
-        "Score and answer before and after edits of the content."),
-    "F6_isolation": GateWord("Content beyond neutral words", "neutral words move as many answers as the content",
-        "Changes of answer under edits of the content and under the placebo."),
-    "F10_context": GateWord("Repeated requests are the same", "a request sent again was another one",
-        "Hashes of what was consumed, first sending against replays."),
-    "noise_floor": GateWord("Repeated requests agree", "the same request gives other answers",
-        "Responses to the very same request, sent again."),
-    "G6_repair_regression": GateWord("G6: faults are caught", "a check missed the fault that it is there for",
-        "A copy of this run for each fault, its check, and the tests that the chronology names."),
-}  # fmt: skip
+    "G1_edits_reach_scorer": GateWord(
+        "G1: edits reach the scorer",
+        "edits do not reach what the scorer reads",
+        "Hashes of the consumed token ids of every edit and of its original.",
+    ),
+    "G1_enough_edits": GateWord(
+        "G1: enough edits",
+        "too few items have the edits",
+        "Edits of each item that changed what the scorer reads.",
+    ),
+    "G1_answers_readable": GateWord(
+        "G1: answers readable",
+        "answers cannot be read under an edit",
+        "Whether an answer was read, original against each edit.",
+    ),
+    "scorer_valid": GateWord(
+        "Scorer valid",
+        "the scorer is not validated",
+        "The scorer's evidence, and its self-test on these items.",
+    ),
+    "F3b_key_position": GateWord(
+        "Key at every position",
+        "the key stands at one position",
+        "Where the key of each original was shown.",
+    ),
+    "F3c_label_values": GateWord(
+        "Labels have values",
+        "the scored labels hold no probability",
+        "Why answers were not read, and the probability that the labels hold.",
+    ),
+    "F3c_exact_values": GateWord(
+        "Plausible values",
+        "some figures are suspiciously exact",
+        "Changes of response and score by family.",
+    ),
+    "G2_above_baseline": GateWord(
+        "G2: above baseline",
+        "the model does no better than a rule that never reads",
+        "Scores of the originals, and of rules that see the options alone.",
+    ),
+    "G3_denominator": GateWord(
+        "G3: ratio has a denominator",
+        "the ratio has no denominator",
+        "Changes of answer under edits of layout and wording.",
+    ),
+    "G4_paired": GateWord(
+        "G4: rows are paired",
+        "rows of different items share an id",
+        "Text and key of every row of an item, and the items' clusters.",
+    ),
+    "G4_order": GateWord(
+        "G4: items in order",
+        "edited rows are not of their originals",
+        "Responses to originals and to surface edits, item by item.",
+    ),
+    "G5_archetype": GateWord(
+        "G5: edits of one kind",
+        "edits of two kinds are mixed",
+        "What every edit of the content should do.",
+    ),
+    "F5_direction": GateWord(
+        "Answers moved, not keys",
+        "keys moved onto answers that stayed",
+        "Score and answer before and after edits of the content.",
+    ),
+    "F6_isolation": GateWord(
+        "Content beyond neutral words",
+        "neutral words move as many answers as the content",
+        "Changes of answer under edits of the content and under the placebo.",
+    ),
+    "F10_context": GateWord(
+        "Repeated requests are the same",
+        "a request sent again was another one",
+        "Hashes of what was consumed, first sending against replays.",
+    ),
+    "noise_floor": GateWord(
+        "Repeated requests agree",
+        "the same request gives other answers",
+        "Responses to the very same request, sent again.",
+    ),
+    "G6_repair_regression": GateWord(
+        "G6: faults are caught",
+        "a check missed the fault that it is there for",
+        "A copy of this run for each fault, its check, and the tests that the chronology names.",
+    ),
+}
 
 # Kinds of edit and thresholds, as the page prints them.
 LABELS = {
@@ -304,5 +393,11 @@ def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
 
 
 INSTRUMENT = Instrument(
-    "validity", "the construct-validity audit", FORMAT | ATTRIBUTE, measured, tracked, sees, cell=ValidityCell
+    "validity",
+    "the construct-validity audit",
+    FORMAT | ATTRIBUTE,
+    measured,
+    tracked,
+    sees,
+    cell=ValidityCell,
 )

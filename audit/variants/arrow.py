@@ -37,7 +37,11 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("target", pa.float64(), "the right number of a free-form answer; null otherwise"),
     ("source", pa.string(), "row, rule or prompt that it came from"),
     ("attempt", pa.int32(), "of the strategy, from 0"),
-    ("state", pa.string(), "accepted, or the first gate that stopped it (audit.variants.record.State)"),
+    (
+        "state",
+        pa.string(),
+        "accepted, or the first gate that stopped it (audit.variants.record.State)",
+    ),
     ("accepted", pa.bool_(), "state is accepted"),
     ("same_as", pa.string(), "original, or the id of the variant that it repeats"),
     ("distance", pa.float64(), "cosine distance of the embeddings of original and text, 0-2"),
@@ -69,7 +73,9 @@ def to_table(library: Library) -> pa.Table:
     columns = {name: [getattr(v, name) for v in library.variants] for name in SCHEMA.names}
     columns["state"] = [v.state.value for v in library.variants]
     columns["judgement"] = [v.judgement.value for v in library.variants]
-    about = json.dumps({"sha256": library.sha256, "counts": library.counts, "header": asdict(library.header)})
+    about = json.dumps(
+        {"sha256": library.sha256, "counts": library.counts, "header": asdict(library.header)}
+    )
     return pa.table(columns, schema=SCHEMA.with_metadata({METADATA: about.encode()}))
 
 
@@ -150,7 +156,9 @@ def read_library(path: Path) -> Library:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
     if library.sha256 != about["sha256"]:
         mismatch = f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}"
-        raise LibraryError(f"{mismatch}: it was changed. Take the file from where it was built, or build it again.")
+        raise LibraryError(
+            f"{mismatch}: it was changed. Take the file from where it was built, or build it again."
+        )
     return library
 
 
@@ -169,21 +177,31 @@ def _about(path: Path, schema: pa.Schema) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(schema.metadata[METADATA])
         version = about["header"]["schema_version"]
         if version != SCHEMA_VERSION:
-            raise _damaged(path, f"it is of version {version}, this program reads version {SCHEMA_VERSION}")
-        return {"sha256": str(about["sha256"]), "counts": about["counts"], "header": about["header"]}
+            raise _damaged(
+                path, f"it is of version {version}, this program reads version {SCHEMA_VERSION}"
+            )
+        return {
+            "sha256": str(about["sha256"]),
+            "counts": about["counts"],
+            "header": about["header"],
+        }
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damaged(path, "its metadata holds no header") from error
 
 
 def _damaged(path: Path, why: str) -> LibraryError:
-    return LibraryError(f"{path} is not a variant library: {why}. Expected a file that audit variants build wrote.")
+    return LibraryError(
+        f"{path} is not a variant library: {why}. Expected a file that audit variants build wrote."
+    )
 
 
 def _variant(row: dict[str, Any]) -> Variant:
     row.pop("accepted")
     for name in ("options", "order", "rules", "judge_votes"):
         row[name] = tuple(row[name])
-    return Variant(**{**row, "state": State(row["state"]), "judgement": Judgement(row["judgement"])})
+    return Variant(
+        **{**row, "state": State(row["state"]), "judgement": Judgement(row["judgement"])}
+    )
 
 
 SUFFIXES = (".jsonl", ".parquet")
@@ -210,7 +228,9 @@ def export_library(library: Library, path: Path) -> int:
         If the suffix is another.
     """
     if path.suffix not in SUFFIXES:
-        raise ConfigError(f"Cannot export to {path}: expected a name ending in {' or '.join(SUFFIXES)}.")
+        raise ConfigError(
+            f"Cannot export to {path}: expected a name ending in {' or '.join(SUFFIXES)}."
+        )
     table = to_table(library)
     table = table.filter(table["accepted"])
     if path.suffix == ".parquet":
@@ -218,7 +238,9 @@ def export_library(library: Library, path: Path) -> int:
             pq.write_table(table, file)
     else:
         rows = ({"library": library.sha256, **row} for row in table.to_pylist())
-        write_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+        write_file(
+            path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        )
     return int(table.num_rows)
 
 
@@ -275,7 +297,9 @@ def list_libraries(folder: Path = DEFAULT_FOLDER) -> list[Entry]:
     for path in paths:
         about = read_about(path)
         header = about["header"]
-        entries.append(Entry(path, header["name"], about["sha256"], header["benchmark"], about["counts"]))
+        entries.append(
+            Entry(path, header["name"], about["sha256"], header["benchmark"], about["counts"])
+        )
     return sorted(entries, key=lambda entry: (entry.name, entry.sha256))
 
 
@@ -308,14 +332,18 @@ def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
     if path.is_file() or (path / FILE).is_file():
         return read_library(path if path.is_file() else path / FILE)
     if path.suffix == ".arrow" or len(path.parts) > 1:
-        raise LibraryError(f"There is no variant library at {reference}. Expected a file such as DIR/{FILE}.")
+        raise LibraryError(
+            f"There is no variant library at {reference}. Expected a file such as DIR/{FILE}."
+        )
     entries = list_libraries(folder)
     fitting = {entry.sha256: entry for entry in entries if entry.name == reference}
     if not fitting and _HASH.fullmatch(reference):
         fitting = {entry.sha256: entry for entry in entries if entry.sha256.startswith(reference)}
     if len(fitting) > 1:
         listed = _hashes(fitting.values())
-        raise LibraryError(f"{reference!r} means {len(fitting)} libraries: {listed}. Name one by its hash.")
+        raise LibraryError(
+            f"{reference!r} means {len(fitting)} libraries: {listed}. Name one by its hash."
+        )
     if not fitting:
         known = unknown_name("variant library", reference, {entry.name for entry in entries})
         raise LibraryError(f"{known} Hashes: {_hashes(entries) or 'none'}.")

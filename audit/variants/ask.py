@@ -19,7 +19,16 @@ from audit.config.base import RunConfig, load_group
 from audit.config.resolve import BenchmarkSample, resolve_run, revision_of
 from audit.core.aliases import named
 from audit.core.errors import EngineError
-from audit.core.records import NO_OPTION, Design, FinishReason, Generation, Item, Part, Presentation, Reading
+from audit.core.records import (
+    NO_OPTION,
+    Design,
+    FinishReason,
+    Generation,
+    Item,
+    Part,
+    Presentation,
+    Reading,
+)
 from audit.engines.config import ModelConfig, SamplingConfig, check_model
 from audit.engines.weights import resolve_weights
 from audit.runtime.progress import Display
@@ -79,7 +88,9 @@ class RequestBatch:
 
     @property
     def revision(self) -> str:
-        content = json.dumps([asdict(request) for request in self.requests], sort_keys=True, separators=(",", ":"))
+        content = json.dumps(
+            [asdict(request) for request in self.requests], sort_keys=True, separators=(",", ":")
+        )
         return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
     @property
@@ -88,7 +99,10 @@ class RequestBatch:
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
         for request in self.requests:
-            yield request.key, Item(request.key, self.name, request.prompt, (), NO_OPTION, request.key)
+            yield (
+                request.key,
+                Item(request.key, self.name, request.prompt, (), NO_OPTION, request.key),
+            )
 
 
 RUNS = "runs"  # the folder of the runs, beside the libraries
@@ -118,7 +132,9 @@ def models_of(config: VariantsConfig) -> Models:
     writer, voter = writer_and_judge(config)
     judge = None
     if voter is not None:
-        judge = Judge(partial(ask_model, config, voter, JUDGE), shipped_prompts().templates, _reference(voter))
+        judge = Judge(
+            partial(ask_model, config, voter, JUDGE), shipped_prompts().templates, _reference(voter)
+        )
     if writer is None:
         return Models(judge=judge)
     return Models(partial(ask_model, config, writer, PARAPHRASE), _reference(writer), judge)
@@ -138,8 +154,14 @@ def check_endpoints(config: VariantsConfig) -> None:
     EngineError
         If an endpoint does not serve its model.
     """
-    served = [model for model in writer_and_judge(config) if model is not None and model.engine == "openai"]
-    if not served or config.cluster.address is not None:  # nodes may reach other endpoints than this process
+    served = [
+        model
+        for model in writer_and_judge(config)
+        if model is not None and model.engine == "openai"
+    ]
+    if (
+        not served or config.cluster.address is not None
+    ):  # nodes may reach other endpoints than this process
         return
     from audit.engines.openai_engine import probe
 
@@ -201,11 +223,15 @@ def ask_model(
     folder = f"{config.library_name}-{role}-{model.name}-{resolved.identity[:10]}"
     resolved = replace(resolved, path=own_run(Path(config.out) / RUNS / folder))
     with Display(quiet=not config.progress) as display:
-        display.stage(f"{role}: {len(requests)} requests to {model.name}, kept in {named(resolved.path)}")
+        display.stage(
+            f"{role}: {len(requests)} requests to {model.name}, kept in {named(resolved.path)}"
+        )
         from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
 
-        result = run_audit(resolved, {"seed": config.seed}, display, hooks=hooks(run_config.registry))
+        result = run_audit(
+            resolved, {"seed": config.seed}, display, hooks=hooks(run_config.registry)
+        )
         if result.failed:
             raise EngineError(f"The {role} model cannot be run: {result.failed[model.name]}")
         rows = chain.from_iterable(iter_rows(result.run_dir, ASK.schema, _READ))

@@ -187,7 +187,12 @@ def once(candidates: Sequence[Candidate]) -> Propose:
 
 
 def build_variants(
-    questions: Sequence[Item], propose: Propose, gates: Gates, *, num_variants: int, max_attempts: int
+    questions: Sequence[Item],
+    propose: Propose,
+    gates: Gates,
+    *,
+    num_variants: int,
+    max_attempts: int,
 ) -> list[Variant]:
     """Return every candidate with its findings.
 
@@ -232,7 +237,10 @@ def build_variants(
 
 
 def judge_candidates(
-    questions: Mapping[str, Item], candidates: Sequence[Candidate], gates: Gates, earlier: Iterable[Variant] = ()
+    questions: Mapping[str, Item],
+    candidates: Sequence[Candidate],
+    gates: Gates,
+    earlier: Iterable[Variant] = (),
 ) -> list[Variant]:
     """Return the gates' values and the state of each candidate, in order.
 
@@ -257,7 +265,10 @@ def judge_candidates(
     variants = [_undecided(questions[c.question_id], c, policy, gates.seed) for c in candidates]
     variants = _with_repeats(variants, earlier)
     variants = _with_distances(variants, gates.embedder)
-    variants = [replace(v, rules=rule_findings(v.original, v.text, v.options) if v.text else ()) for v in variants]
+    variants = [
+        replace(v, rules=rule_findings(v.original, v.text, v.options) if v.text else ())
+        for v in variants
+    ]
     if gates.nli is not None:
         variants = _with_entailment(variants, gates.nli)
     if gates.judge is not None:
@@ -322,19 +333,26 @@ def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
     shares = nli.entails([*pairs, *((text, original) for original, text in pairs)])
     measured = list(variants)
     for k, i in enumerate(with_text):
-        forward, backward = (None if s is None else round(s, DISTANCE_DIGITS) for s in shares[k :: len(with_text)])
+        forward, backward = (
+            None if s is None else round(s, DISTANCE_DIGITS) for s in shares[k :: len(with_text)]
+        )
         measured[i] = replace(variants[i], nli_forward=forward, nli_backward=backward)
     return measured
 
 
-def _with_votes(variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Item]) -> list[Variant]:
+def _with_votes(
+    variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Item]
+) -> list[Variant]:
     policy = gates.policy
     routed = [v for v in variants if v.rules or policy.judge_scope == "all"]
     to_judge = [v for v in routed if before_judge(v, policy, nli=gates.nli is not None) is None]
     controls = _exchanged(questions[: policy.judge_controls], gates) if to_judge else []
     votes = ask_judge(judge, [*to_judge, *controls], policy.judge_votes)
     check_judge(judge.model.name, votes[len(to_judge) :])
-    voted = {v.id: replace(v, judge_votes=w, judgement=tally(w)) for v, w in zip(to_judge, votes, strict=False)}
+    voted = {
+        v.id: replace(v, judge_votes=w, judgement=tally(w))
+        for v, w in zip(to_judge, votes, strict=False)
+    }
     return [voted.get(v.id, v) for v in variants]
 
 
@@ -345,5 +363,12 @@ def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:
     No sound judge keeps these.
     """
     pairs = zip(questions, [*questions[1:], *questions[:1]], strict=True)
-    texts = {q.id: Candidate(q.id, 0, split_text(other.text, gates.policy).stem, "control") for q, other in pairs}
-    return [_undecided(q, texts[q.id], gates.policy, gates.seed) for q in questions] if len(questions) > 1 else []
+    texts = {
+        q.id: Candidate(q.id, 0, split_text(other.text, gates.policy).stem, "control")
+        for q, other in pairs
+    }
+    return (
+        [_undecided(q, texts[q.id], gates.policy, gates.seed) for q in questions]
+        if len(questions) > 1
+        else []
+    )

@@ -18,9 +18,17 @@ from audit.variants.rules import ORIGINAL, same_words
 
 # If these fields agree, the variants of two libraries passed the same gates.
 _SAME = (
-    "benchmark", "questions_sha256", "window", "changes", "context", "options", "embedder", "nli", "nli_cut",
+    "benchmark",
+    "questions_sha256",
+    "window",
+    "changes",
+    "context",
+    "options",
+    "embedder",
+    "nli",
+    "nli_cut",
     "unjudged",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,12 @@ def diff(first: Library, second: Library) -> Difference:
     both = [(first_words[key], second_words[key]) for key in first_words if key in second_words]
     left, right = asdict(first.header), asdict(second.header)
     return Difference(
-        only_first=tuple(v for key, v in first_words.items() if v.accepted and key not in second_words),
-        only_second=tuple(v for key, v in second_words.items() if v.accepted and key not in first_words),
+        only_first=tuple(
+            v for key, v in first_words.items() if v.accepted and key not in second_words
+        ),
+        only_second=tuple(
+            v for key, v in second_words.items() if v.accepted and key not in first_words
+        ),
         changed=tuple((a, b) for a, b in both if a.state != b.state),
         header={key: (left[key], right[key]) for key in left if left[key] != right[key]},
     )
@@ -92,9 +104,13 @@ def merge(first: Library, second: Library, name: str) -> Library:
     odd = [key for key in _SAME if left[key] != right[key]]
     if odd:
         differences = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
-        raise LibraryError(f"The libraries were not judged alike ({differences}). Build one of them again.")
+        raise LibraryError(
+            f"The libraries were not judged alike ({differences}). Build one of them again."
+        )
     words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    last = {v.question_id: v.number for v in first.variants}  # the last number of each question, as variants are sorted
+    last = {
+        v.question_id: v.number for v in first.variants
+    }  # the last number of each question, as variants are sorted
     added = []
     for variant in second.variants:
         id_ = variant.question_id
@@ -105,11 +121,15 @@ def merge(first: Library, second: Library, name: str) -> Library:
             state, same_as = State.DUPLICATE if variant.accepted else state, repeated
         added.append(replace(variant, number=variant.number + shift, same_as=same_as, state=state))
     both = {key: [getattr(library.header, key) for library in (first, second)] for key in left}
-    joined: dict[str, Any] = {key: _joined(both[key]) for key in ("strategy", "licence", "prompts_sha256")}
+    joined: dict[str, Any] = {
+        key: _joined(both[key]) for key in ("strategy", "licence", "prompts_sha256")
+    }
     joined |= {key: _both(both[key]) for key in ("paraphraser", "judge")}
     sources = tuple(sorted({*first.header.sources, *second.header.sources}))
     parents = (first.sha256, second.sha256)
-    header = replace(first.header, name=name, sources=sources, review=None, parents=parents, **joined)
+    header = replace(
+        first.header, name=name, sources=sources, review=None, parents=parents, **joined
+    )
     return Library(header, (*first.variants, *added))
 
 
@@ -136,7 +156,17 @@ def _by_words(library: Library) -> dict[tuple[str, str], Variant]:
 
 MIN_MODELS = 3  # with accuracy .8 on a harder wording, three sound models miss a sound variant together once in 125
 
-_COLUMNS = ("model", "benchmark", "question_id", "variant", "asked", "variant_id", "correct", "parsed", "error")
+_COLUMNS = (
+    "model",
+    "benchmark",
+    "question_id",
+    "variant",
+    "asked",
+    "variant_id",
+    "correct",
+    "parsed",
+    "error",
+)
 
 
 def judge_by_run(library: Library, run_dir: Path) -> Library:
@@ -178,16 +208,24 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
             state = State.SUSPECT if suspect and variant.accepted else variant.state
             variant = replace(variant, panel="suspect" if suspect else "passed", state=state)
         variants.append(variant)
-    return Library(replace(library.header, panel=models, parents=(library.sha256,)), tuple(variants))
+    return Library(
+        replace(library.header, panel=models, parents=(library.sha256,)), tuple(variants)
+    )
 
 
-def _right(library: Library, run_dir: Path, models: Sequence[str]) -> dict[tuple[str, str], bool | None]:
+def _right(
+    library: Library, run_dir: Path, models: Sequence[str]
+) -> dict[tuple[str, str], bool | None]:
     """Return whether answers are right, by model and id of a variant or question; None if one is
     unreadable."""
     right: dict[tuple[str, str], bool | None] = {}
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
         for row in batch.to_pylist():
-            if row["model"] not in models or row["benchmark"] != library.header.benchmark or not row["asked"]:
+            if (
+                row["model"] not in models
+                or row["benchmark"] != library.header.benchmark
+                or not row["asked"]
+            ):
                 continue
             key = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
             now = row["correct"] if row["parsed"] and row["error"] is None else None
@@ -201,12 +239,16 @@ def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
     manifest = Manifest.load(run_dir)
     if manifest.audit != "perturb" or manifest.status != "finished":
         whose = manifest.audit or "unknown"
-        raise ConfigError(f"{run_dir} is {manifest.status}, of audit {whose}. Expected a finished run of perturb.")
+        raise ConfigError(
+            f"{run_dir} is {manifest.status}, of audit {whose}. Expected a finished run of perturb."
+        )
     if manifest.config.get("variants") != library.sha256:
         used = str(manifest.config.get("variants"))[:12]
         raise LibraryError(f"{run_dir} asked library {used}, not {library.sha256[:12]}.")
     models = tuple(sorted(set(manifest.models) - set(manifest.analysis["judged"])))
     if len(models) < MIN_MODELS:
         problem = f"{run_dir} has {len(models)} reference models"
-        raise ConfigError(f"{problem}. Expected {MIN_MODELS} or more, such as 'references=[a,b,c]'.")
+        raise ConfigError(
+            f"{problem}. Expected {MIN_MODELS} or more, such as 'references=[a,b,c]'."
+        )
     return models

@@ -101,7 +101,9 @@ class Parts(NamedTuple):
     stem: str
 
 
-def policy_for(benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Policy:
+def policy_for(
+    benchmark: str, conf: Mapping[str, Any], overrides: Mapping[str, Any] | None = None
+) -> Policy:
     """Return the policy of a benchmark.
 
     Parameters
@@ -232,7 +234,9 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
-    model: dict[str, ModelConfig] = field(default_factory=dict)  # the paraphraser, and the judge if it is changed
+    model: dict[str, ModelConfig] = field(
+        default_factory=dict
+    )  # the paraphraser, and the judge if it is changed
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
@@ -315,7 +319,9 @@ def validate(config: VariantsConfig) -> None:
         try:
             named = "text" in re.compile(file.extract).groupindex
         except re.error as error:
-            raise ConfigError(f"extract={file.extract!r} is no regular expression ({error}).") from error
+            raise ConfigError(
+                f"extract={file.extract!r} is no regular expression ({error})."
+            ) from error
         if not named:
             raise ConfigError(f"extract={file.extract!r} has no group (?P<text>...).")
 
@@ -346,10 +352,14 @@ def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelC
     if config.strategy != BY_MODEL or not names:
         return None, judge
     if len(names) > 1:
-        raise ConfigError(f"strategy={BY_MODEL} needs one model, such as model=llama3_8b; found {', '.join(names)}.")
+        raise ConfigError(
+            f"strategy={BY_MODEL} needs one model, such as model=llama3_8b; found {', '.join(names)}."
+        )
     return config.model[names[0]], judge
 
 
 def policy_of(config: VariantsConfig) -> Policy:
     """Return the benchmark's policy with the configured overrides."""
-    return policy_for(config.benchmark.name, load_group("rewording", "policy"), asdict(config.policy))
+    return policy_for(
+        config.benchmark.name, load_group("rewording", "policy"), asdict(config.policy)
+    )

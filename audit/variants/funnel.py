@@ -7,7 +7,13 @@ from audit.variants.record import Header, Judgement, Library, State
 from audit.variants.rules import WINDOW_NOTE
 
 _BAR_CHARS = 30
-_JUDGED = (State.AWAITING_JUDGE, State.JUDGED_BROKEN, State.JUDGE_TIE, State.JUDGE_UNREADABLE, State.JUDGE_FAILED)
+_JUDGED = (
+    State.AWAITING_JUDGE,
+    State.JUDGED_BROKEN,
+    State.JUDGE_TIE,
+    State.JUDGE_UNREADABLE,
+    State.JUDGE_FAILED,
+)
 
 
 def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
@@ -53,7 +59,9 @@ def funnel_text(library: Library) -> str:
     accepted = [v for v in flagged if v.accepted]
     unseen = sum(v.judgement == Judgement.NOT_ASKED for v in accepted)
     unjudged = f", {unseen} of which no judge has seen" if unseen else ""
-    lines.append(f"Rules: findings on {len(flagged)} candidates, on {len(accepted)} accepted ones{unjudged}.")
+    lines.append(
+        f"Rules: findings on {len(flagged)} candidates, on {len(accepted)} accepted ones{unjudged}."
+    )
 
     broken = "unknown; no person has read a sample (audit variants review)"
     if (read := header.review) is not None:

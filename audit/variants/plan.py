@@ -42,17 +42,24 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
     if writer is None:
         propose, _ = strategy_of(config, policy, questions, sources_of(config), None)
         by_id = {question.id: question for question in questions}
-        judged, attempts = [by_id[one.question_id] for one in propose([(q, (1,)) for q in questions], 0)], 1
+        judged, attempts = (
+            [by_id[one.question_id] for one in propose([(q, (1,)) for q in questions], 0)],
+            1,
+        )
     else:
         numbers, attempts = range(1, config.num_variants + 1), config.max_attempts
         judged = [question for question in questions for _ in numbers]
-        asked = [paraphrase_request(prompts, q, policy, number) for q in questions for number in numbers]
+        asked = [
+            paraphrase_request(prompts, q, policy, number) for q in questions for number in numbers
+        ]
         lengths = [len(one.prompt) for one in asked]
         plans["writer"] = _planned(config, writer, lengths, attempts, MAX_TOKENS)
     if judge is not None:
         shown = [*judged, *questions[: policy.judge_controls]]
         lengths = [len(prompts.templates[JUDGE]) + _judged_length(one) for one in shown]
-        plans["judge"] = _planned(config, judge, lengths, attempts * policy.judge_votes, JUDGE_TOKENS)
+        plans["judge"] = _planned(
+            config, judge, lengths, attempts * policy.judge_votes, JUDGE_TOKENS
+        )
     return plans
 
 
@@ -62,7 +69,11 @@ def _judged_length(item: Item) -> int:
 
 
 def _planned(
-    config: VariantsConfig, model: ModelConfig, lengths: Sequence[int], repeats: int, max_tokens: int
+    config: VariantsConfig,
+    model: ModelConfig,
+    lengths: Sequence[int],
+    repeats: int,
+    max_tokens: int,
 ) -> PlannedCalls:
     calls = len(lengths) * repeats
     tokens = Tokens(int(sum(lengths) * repeats / CHARS_PER_TOKEN), calls * max_tokens)
@@ -96,4 +107,7 @@ def price_lines(config: VariantsConfig, plans: dict[str, PlannedCalls]) -> list[
             f"cost of the build is at most {money:,.2f} {config.cost.currency}. Expected at most "
             f"cost.max={config.cost.max:g}. Example: cost.max={float(f'{money * 1.1:.2g}'):g}, or max_attempts=1"
         )
-    return [f"{role} {plan.model}, with every attempt: {in_one_line([(plan, 1.0)])}" for role, plan in plans.items()]
+    return [
+        f"{role} {plan.model}, with every attempt: {in_one_line([(plan, 1.0)])}"
+        for role, plan in plans.items()
+    ]

@@ -20,7 +20,9 @@ from audit.core.errors import DataError
 from audit.core.records import Generation, Item
 
 SCHEMA_VERSION = 1
-DISTANCE_DIGITS = 4  # distances are rounded before they are judged: machines differ in the seventh digit
+DISTANCE_DIGITS = (
+    4  # distances are rounded before they are judged: machines differ in the seventh digit
+)
 
 
 class State(StrEnum):
@@ -229,8 +231,21 @@ class Header:
 
 
 # These fields decide how hard and how sound rewordings are, whatever the questions.
-_MAKING = ("strategy", "window", "changes", "options", "embedder", "nli", "nli_cut", "judge", "judge_votes",
-           "judge_scope", "unjudged", "paraphraser", "prompts_sha256")  # fmt: skip
+_MAKING = (
+    "strategy",
+    "window",
+    "changes",
+    "options",
+    "embedder",
+    "nli",
+    "nli_cut",
+    "judge",
+    "judge_votes",
+    "judge_scope",
+    "unjudged",
+    "paraphraser",
+    "prompts_sha256",
+)
 
 
 @dataclass(frozen=True)
@@ -271,7 +286,10 @@ class Library:
         successor."""
         header = replace(self.header, review=None, parents=())
         reviewed = (State.REVIEWED_BROKEN, State.ACCEPTED)
-        plain = (replace(v, review="", state=State.ACCEPTED if v.state in reviewed else v.state) for v in self.variants)
+        plain = (
+            replace(v, review="", state=State.ACCEPTED if v.state in reviewed else v.state)
+            for v in self.variants
+        )
         return _library_sha256(header, plain)
 
     def by_question(self) -> dict[str, tuple[Variant, ...]]:
@@ -342,7 +360,9 @@ def _library_sha256(header: Header, ordered: Iterable[Variant]) -> str:
 
 
 def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return json.dumps(
+        value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+    ).encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +416,9 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
     """
     replies = list(generate(requests)) if requests else []
     if len(replies) != len(requests):
-        raise DataError(f"{len(replies)} replies for {len(requests)} requests; expected one each, in order.")
+        raise DataError(
+            f"{len(replies)} replies for {len(requests)} requests; expected one each, in order."
+        )
     return replies
 
 

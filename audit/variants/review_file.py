@@ -59,7 +59,13 @@ def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Var
 
 
 def apply_review(
-    library: Library, drawn: Sequence[str], findings: Mapping[str, str], *, seed: int, reviewer: str, by: str = "person"
+    library: Library,
+    drawn: Sequence[str],
+    findings: Mapping[str, str],
+    *,
+    seed: int,
+    reviewer: str,
+    by: str = "person",
 ) -> Library:
     """Return the library with a reader's findings: broken variants are no longer accepted.
 
@@ -95,7 +101,9 @@ def apply_review(
         lacking = f"There is no finding on {len(missing)} of {len(drawn)} sampled variants"
         problem = f"{lacking}, and {len(foreign)} on others"
         first = [*missing, *foreign][0]
-        raise DataError(f"{problem} (first: {first}). Expected one finding for each: {', '.join(FINDINGS)}.")
+        raise DataError(
+            f"{problem} (first: {first}). Expected one finding for each: {', '.join(FINDINGS)}."
+        )
     odd = sorted(set(findings.values()) - set(FINDINGS))
     if odd:
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
@@ -141,10 +149,17 @@ def write_review(library: Library, path: Path, *, n: int, seed: int) -> None:
     from audit.report.page import render_page
 
     page = render_page(
-        "variants/review.html.j2", rows=(), scripts=("variants/review.js",), css=_CSS,
-        title=f"Read {len(rows)} rewordings", subtitle=f"Of {library.header.name}, {library.header.benchmark}.",
-        head=json.dumps(head), lines=rows, findings=FINDINGS, readers=READERS,
-    )  # fmt: skip
+        "variants/review.html.j2",
+        rows=(),
+        scripts=("variants/review.js",),
+        css=_CSS,
+        title=f"Read {len(rows)} rewordings",
+        subtitle=f"Of {library.header.name}, {library.header.benchmark}.",
+        head=json.dumps(head),
+        lines=rows,
+        findings=FINDINGS,
+        readers=READERS,
+    )
     write_file(path, page.encode())
 
 
@@ -193,21 +208,35 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
     fewer variants is refused.
     """
     try:
-        head, *lines = [json.loads(line) for line in read_text(path, follow=True).splitlines() if line.strip()]
+        head, *lines = [
+            json.loads(line) for line in read_text(path, follow=True).splitlines() if line.strip()
+        ]
         made_for, n, seed = str(head["library"]), int(head["n"]), int(head["seed"])
         by = str(head["read_by"]).strip().lower()
         words = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is not a review file ({error!r}). Expected one that `review --out` wrote.") from error
+        raise DataError(
+            f"{path} is not a review file ({error!r}). Expected one that `review --out` wrote."
+        ) from error
     if made_for != library.sha256:
-        raise LibraryError(f"{path} is a review of library {made_for[:12]}, not of {library.sha256[:12]}.")
+        raise LibraryError(
+            f"{path} is a review of library {made_for[:12]}, not of {library.sha256[:12]}."
+        )
     if by not in READERS or not reviewer.strip():
         problem = f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}"
-        raise DataError(f"{problem}. Expected {' or '.join(READERS)} in the first line, and --reviewer NAME.")
+        raise DataError(
+            f"{problem}. Expected {' or '.join(READERS)} in the first line, and --reviewer NAME."
+        )
     drawn = draw_review(library, n, np.random.default_rng(seed))
     shown = {v.id: _line(v) for v in drawn}
     for line in lines:
-        if any(line.get(k, v) != v for k, v in shown.get(str(line["id"]), {}).items() if k not in ("id", "finding")):
-            raise DataError(f"{path} shows another text of {line['id']} than the library holds. Write the form again.")
+        if any(
+            line.get(k, v) != v
+            for k, v in shown.get(str(line["id"]), {}).items()
+            if k not in ("id", "finding")
+        ):
+            raise DataError(
+                f"{path} shows another text of {line['id']} than the library holds. Write the form again."
+            )
     findings = {id_: word for id_, word in words.items() if word}
     return apply_review(library, [*shown], findings, seed=seed, reviewer=reviewer, by=by)

@@ -30,7 +30,9 @@ _SCALE, _ONE, _UNIT, _TEN, _PART, _WORD = (
     for words in (_SCALES, _ONES, _ONES[1:10], _TENS, _PARTS, _WORDS)
 )
 _BELOW_100 = f"(?:{_TEN}{_END}(?:{_BETWEEN}{_UNIT}{_END})?|{_ONE}{_END})"
-_FROM_100 = f"{_SCALE}{_END}(?:{_BETWEEN}{_SCALE}{_END})*(?:{_BETWEEN}(?:and{_BETWEEN})?{_BELOW_100})?"
+_FROM_100 = (
+    f"{_SCALE}{_END}(?:{_BETWEEN}{_SCALE}{_END})*(?:{_BETWEEN}(?:and{_BETWEEN})?{_BELOW_100})?"
+)
 _TOKEN = re.compile(
     r"(?P<top>\d+)\s?/\s?(?P<bottom>[1-9]\d*)"
     r"|(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<percent>\s?(?:%|percent\b|per cent\b))?"
@@ -70,19 +72,27 @@ def numbers_in(text: str) -> Counter[Fraction]:
     """
     numbers: Counter[Fraction] = Counter()
     for token in _TOKEN.finditer(text):
-        groups = {name: matched.casefold() for name, matched in token.groupdict().items() if matched}
+        groups = {
+            name: matched.casefold() for name, matched in token.groupdict().items() if matched
+        }
         if "top" in groups:
             value = Fraction(int(groups["top"]), int(groups["bottom"]))
         elif "digits" in groups:
-            scale = Fraction(1, 100) if "percent" in groups else _SCALES.get(groups.get("scale", ""), 1)  # "3 million"
+            scale = (
+                Fraction(1, 100) if "percent" in groups else _SCALES.get(groups.get("scale", ""), 1)
+            )  # "3 million"
             value = Fraction(groups["digits"].replace(",", "")) * scale
         elif "spelt" in groups and groups["spelt"] == "one" and "part" not in groups:
             continue
         elif "spelt" in groups:
-            value = Fraction(_value(re.split(_BETWEEN, groups["spelt"])), 100 if "cent" in groups else 1)
+            value = Fraction(
+                _value(re.split(_BETWEEN, groups["spelt"])), 100 if "cent" in groups else 1
+            )
             value /= _PARTS.get(groups.get("part", ""), 1)
         else:
-            value = _WORDS[groups["word"]] if "word" in groups else Fraction(1, _PARTS[groups["of"]])
+            value = (
+                _WORDS[groups["word"]] if "word" in groups else Fraction(1, _PARTS[groups["of"]])
+            )
         numbers[value] += 1
     return numbers
 
@@ -160,7 +170,9 @@ _NEGATION = re.compile(
     r"false|incorrect(?:ly)?|impossible|unlikely)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"“([^”]{2,200})”|\"([^\"]{2,200})\"|(?<!\w)[‘']([^‘’'\n]{2,200})[’'](?!\w)|`([^`\n]{1,200})`")
+_QUOTED = re.compile(
+    r"“([^”]{2,200})”|\"([^\"]{2,200})\"|(?<!\w)[‘']([^‘’'\n]{2,200})[’'](?!\w)|`([^`\n]{1,200})`"
+)
 _LETTERED = re.compile(
     r"(?i:\b(?:options?|choices?|answers?|statements?)) \(?([A-Z]|[IVX]{1,4}|\d)\b|(?<!\w)\(([A-Z])\)|"
     r"((?i:\b(?:all|none|both|either|neither) of the (?:above|following|these)\b))"
@@ -172,7 +184,10 @@ _ANSWERS = re.compile(
 
 
 _UNIT_WORDS, _QUANTIFIER_WORDS = (
-    {name: re.compile(rf"(?<![a-z])(?:{one})(?![a-z])", re.IGNORECASE) for name, one in _TABLE[kind].items()}
+    {
+        name: re.compile(rf"(?<![a-z])(?:{one})(?![a-z])", re.IGNORECASE)
+        for name, one in _TABLE[kind].items()
+    }
     for kind in ("units", "quantifiers")
 )
 
@@ -208,7 +223,9 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
     findings = []
     for watched_kind, (before, after) in watched.items():
         if before != after:
-            lost, new = (", ".join(sorted(side)) or "nothing" for side in (before - after, after - before))
+            lost, new = (
+                ", ".join(sorted(side)) or "nothing" for side in (before - after, after - before)
+            )
             findings.append(f"{watched_kind}: {lost} -> {new}")
     negations = [len(_NEGATION.findall(part)) for part in both]
     if negations[0] != negations[1]:
@@ -253,7 +270,11 @@ def _named(text: str, options: Sequence[str]) -> set[str]:
     """
     by_letter = set(map(_matched, _LETTERED.findall(text)))
     words = f" {same_words(text)} "
-    by_words = {option for option in options if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words}
+    by_words = {
+        option
+        for option in options
+        if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words
+    }
     return by_letter | by_words
 
 

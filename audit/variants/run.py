@@ -65,7 +65,9 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     propose, prompts_sha256 = strategy_of(config, policy, questions, sources, models.generate)
     if judge is not None:
         prompts_sha256 = shipped_prompts().sha256
-    embedder = load_embedder(config.embedder.adapter, str(config.embedder.model), config.embedder.revision)
+    embedder = load_embedder(
+        config.embedder.adapter, str(config.embedder.model), config.embedder.revision
+    )
     nli = None
     if config.nli.model:
         nli = load_entailment(config.nli.model, config.nli.revision, config.nli.adapter)
@@ -103,7 +105,11 @@ def shipped_prompts() -> Protocol:
 
 
 def strategy_of(
-    config: VariantsConfig, policy: Policy, questions: list[Item], sources: list[DataFile], generate: Generate | None
+    config: VariantsConfig,
+    policy: Policy,
+    questions: list[Item],
+    sources: list[DataFile],
+    generate: Generate | None,
 ) -> tuple[Propose, str]:
     """Return how candidates are proposed, and the hash of the prompts or rules ("" for a file)."""
     if config.strategy == "file":
@@ -111,7 +117,9 @@ def strategy_of(
         return once(strategies.file_candidates(rows, questions, config.file)), ""
     if config.strategy == "template":
         rules, sha256 = strategies.load_rules(load_group("rewording", "templates"))
-        return once([c for q in questions for c in strategies.template_candidates(q, policy, rules)]), sha256
+        return once(
+            [c for q in questions for c in strategies.template_candidates(q, policy, rules)]
+        ), sha256
     if generate is None:
         raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
     prompts = shipped_prompts()
@@ -125,7 +133,9 @@ def strategy_of(
 def sources_of(config: VariantsConfig) -> list[DataFile]:
     """Return the files of a build; empty if its strategy reads no file. Raises ConfigError if a file
     does not exist."""
-    files = [Path(path).expanduser() for path in config.file.path] if config.strategy == "file" else []
+    files = (
+        [Path(path).expanduser() for path in config.file.path] if config.strategy == "file" else []
+    )
     for file in files:
         if not file.is_file():
             raise ConfigError(f"file.path={file}: no such file (looked from {Path.cwd()}).")

@@ -34,11 +34,15 @@ class Selection:
     @property
     def sentence(self) -> str:
         """Return what a reader of the result must know, in a sentence."""
-        parts = [f"{len(self.variants)} questions with {sum(map(len, self.variants.values()))} variants"]
+        parts = [
+            f"{len(self.variants)} questions with {sum(map(len, self.variants.values()))} variants"
+        ]
         if self.without:
             parts.append(f"{len(self.without)} without a variant are left out")
         if self.short:
-            parts.append(f"{len(self.short)} with fewer than asked for are {'kept' if self.kept_short else 'left out'}")
+            parts.append(
+                f"{len(self.short)} with fewer than asked for are {'kept' if self.kept_short else 'left out'}"
+            )
         return "; ".join(parts) + "."
 
 
@@ -68,7 +72,9 @@ def check_library(library: Library, benchmark: str, questions: Iterable[Item]) -
     header = library.header
     if header.benchmark != benchmark:
         problem = f"Library {header.name} {library.sha256[:12]} rewords {header.benchmark}, not {benchmark}"
-        raise LibraryError(f"{problem}. Choose one of {benchmark}, or benchmark={header.benchmark}.")
+        raise LibraryError(
+            f"{problem}. Choose one of {benchmark}, or benchmark={header.benchmark}."
+        )
     hashes = {v.question_id: v.question_sha256 for v in library.variants}
     if other := [q.id for q in questions if q.id in hashes and hashes[q.id] != question_sha256(q)]:
         problem = f"Library {header.name} {library.sha256[:12]} was built from another revision of {benchmark}"

@@ -21,7 +21,9 @@ from audit.variants.record import Candidate, Generate, ModelRequest, replies_of
 
 
 def file_candidates(
-    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]], questions: Sequence[Item], format_: FileConfig
+    rows: Iterable[tuple[str, Mapping[str, Any] | Sequence[str]]],
+    questions: Sequence[Item],
+    format_: FileConfig,
 ) -> list[Candidate]:
     """Return the candidates of all rows, numbered from 1 within a question in the file's order.
 
@@ -55,9 +57,15 @@ def file_candidates(
     numbers: Counter[str] = Counter()
     candidates = []
     for index, (place, row) in enumerate(located):
-        id_ = questions[index].id if format_.align == "row" else str(_field(place, row, format_.id_column))
+        id_ = (
+            questions[index].id
+            if format_.align == "row"
+            else str(_field(place, row, format_.id_column))
+        )
         if id_ not in known:
-            raise ConfigError(f"{place}: the benchmark has no question {id_!r}; it has such as {questions[0].id!r}.")
+            raise ConfigError(
+                f"{place}: the benchmark has no question {id_!r}; it has such as {questions[0].id!r}."
+            )
         value, text, error = _field(place, row, format_.text_column), "", None
         if isinstance(value, str):
             match = re.search(format_.extract or r"\A(?P<text>.*)\Z", value, re.DOTALL)
@@ -73,7 +81,9 @@ def file_candidates(
 def _field(place: str, row: Mapping[str, Any] | Sequence[str], name: str) -> Any:
     if not isinstance(row, Mapping) or name not in row:
         present = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
-        raise ConfigError(f"{place}: no field {name!r}; found: {present}. Set file.text_column and file.id_column.")
+        raise ConfigError(
+            f"{place}: no field {name!r}; found: {present}. Set file.text_column and file.id_column."
+        )
     return row[name]
 
 
@@ -103,7 +113,10 @@ class Rule:
 def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
     """Return the rules of conf/rewording/templates.yaml, and the sha256 of every name, pattern and
     replacement."""
-    rules = [Rule(row["name"], re.compile(row["pattern"]), row["replacement"]) for row in mapping["rules"]]
+    rules = [
+        Rule(row["name"], re.compile(row["pattern"]), row["replacement"])
+        for row in mapping["rules"]
+    ]
     canonical = json.dumps(list(mapping["rules"]), sort_keys=True, separators=(",", ":"))
     return rules, hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -114,7 +127,9 @@ def template_candidates(item: Item, policy: Policy, rules: Sequence[Rule]) -> li
     stripped = sentence.strip()
     fitting = [rule for rule in rules if rule.pattern.fullmatch(stripped)]
     texts = [before + rule.pattern.sub(rule.replacement, stripped) for rule in fitting]
-    return [Candidate(item.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)]
+    return [
+        Candidate(item.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)
+    ]
 
 
 JUDGE = "judge"
@@ -140,7 +155,9 @@ def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
     A test compares its placeholders with the values that are filled in.
     """
     templates = dict(mapping["templates"])
-    return Protocol(str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates))
+    return Protocol(
+        str(mapping["name"]), str(mapping["version"]), templates, templates_sha256(templates)
+    )
 
 
 def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: int) -> ModelRequest:
@@ -197,7 +214,12 @@ def _bare(text: str) -> str:
 
 
 def paraphrase_candidates(
-    generate: Generate, prompts: Protocol, needed: Sequence[tuple[Item, Sequence[int]]], policy: Policy, *, attempt: int
+    generate: Generate,
+    prompts: Protocol,
+    needed: Sequence[tuple[Item, Sequence[int]]],
+    policy: Policy,
+    *,
+    attempt: int,
 ) -> list[Candidate]:
     """Return the candidates of one attempt, by one call of `generate`.
 
@@ -220,9 +242,13 @@ def paraphrase_candidates(
         Candidates.
     """
     numbered = [(question, number) for question, numbers in needed for number in numbers]
-    replies = replies_of(generate, [paraphrase_request(prompts, item, policy, number) for item, number in numbered])
+    replies = replies_of(
+        generate, [paraphrase_request(prompts, item, policy, number) for item, number in numbered]
+    )
     candidates = []
     for (item, number), reply in zip(numbered, replies, strict=True):
         text, error = read_paraphrase(reply)
-        candidates.append(Candidate(item.id, number, text, style_of(prompts, number), attempt, error))
+        candidates.append(
+            Candidate(item.id, number, text, style_of(prompts, number), attempt, error)
+        )
     return candidates

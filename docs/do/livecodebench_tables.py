@@ -59,7 +59,11 @@ def main() -> None:
         write(f"mine_{name}.csv", ("model", "item", "correct"), mine)
         write(f"published_{name}.csv", ("model", "item", "correct"), published)
     models = sorted({row["model"] for row in rows if "DSCoder" not in row["model"]})
-    write("families.csv", ("model", "released", "family"), [(model, "", family(model)) for model in models])
+    write(
+        "families.csv",
+        ("model", "released", "family"),
+        [(model, "", family(model)) for model in models],
+    )
 
 
 if __name__ == "__main__":

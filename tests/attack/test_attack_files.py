@@ -72,7 +72,9 @@ def limited(*words: str) -> "subprocess.CompletedProcess[str]":
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=bounded)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=bounded
+    )
 
 
 @pytest.mark.parametrize("name", PUT)
@@ -88,7 +90,15 @@ def test_a_neighbour_stops_nobodys_gate(at: str, name: str, built: Path, tmp_pat
 
 @pytest.mark.parametrize("name", PUT)
 @pytest.mark.parametrize(
-    "at", ["manifest.json", "report/verdict.json", "panel.json", "suite.json", "suite.yaml", "decisions/0001.dsse.json"]
+    "at",
+    [
+        "manifest.json",
+        "report/verdict.json",
+        "panel.json",
+        "suite.json",
+        "suite.yaml",
+        "decisions/0001.dsse.json",
+    ],
 )
 def test_what_stands_for_a_file_of_the_run_lets_nothing_pass(
     at: str, name: str, run_dir: Path, keys: Path, tmp_path: Path
@@ -107,7 +117,9 @@ def test_what_stands_for_a_file_of_the_run_lets_nothing_pass(
 LARGE = "6 GiB of nothing"  # hashed whole, for twenty CPU seconds
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.long) if one == LARGE else one for one in PUT])
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.long) if one == LARGE else one for one in PUT]
+)
 def test_a_suite_that_cannot_be_read_lets_no_decision_count(
     name: str, overridden: Path, keys: Path, tmp_path: Path
 ) -> None:
@@ -143,16 +155,24 @@ ALPHAS = [1e-9, 5e-324, 0.0, -1.0, float("inf"), float("nan"), True, "0.05", [0.
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_no_threshold_of_a_manifest_takes_all_memory(alpha: object, run_dir: Path) -> None:
     """Of 1e-9 numpy was asked for 119 GiB. Each is a verdict or a sentence."""
-    rewrite(run_dir / "manifest.json", lambda plain: plain["analysis"].update(thresholds={"alpha": alpha}))
+    rewrite(
+        run_dir / "manifest.json",
+        lambda plain: plain["analysis"].update(thresholds={"alpha": alpha}),
+    )
     with undrawn():
         assert report([str(run_dir)]) == (0 if alpha == 1e-9 else 1)
     assert gate([str(run_dir)]) in (1, 5)
 
 
-def test_thresholds_of_the_runs_own_pass_no_gate_that_asks_for_those_that_ship(run_dir: Path, capsys: Capsys) -> None:
+def test_thresholds_of_the_runs_own_pass_no_gate_that_asks_for_those_that_ship(
+    run_dir: Path, capsys: Capsys
+) -> None:
     words = [str(run_dir), "--trust-report", "--format", "json"]
     assert gate([*words, "--rule", "shipped"]) == 5
-    rewrite(run_dir / "report/verdict.json", lambda plain: plain["thresholds"].update(effect_of_interest=0.99))
+    rewrite(
+        run_dir / "report/verdict.json",
+        lambda plain: plain["thresholds"].update(effect_of_interest=0.99),
+    )
     capsys.readouterr()
     assert gate(words) == 5
     assert gate([*words, "--rule", "shipped"]) == 1
@@ -178,12 +198,16 @@ TABLES: dict[str, Put] = {
     "a name that leaves the folder": lambda run: rewrite(
         run / "manifest.json", lambda plain: plain["tables"].update({"../q.arrow": "0" * 64})
     ),
-    "a number for a hash": lambda run: rewrite(run / "manifest.json", lambda plain: plain.update(tables={"q": 1})),
+    "a number for a hash": lambda run: rewrite(
+        run / "manifest.json", lambda plain: plain.update(tables={"q": 1})
+    ),
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_questions_are_those_that_the_manifest_lists(name: str, run_dir: Path, tmp_path: Path) -> None:
+def test_questions_are_those_that_the_manifest_lists(
+    name: str, run_dir: Path, tmp_path: Path
+) -> None:
     asked(run_dir, listed=True)
     assert gate([str(run_dir), "--trust-report"]) == 5
     TABLES[name](run_dir)
@@ -199,7 +223,9 @@ def test_questions_of_an_earlier_version_are_read_and_said_to_be_unhashed(
     assert unhashed_tables(run_dir, Manifest.load(run_dir)) == [QUESTIONS]
     assert gate([str(run_dir), "--trust-report"]) == 5
     assert QUESTIONS in capsys.readouterr().out
-    write_pack(run_dir, tmp_path / "p.zip", with_shards=True, signer=load_signer(keys / "alice.key"))
+    write_pack(
+        run_dir, tmp_path / "p.zip", with_shards=True, signer=load_signer(keys / "alice.key")
+    )
     assert evidence(["verify", str(tmp_path / "p.zip"), "--keys", str(keys / "trusted")]) == 0
     assert f"run/{QUESTIONS}" in capsys.readouterr().out
 
@@ -208,16 +234,24 @@ def test_questions_of_an_earlier_version_are_read_and_said_to_be_unhashed(
 
 TAKEN_OUT: dict[str, Put] = {
     "the rejection": lambda run: first(run).unlink(),
-    "the rejection, the other in its place": lambda run: (run / "decisions/0002.dsse.json").replace(first(run)),
-    "the rejection, the other twice": lambda run: shutil.copy(run / "decisions/0002.dsse.json", first(run)),
+    "the rejection, the other in its place": lambda run: (run / "decisions/0002.dsse.json").replace(
+        first(run)
+    ),
+    "the rejection, the other twice": lambda run: shutil.copy(
+        run / "decisions/0002.dsse.json", first(run)
+    ),
     "garbage": lambda run: (run / "decisions/0003.dsse.json").write_text("{}"),
-    "a third with another name": lambda run: shutil.copy(first(run), run / "decisions/0003b.dsse.json"),
+    "a third with another name": lambda run: shutil.copy(
+        first(run), run / "decisions/0003b.dsse.json"
+    ),
     "another page": lambda run: (run / "report/report.html").write_text("<h1>All is well</h1>"),
 }
 
 
 @pytest.mark.parametrize("name", TAKEN_OUT)
-def test_no_pack_is_made_of_decisions_that_do_not_hold(name: str, run_dir: Path, keys: Path, tmp_path: Path) -> None:
+def test_no_pack_is_made_of_decisions_that_do_not_hold(
+    name: str, run_dir: Path, keys: Path, tmp_path: Path
+) -> None:
     """With keys and without: order and what is bound need none."""
     assert decided(run_dir, keys, "alice", kind="reject") == 0
     assert decided(run_dir, keys, "bob") == 0
@@ -234,7 +268,10 @@ def test_no_pack_is_made_of_decisions_that_do_not_hold(name: str, run_dir: Path,
 def test_what_is_nested_or_empty_without_end_is_no_document(tmp_path: Path) -> None:
     """100 levels are read and 101 are not; of 64 MiB at most a sixteenth may be lists."""
     assert parse_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
-    for data in (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), b"[" + b"[]," * 5_000_000 + b"[]]"):
+    for data in (
+        b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1),
+        b"[" + b"[]," * 5_000_000 + b"[]]",
+    ):
         with pytest.raises(ValueError, match=r"nested|lists"):
             parse_json(data)
     path = tmp_path / "x"

@@ -35,6 +35,8 @@ def test_an_edited_run_on_object_storage_does_not_pass(
     for path in filter(Path.is_file, run_dir.rglob("*")):
         with s3.files.open_output_stream(f"{run}/{path.relative_to(run_dir)}") as stream:
             stream.write(path.read_bytes())
-    assert gate([s3.url(run), "--keys", str(keys / "trusted")]) == (5 if name in BESIDE | JUDGED else 1)
+    assert gate([s3.url(run), "--keys", str(keys / "trusted")]) == (
+        5 if name in BESIDE | JUDGED else 1
+    )
     told = capsys.readouterr()
     assert not any(secret in told.out + told.err for secret in CREDENTIALS.values())

@@ -22,7 +22,13 @@ from servers_here import Quiet, http_here
 from starlette.testclient import TestClient
 
 from audit.benchmarks.files import read_rows
-from audit.core.errors import BenchmarkError, ConfigError, EngineLoadError, LibraryError, SignatureError
+from audit.core.errors import (
+    BenchmarkError,
+    ConfigError,
+    EngineLoadError,
+    LibraryError,
+    SignatureError,
+)
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
 from audit.engines.openai_engine import probe
@@ -37,8 +43,12 @@ from audit.variants.arrow import FILE, METADATA, read_library, shipped_folder
 # --- clocks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("hours", "status"), [(0, 200), (12, 200), (13, 401), (-1, 401), (-24 * 365, 401)])
-def test_no_jump_of_the_clock_makes_a_session_longer(hours: int, status: int, built: Path, keys: Path) -> None:
+@pytest.mark.parametrize(
+    ("hours", "status"), [(0, 200), (12, 200), (13, 401), (-1, 401), (-24 * 365, 401)]
+)
+def test_no_jump_of_the_clock_makes_a_session_longer(
+    hours: int, status: int, built: Path, keys: Path
+) -> None:
     passed = [0]
     site = reviewing(built.parent, keys, "h:1", now=lambda: NOW + timedelta(hours=passed[0]))
     page = TestClient(create_app(site), base_url="http://h:1", follow_redirects=False)
@@ -50,7 +60,9 @@ def test_no_jump_of_the_clock_makes_a_session_longer(hours: int, status: int, bu
 # --- servers ---------------------------------------------------------------------------------------------------------
 
 
-def keeper(received: list[bytes], status: int = 200, headers: dict[str, str] | None = None) -> type[Quiet]:
+def keeper(
+    received: list[bytes], status: int = 200, headers: dict[str, str] | None = None
+) -> type[Quiet]:
     """Keeps what is sent to it; answers with a status and headers."""
 
     class Handler(Quiet):
@@ -74,9 +86,12 @@ def certificate(tmp_path: Path) -> Path:
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     today = datetime.now(UTC)
     number, until = x509.random_serial_number(), today + timedelta(days=1)
-    made = x509.CertificateBuilder(name, name, key.public_key(), number, today - timedelta(days=1), until)
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), number, today - timedelta(days=1), until
+    )
     made = made.add_extension(
-        x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=True
+        x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+        critical=True,
     )
     pem = made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
     path = tmp_path / "server.pem"
@@ -101,7 +116,10 @@ def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: Patch)
     monkeypatch.setattr(notify, "_WAIT_S", 0.0)
     received: list[bytes] = []
     elsewhere: list[bytes] = []
-    with http_here(keeper(elsewhere)) as other, http_here(keeper(received, status, {"Location": other})) as hook:
+    with (
+        http_here(keeper(elsewhere)) as other,
+        http_here(keeper(received, status, {"Location": other})) as hook,
+    ):
         notice = Notice("k", "block", "Audit blocks: m", "secret of the run")
         assert "did not accept it" in send(notice, [hook.replace("http", "json") + "/x"])
     assert received and elsewhere == []
@@ -115,14 +133,21 @@ class Boom:
         return os.mkdir, (os.environ["BOOM"],)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "weights.pkl", "last.ckpt"])
-def test_weights_that_are_a_pickle_are_refused_unread(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "model.pt", "model.pth", "weights.pkl", "last.ckpt"]
+)
+def test_weights_that_are_a_pickle_are_refused_unread(
+    name: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
     monkeypatch.setenv("BOOM", str(tmp_path / "boom"))
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / name).write_bytes(pickle.dumps(Boom()))
-    for load in (lambda: resolve_weights(ModelConfig(name="m", path=str(folder))), lambda: find_model(str(folder))):
+    for load in (
+        lambda: resolve_weights(ModelConfig(name="m", path=str(folder))),
+        lambda: find_model(str(folder)),
+    ):
         with pytest.raises(EngineLoadError, match="pickle"):
             load()
     assert not (tmp_path / "boom").exists()
@@ -141,7 +166,10 @@ def test_a_run_directory_by_a_link_is_that_run(built: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("at", "to"),
     [
-        *product(["manifest.json", "report/verdict.json", "shards/*"], ["/dev/zero", "/nowhere", "/etc/passwd"]),
+        *product(
+            ["manifest.json", "report/verdict.json", "shards/*"],
+            ["/dev/zero", "/nowhere", "/etc/passwd"],
+        ),
         ("manifest.json", "manifest.json"),
     ],
 )
@@ -158,7 +186,9 @@ def test_a_pipe_in_a_run_holds_nobody_up(run_dir: Path) -> None:
     assert gate([str(run_dir)]) == 1
 
 
-@pytest.mark.parametrize("name", ["report/report.html", "notes.txt", "suite.yaml", "decisions/0001.dsse.json"])
+@pytest.mark.parametrize(
+    "name", ["report/report.html", "notes.txt", "suite.yaml", "decisions/0001.dsse.json"]
+)
 def test_nothing_from_elsewhere_gets_into_a_pack(name: str, run_dir: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("{}")
@@ -206,13 +236,17 @@ def damaged(texts: int) -> pa.Array:
 
 
 @pytest.mark.parametrize("what", ["library", "exam"])
-def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(what: str, tmp_path: Path) -> None:
+def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(
+    what: str, tmp_path: Path
+) -> None:
     """Read in a process of its own: it was killed by a signal."""
     path = tmp_path / "damaged.arrow"
     table = pa.table({"context": damaged(200)})
     if what == "library":
         table = pa.ipc.open_file(str(shipped_folder() / "elementary" / FILE)).read_all()
-        table = table.set_column(table.schema.names.index("context"), "context", damaged(table.num_rows))
+        table = table.set_column(
+            table.schema.names.index("context"), "context", damaged(table.num_rows)
+        )
     with pa.ipc.new_file(str(path), table.schema) as file:
         file.write_table(table)
     code = {
@@ -220,9 +254,16 @@ def test_a_file_whose_texts_lie_nowhere_is_refused_and_ends_no_process(what: str
         "exam": "from audit.benchmarks.files import read_rows; read = lambda path: list(read_rows(path))",
     }[what]
     ended = subprocess.run(
-        [sys.executable, "-c", f"import sys, pathlib; {code}; read(pathlib.Path(sys.argv[1]))", str(path)],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            f"import sys, pathlib; {code}; read(pathlib.Path(sys.argv[1]))",
+            str(path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert ended.returncode == 1
     assert re.search("LibraryError|BenchmarkError", ended.stderr)
 
@@ -232,7 +273,9 @@ def test_a_header_of_anything_is_no_librarys(about: str | None, tmp_path: Path) 
     table = pa.ipc.open_file(str(shipped_folder() / "elementary" / FILE)).read_all()
     if about is None:  # all is well but for the hash
         about = json.dumps({**json.loads(table.schema.metadata[METADATA]), "sha256": 3})
-    with pa.ipc.new_file(str(tmp_path / FILE), table.schema.with_metadata({METADATA: about.encode()})) as file:
+    with pa.ipc.new_file(
+        str(tmp_path / FILE), table.schema.with_metadata({METADATA: about.encode()})
+    ) as file:
         file.write_table(table.replace_schema_metadata({METADATA: about.encode()}))
     with pytest.raises(LibraryError):
         read_library(tmp_path / FILE)

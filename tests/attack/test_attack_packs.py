@@ -25,10 +25,19 @@ from audit.governance.verify import STATEMENT, verify_pack, write_archive
 
 Files = dict[str, bytes]
 CONTENTS = (
-    "run/report/verdict.json", "run/report/report.html", "run/manifest.json", "run/suite.json", "run/shards/shard",
-    "run/decisions/0001.dsse.json", "config.json", "prompts.json", "calibration.json", "shards.json",
-    "environment.json", "VERIFY.md",
-)  # fmt: skip
+    "run/report/verdict.json",
+    "run/report/report.html",
+    "run/manifest.json",
+    "run/suite.json",
+    "run/shards/shard",
+    "run/decisions/0001.dsse.json",
+    "config.json",
+    "prompts.json",
+    "calibration.json",
+    "shards.json",
+    "environment.json",
+    "VERIFY.md",
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +48,20 @@ def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         run = Path(shutil.copytree(built, folder / name))
         (run / "suite.json").write_text(json.dumps({"audit_suite_id": name}))
         assert decided(run, keys, "alice", "--reason", name) == 0
-        write_pack(run, folder / f"{name}.zip", with_shards=True, signer=load_signer(keys / "alice.key"))
+        write_pack(
+            run, folder / f"{name}.zip", with_shards=True, signer=load_signer(keys / "alice.key")
+        )
         with zipfile.ZipFile(folder / f"{name}.zip") as archive:
             found.append({one: archive.read(one) for one in archive.namelist()})
     return found[0], found[1]
 
 
 def full_name(files: Files, name: str) -> str:
-    return next(one for one in files if one.startswith("run/shards/")) if name == "run/shards/shard" else name
+    return (
+        next(one for one in files if one.startswith("run/shards/"))
+        if name == "run/shards/shard"
+        else name
+    )
 
 
 def changed(name: str) -> Callable[[Files, Files], None]:
@@ -67,7 +82,9 @@ def summed(spoil: Callable[[Files, Files], None]) -> Callable[[Files, Files], No
     def both(files: Files, other: Files) -> None:
         spoil(files, other)
         names = sorted(set(files) - {SUMS, STATEMENT})
-        files[SUMS] = "".join(f"{hashlib.sha256(files[n]).hexdigest()}  {n}\n" for n in names).encode()
+        files[SUMS] = "".join(
+            f"{hashlib.sha256(files[n]).hexdigest()}  {n}\n" for n in names
+        ).encode()
 
     return both
 
@@ -96,17 +113,31 @@ MUTATIONS: dict[str, Callable[[Files, Files], None]] = {
     **{f"{name}: a bit": changed(name) for name in CONTENTS},
     **{f"{name}: a bit, and its hash": summed(changed(name)) for name in CONTENTS},
     "an entry more": lambda files, other: files.update({"run/notes.txt": b"x"}),
-    "an entry more, and its hash": summed(lambda files, other: files.update({"run/notes.txt": b"x"})),
-    "an entry less, and its hash": summed(lambda files, other: files.pop("run/suite.json") and None),
-    "a name in another case beside it": summed(lambda files, other: files.update({"CONFIG.json": b"{}"})),
+    "an entry more, and its hash": summed(
+        lambda files, other: files.update({"run/notes.txt": b"x"})
+    ),
+    "an entry less, and its hash": summed(
+        lambda files, other: files.pop("run/suite.json") and None
+    ),
+    "a name in another case beside it": summed(
+        lambda files, other: files.update({"CONFIG.json": b"{}"})
+    ),
     "the list: a line twice": lines(lambda rows: [*rows, rows[0]]),
     "the list: another order": lines(lambda rows: rows[::-1]),
     "the list: gone": lambda files, other: files.pop(SUMS) and None,
     "the statement: gone": lambda files, other: files.pop(STATEMENT) and None,
-    "the statement: a space": lambda files, other: files.update({STATEMENT: b" " + files[STATEMENT]}),
-    "the statement: another signature": envelope(lambda e: e["signatures"][0].update({"sig": "0" * 128})),
-    "the statement: a field that nobody signed": envelope(lambda e: e["signatures"][0].update({"note": "x"})),
-    "the statement: signed twice": envelope(lambda e: e["signatures"].append(dict(e["signatures"][0]))),
+    "the statement: a space": lambda files, other: files.update(
+        {STATEMENT: b" " + files[STATEMENT]}
+    ),
+    "the statement: another signature": envelope(
+        lambda e: e["signatures"][0].update({"sig": "0" * 128})
+    ),
+    "the statement: a field that nobody signed": envelope(
+        lambda e: e["signatures"][0].update({"note": "x"})
+    ),
+    "the statement: signed twice": envelope(
+        lambda e: e["signatures"].append(dict(e["signatures"][0]))
+    ),
     "the statement of another run": taken(STATEMENT),
     "a decision in the statement's place": lambda files, other: files.update(
         {STATEMENT: files["run/decisions/0001.dsse.json"]}
@@ -126,7 +157,9 @@ def refused(path: Path, keys: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_no_mutation_of_a_pack_verifies(name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path) -> None:
+def test_no_mutation_of_a_pack_verifies(
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path
+) -> None:
     files = dict(packs[0])
     MUTATIONS[name](files, packs[1])
     assert files != packs[0]
@@ -146,24 +179,45 @@ def copy_says(name: str, change: Callable[[Any], Any]) -> Callable[[Files, Files
 SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
     "a shard": changed("run/shards/shard"),
     "the configuration for readers": copy_says("config.json", lambda told: told.update({"n": 3})),
-    "the environment for readers": copy_says("environment.json", lambda told: told.update({"python": "2.7"})),
-    "the hashes for readers": copy_says("shards.json", lambda told: told[0].update({"sha256": "0" * 64})),
-    "a decision that nobody signed": copy_says(
-        "run/decisions/0001.dsse.json", lambda told: told["signatures"][0].update({"sig": "00" * 64})
+    "the environment for readers": copy_says(
+        "environment.json", lambda told: told.update({"python": "2.7"})
     ),
-    "a decision that is no decision": copy_says("run/decisions/0001.dsse.json", lambda told: told.clear()),
+    "the hashes for readers": copy_says(
+        "shards.json", lambda told: told[0].update({"sha256": "0" * 64})
+    ),
+    "a decision that nobody signed": copy_says(
+        "run/decisions/0001.dsse.json",
+        lambda told: told["signatures"][0].update({"sig": "00" * 64}),
+    ),
+    "a decision that is no decision": copy_says(
+        "run/decisions/0001.dsse.json", lambda told: told.clear()
+    ),
     "the decision of another run": taken("run/decisions/0001.dsse.json"),
-    "a page that was forged": lambda files, other: files.update({"run/report/report.html": b"<h1>All is well</h1>"}),
-    "a run that failed": copy_says("run/manifest.json", lambda told: told.update({"status": "failed"})),
+    "a page that was forged": lambda files, other: files.update(
+        {"run/report/report.html": b"<h1>All is well</h1>"}
+    ),
+    "a run that failed": copy_says(
+        "run/manifest.json", lambda told: told.update({"status": "failed"})
+    ),
     "another suite": copy_says("run/suite.json", lambda told: told.update({"x": 1})),
-    "another verdict": copy_says("run/report/verdict.json", lambda told: told["cells"][0].update({"verdict": "x"})),
-    "the prompts for readers": copy_says("prompts.json", lambda told: told["sha256"].update({"m": "1" * 64})),
+    "another verdict": copy_says(
+        "run/report/verdict.json", lambda told: told["cells"][0].update({"verdict": "x"})
+    ),
+    "the prompts for readers": copy_says(
+        "prompts.json", lambda told: told["sha256"].update({"m": "1" * 64})
+    ),
     "the error rates": copy_says("calibration.json", lambda told: told["designs"].clear()),
     "the sensitivity": copy_says("sensitivity.json", lambda told: told.update({"alpha": 0.5})),
-    "the program's chronology": lambda files, other: files.update({"program_chronology.jsonl": b"{}\n"}),
+    "the program's chronology": lambda files, other: files.update(
+        {"program_chronology.jsonl": b"{}\n"}
+    ),
     "the note on how to verify": lambda files, other: files.update({"VERIFY.md": b"Trust me."}),
-    "a chronology that is none": lambda files, other: files.update({"run/chronology.jsonl": b"{}\n"}),
-    "a run that was stopped": copy_says("run/manifest.json", lambda told: told.update({"status": "stopped"})),
+    "a chronology that is none": lambda files, other: files.update(
+        {"run/chronology.jsonl": b"{}\n"}
+    ),
+    "a run that was stopped": copy_says(
+        "run/manifest.json", lambda told: told.update({"status": "stopped"})
+    ),
     "a decision whose first is gone": lambda files, other: files.update(
         {"run/decisions/0002.dsse.json": files.pop("run/decisions/0001.dsse.json")}
     ),
@@ -174,7 +228,9 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
         {"run/decisions/x/0001.dsse.json": files.pop("run/decisions/0001.dsse.json")}
     ),
     "a manifest that is none": lambda files, other: files.update({"run/manifest.json": b"[]"}),
-    "a manifest as deep as a well": lambda files, other: files.update({"run/manifest.json": b"[" * 100_000}),
+    "a manifest as deep as a well": lambda files, other: files.update(
+        {"run/manifest.json": b"[" * 100_000}
+    ),
 }
 
 
@@ -183,21 +239,27 @@ def signed_again(files: Files, keys: Path, before: Files) -> None:
     summed(lambda files, other: None)(files, files)
     subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, verify.VERDICT)}
     predicate = json.loads(base64.b64decode(json.loads(before[STATEMENT])["payload"]))["predicate"]
-    files[STATEMENT] = seal(statement(verify.PREDICATE, subjects, predicate), load_signer(keys / "alice.key"))
+    files[STATEMENT] = seal(
+        statement(verify.PREDICATE, subjects, predicate), load_signer(keys / "alice.key")
+    )
 
 
 @pytest.mark.parametrize("name", SIGNED_AGAIN)
 def test_a_pack_holds_together_beyond_its_signature(
     name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr(verify, "_recompute", lambda *given: None)  # found without it, before anything is computed
+    monkeypatch.setattr(
+        verify, "_recompute", lambda *given: None
+    )  # found without it, before anything is computed
     files = dict(packs[0])
     SIGNED_AGAIN[name](files, packs[1])
     signed_again(files, keys, packs[0])
     refused(written(files, tmp_path), keys)
 
 
-@pytest.mark.parametrize("name", ["run/manifest.json/x", "run/shards", "run/report/verdict.json/x/y"])
+@pytest.mark.parametrize(
+    "name", ["run/manifest.json/x", "run/shards", "run/report/verdict.json/x/y"]
+)
 def test_what_cannot_be_unpacked_ends_in_a_sentence(
     name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path
 ) -> None:
@@ -207,7 +269,9 @@ def test_what_cannot_be_unpacked_ends_in_a_sentence(
     assert evidence(["verify", str(written(files, tmp_path)), "--keys", str(keys / "trusted")]) == 1
 
 
-def zipped(files: Files, order: Sequence[str] | None = None, kind: int = zipfile.ZIP_STORED, **odd: Any) -> bytes:
+def zipped(
+    files: Files, order: Sequence[str] | None = None, kind: int = zipfile.ZIP_STORED, **odd: Any
+) -> bytes:
     """The same files as another program packs them; odd: attributes of the first entry."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", kind) as archive:
@@ -251,7 +315,9 @@ def test_no_other_zip_of_the_same_files_verifies(
     refused(path, keys)
 
 
-def test_a_pack_says_of_what_it_is(packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: Capsys) -> None:
+def test_a_pack_says_of_what_it_is(
+    packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: Capsys
+) -> None:
     """Another run's pack is sound, and refused by who says what is expected. That this one verifies as it is shows that
     none of the above is found for the way in which it was packed."""
     words = ["verify", str(written(packs[0], tmp_path)), "--keys", str(keys / "trusted")]

@@ -63,7 +63,9 @@ EDITS: dict[str, Edit] = {
     "verdict: one word": cell(verdict=PASS),
     "verdict: a list": cell(verdict=[PASS]),
     "verdict: the key twice": doubled_key,
-    "verdict: a gate that failed passed": verdict(lambda p: [g.update(status="pass") for g in p["cells"][0]["gates"]]),
+    "verdict: a gate that failed passed": verdict(
+        lambda p: [g.update(status="pass") for g in p["cells"][0]["gates"]]
+    ),
     "verdict: another model": cell(model="k"),
     "verdict: another benchmark": cell(benchmark="other"),
     "verdict: no cells": verdict(lambda p: p.update(cells=[])),
@@ -72,7 +74,9 @@ EDITS: dict[str, Edit] = {
     ),
     "verdict: no rows": verdict(lambda p: p.update(rows=[])),
     "verdict: no runs": verdict(lambda p: p.update(runs=[])),
-    "verdict: of a suite": verdict(lambda p: p.update(suite={"gate": "source", "source": [], "sentences": []})),
+    "verdict: of a suite": verdict(
+        lambda p: p.update(suite={"gate": "source", "source": [], "sentences": []})
+    ),
     "verdict: runs of other counts": verdict(lambda p: p["runs"][0].update(models={})),
     "verdict: of an audit that there is not": verdict(lambda p: p.update(audit="nothing")),
     "verdict: of another audit": verdict(lambda p: p.update(audit="perturb")),
@@ -82,7 +86,9 @@ EDITS: dict[str, Edit] = {
     "verdict: no text": text("report/verdict.json", b"\xff\xfe{}"),
     "verdict: empty": text("report/verdict.json", ""),
     "verdict: gone": lambda run: (run / "report/verdict.json").unlink(),
-    "verdict: another headline": cell(headline="Spotless!", reasons=[], what_to_do=[]),  # computed anew
+    "verdict: another headline": cell(
+        headline="Spotless!", reasons=[], what_to_do=[]
+    ),  # computed anew
     "manifest: running": manifest(lambda p: p.update(status="running")),
     "manifest: a model that was never run": manifest(lambda p: p["models"].update(ghost={})),
     "manifest: more questions": manifest(lambda p: p["benchmark"]["synthetic"].update(n=24)),
@@ -90,7 +96,9 @@ EDITS: dict[str, Edit] = {
     "manifest: another setting": manifest(
         lambda p: p["settings"].append({"arm": "direct", "level": 0, "replicate": 0})
     ),
-    "manifest: a shard more": manifest(lambda p: p["shards"].append(dict(p["shards"][0], file="b.arrow"))),
+    "manifest: a shard more": manifest(
+        lambda p: p["shards"].append(dict(p["shards"][0], file="b.arrow"))
+    ),
     "manifest: no shards": manifest(lambda p: p.update(shards=[])),
     "manifest: of another audit": manifest(lambda p: p.update(audit="memory")),
     "manifest: a number for a model": manifest(lambda p: p["models"].update(m=3)),
@@ -118,15 +126,23 @@ EDITS: dict[str, Edit] = {
     "a panel of another run, with its verdict": panel_of_another,
     "a panel of nowhere": text("panel.json", '{"runs": ["/nowhere"]}'),
     "a panel as deep as a well": text("panel.json", "[" * 100_000),
-    "a decision of nobody": lambda run: ((run / "decisions").mkdir(), text("decisions/0001.dsse.json", "{}")(run)),
+    "a decision of nobody": lambda run: (
+        (run / "decisions").mkdir(),
+        text("decisions/0001.dsse.json", "{}")(run),
+    ),
 }
 JUDGED = {"nothing", "verdict: another headline", "a panel of itself"}
 # What --trust-report believes: the verdict's own words, and a shard whose hash was made to fit.
 BELIEVED = JUDGED | {
-    "verdict: one word", "verdict: the key twice", "verdict: a gate that failed passed", "verdict: another model",
-    "verdict: another benchmark", "verdict: a second cell that passes", "shards: a bit, and its hash",
+    "verdict: one word",
+    "verdict: the key twice",
+    "verdict: a gate that failed passed",
+    "verdict: another model",
+    "verdict: another benchmark",
+    "verdict: a second cell that passes",
+    "shards: a bit, and its hash",
     "all but the verdict gone, which passes",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EDITS)

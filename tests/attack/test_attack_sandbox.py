@@ -17,7 +17,9 @@ from governed import Patch
 from audit.scoring.sandbox import Outcome, run_tests
 from audit.scoring.seccomp import REFUSED, seccomp_filter
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap (bubblewrap) is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bwrap (bubblewrap) is not installed"
+)
 
 TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate([1]) == [1, 1]\n"
 DOUBLES = "def f(x):\n    return x * 2\n"
@@ -56,7 +58,10 @@ WRONG = {
         "    return found[0]['check'] if found else 0",
         "AssertionError",
     ),
-    "an assertion that says passed": ("def f(x): raise AssertionError('verdict passed')", "AssertionError"),
+    "an assertion that says passed": (
+        "def f(x): raise AssertionError('verdict passed')",
+        "AssertionError",
+    ),
     "an endless answer": ("def f(x): return 'x' * 2_000_000", "too_long"),
     "endless writing": (
         "import os\ndef f(x):\n    for fd in range(3, 64):\n        try:\n"
@@ -81,8 +86,14 @@ WRONG = {
         "        with open(f'/tmp/{k}', 'wb') as file: file.write(b'x' * 4_000_000)",
         "OSError",
     ),
-    "a large file": ("def f(x):\n    with open('/tmp/x', 'wb') as file: file.write(b'x' * 9_000_000)", "OSError"),
-    "a program of the system": ("import subprocess\ndef f(x): subprocess.run(['/usr/bin/id'], check=True)\n", None),
+    "a large file": (
+        "def f(x):\n    with open('/tmp/x', 'wb') as file: file.write(b'x' * 9_000_000)",
+        "OSError",
+    ),
+    "a program of the system": (
+        "import subprocess\ndef f(x): subprocess.run(['/usr/bin/id'], check=True)\n",
+        None,
+    ),
     "an endless loop when loaded": ("while True: pass", "cpu_limit"),
     "a sleep": ("import time\ndef f(x): time.sleep(9999)", "waits"),
     "the pipes closed": ("import os, time\nos.closerange(3, 64)\ntime.sleep(9999)", "waits"),
@@ -159,7 +170,9 @@ def test_what_code_reaches_for_is_not_there(name: str, monkeypatch: Patch) -> No
         address = f"audit-test-{uuid4().hex}"
         abstract.bind(f"\0{address}")
         port.listen(), abstract.listen()
-        attempt = FORBIDDEN[name].replace("PORT", str(port.getsockname()[1])).replace("ABSTRACT", address)
+        attempt = (
+            FORBIDDEN[name].replace("PORT", str(port.getsockname()[1])).replace("ABSTRACT", address)
+        )
         assert run_tests(f"{attempt}\n{DOUBLES}", TESTS, "f") == Outcome(True, "passed")
 
 
@@ -168,12 +181,18 @@ def test_the_tests_are_not_stopped_by_what_they_swallow() -> None:
     assert run_tests("import os\ndef f(x): os._exit(0)", tests, "f") == Outcome(False, "ended")
 
 
-@pytest.mark.parametrize(("role", "depth"), [("candidate", 0), ("candidate", 1), ("tests", 0), ("tests", 1)])
+@pytest.mark.parametrize(
+    ("role", "depth"), [("candidate", 0), ("candidate", 1), ("tests", 0), ("tests", 1)]
+)
 def test_a_sandbox_that_is_killed_is_no_answer(role: str, depth: int) -> None:
     """depth 0: bwrap itself; 1: Python inside it, as the kernel would where memory runs out."""
-    assert run_tests(DOUBLES, TESTS, "f").passed  # the first tries whether sandboxes work here at all
+    assert run_tests(
+        DOUBLES, TESTS, "f"
+    ).passed  # the first tries whether sandboxes work here at all
     found: list[Outcome] = []
-    work = threading.Thread(target=lambda: found.append(run_tests("import time\ntime.sleep(8)", TESTS, "f")))
+    work = threading.Thread(
+        target=lambda: found.append(run_tests("import time\ntime.sleep(8)", TESTS, "f"))
+    )
     work.start()
     victim = None
     while victim is None and work.is_alive():
@@ -214,7 +233,9 @@ def words(pid: int) -> str:
         return ""
 
 
-@pytest.mark.skipif(platform.machine() not in REFUSED, reason="no filter of system calls for this processor")
+@pytest.mark.skipif(
+    platform.machine() not in REFUSED, reason="no filter of system calls for this processor"
+)
 def test_calls_that_reach_into_the_kernel_are_refused() -> None:
     """The code doubles only if each of them gives EPERM (1), and getpid, which is in no list, its number 1."""
     numbers = sorted(REFUSED[platform.machine()].values())

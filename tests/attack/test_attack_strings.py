@@ -11,12 +11,24 @@ from governed import build_without_figures, make_run
 from outcome_tables import Outcome
 
 STRINGS = (
-    "<script>alert(1)</script>", "</script><script>alert(1)</script>", "<svg onload=alert(1)>",
-    "<img src=x onerror=alert(1)>", "javascript:alert(1)", "</style><style>*{display:none}</style>",
-    '<iframe srcdoc="<script>alert(1)</script>">', "\x1b[2J\x1b]0;title\x07", "\u202etxt.exe", "a\u2028b\u2029c",
-    "a\x00b", "=cmd|' /C calc'!A0", "\n::error::obey\n", "]]><failure/>", "[a](javascript:alert(1)) | @team `x`",
-    "{{ 7*7 }} {% raw %}", "<!--<script>",
-)  # fmt: skip
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<svg onload=alert(1)>",
+    "<img src=x onerror=alert(1)>",
+    "javascript:alert(1)",
+    "</style><style>*{display:none}</style>",
+    '<iframe srcdoc="<script>alert(1)</script>">',
+    "\x1b[2J\x1b]0;title\x07",
+    "\u202etxt.exe",
+    "a\u2028b\u2029c",
+    "a\x00b",
+    "=cmd|' /C calc'!A0",
+    "\n::error::obey\n",
+    "]]><failure/>",
+    "[a](javascript:alert(1)) | @team `x`",
+    "{{ 7*7 }} {% raw %}",
+    "<!--<script>",
+)
 
 
 class Tags(HTMLParser):
@@ -37,11 +49,18 @@ def hostile(k: int, row: Outcome) -> Outcome:
     """Each question has a string of its own in every text; the names of model and benchmark have all of them."""
     one = STRINGS[k]
     return replace(
-        row, model=f"m{''.join(STRINGS)}", benchmark=f"b{''.join(STRINGS)}", question_id=row.question_id + one,
-        group=row.group + one, question=row.question + one, options=tuple(o + one for o in row.options),
-        router_messages=tuple(m + one for m in row.router_messages), prompt=row.prompt + one,
-        response=one + row.response, model_revision=STRINGS[0],
-    )  # fmt: skip
+        row,
+        model=f"m{''.join(STRINGS)}",
+        benchmark=f"b{''.join(STRINGS)}",
+        question_id=row.question_id + one,
+        group=row.group + one,
+        question=row.question + one,
+        options=tuple(o + one for o in row.options),
+        router_messages=tuple(m + one for m in row.router_messages),
+        prompt=row.prompt + one,
+        response=one + row.response,
+        model_revision=STRINGS[0],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +75,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 
 def test_a_report_has_no_tag_and_no_link_of_theirs(pages: Mapping[str, Path]) -> None:
-    plain, bad = (Tags((pages[name] / "report" / "report.html").read_text()) for name in ("plain", "hostile"))
+    plain, bad = (
+        Tags((pages[name] / "report" / "report.html").read_text()) for name in ("plain", "hostile")
+    )
     assert bad.found <= plain.found
     assert not [link for link in bad.links if link.lower().strip().startswith("javascript")]
     text = (pages["hostile"] / "report" / "report.html").read_text()

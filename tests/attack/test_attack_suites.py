@@ -22,7 +22,9 @@ REFUSED = {
     "billions of approvals": BILLIONS + "governance: {approvals_required: *a11}\n",
     "a list of itself": "a: &a [*a]\naudit_suite_id: x\n",
     "maps of itself": "&a a: *a\naudit_suite_id: x\n",
-    "maps that are merged again and again": "a: &a {b: c}\nx: {<<: [" + ", ".join(["*a"] * 9000) + "]}\n",
+    "maps that are merged again and again": "a: &a {b: c}\nx: {<<: ["
+    + ", ".join(["*a"] * 9000)
+    + "]}\n",
     "a number in base 60": f"x: {BASE_60}\n",
     "a number in base 60 with a tag": f"x: !!int {BASE_60}\n",
     "a number of 300,000 digits": f"x: {'7' * 300_000}\n",
@@ -72,7 +74,9 @@ def test_governance_that_stands_twice_is_not_the_smaller_one() -> None:
         approvals_asked(twice, "suite.yaml")
 
 
-@pytest.mark.parametrize("word", ["!!set {a, b}", "!!binary AAAA", "[a]", "{a: b}", "!!omap [a: b]"])
+@pytest.mark.parametrize(
+    "word", ["!!set {a, b}", "!!binary AAAA", "[a]", "{a: b}", "!!omap [a: b]"]
+)
 def test_a_suite_is_registered_under_a_name(word: str, tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(f"audit_suite_id: {word}\n")
     with pytest.raises(ConfigError, match="not a name"):
@@ -80,8 +84,12 @@ def test_a_suite_is_registered_under_a_name(word: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"), [("{}", 1), ('{"suite": {"governance": {"approvals_required": 2}}}', 2),
-                        ("governance: {approvals_required: 3}", 3)]
-)  # fmt: skip
+    ("text", "asked"),
+    [
+        ("{}", 1),
+        ('{"suite": {"governance": {"approvals_required": 2}}}', 2),
+        ("governance: {approvals_required: 3}", 3),
+    ],
+)
 def test_a_plain_suite_is_read(text: str, asked: int) -> None:
     assert approvals_asked(text, "suite.json") == asked

@@ -16,20 +16,42 @@ PARTS = ("orchestration", "statistics", "engine")
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which to run; all by default")
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, []], help="which to run; all by default"
+    )
     parts = parser.parse_args().parts or list(PARTS)
     results: dict[str, Any] = {}
     rows: list[tuple[str, str, str, bool]] = []
     if "orchestration" in parts:
         found = results["orchestration"] = orchestration.measure()
         rate, growth = found["generations_per_s"], found["driver_growth_mb"]
-        rows.append(("generations per second, scripted engine", f"{rate:,.0f}", ">= 8,000", rate >= 8000))
-        rows.append(("driver memory, 10,000 to 100,000 questions", f"{growth:+.0f} MB", "< 50 MB", growth < 50))
+        rows.append(
+            ("generations per second, scripted engine", f"{rate:,.0f}", ">= 8,000", rate >= 8000)
+        )
+        rows.append(
+            (
+                "driver memory, 10,000 to 100,000 questions",
+                f"{growth:+.0f} MB",
+                "< 50 MB",
+                growth < 50,
+            )
+        )
     if "statistics" in parts:
-        done = subprocess.run([sys.executable, "-m", "bench.statistics"], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.statistics"],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         found = results["statistics"] = json.loads(done.stdout)
-        seconds, peak, speedup = found["total_wall_s"], found["peak_rss_bytes"] / 1e9, found["speedup_wall"]
-        rows.append(("all statistics, 12 x 9 x 10,000", f"{seconds:.1f} s", "<= 60 s", seconds <= 60))
+        seconds, peak, speedup = (
+            found["total_wall_s"],
+            found["peak_rss_bytes"] / 1e9,
+            found["speedup_wall"],
+        )
+        rows.append(
+            ("all statistics, 12 x 9 x 10,000", f"{seconds:.1f} s", "<= 60 s", seconds <= 60)
+        )
         rows.append(("their peak memory", f"{peak:.2f} GB", "<= 2 GB", peak <= 2))
         rows.append(("times faster than SciPy per cell", f"{speedup:.0f}", ">= 20", speedup >= 20))
     if "engine" in parts:

@@ -19,7 +19,9 @@ def _cpu_s() -> float:
 
 def _note(kind: str, name: str, before: float) -> None:
     with Path(os.environ["CPU_PROFILE"]).open("a") as file:
-        file.write(json.dumps({"kind": kind, "name": name, "cpu_s": round(_cpu_s() - before, 2)}) + "\n")
+        file.write(
+            json.dumps({"kind": kind, "name": name, "cpu_s": round(_cpu_s() - before, 2)}) + "\n"
+        )
 
 
 @pytest.hookimpl(hookwrapper=True)

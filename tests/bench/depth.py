@@ -39,16 +39,27 @@ def measured(seqs: int, n: int, more: list[str]) -> dict[str, Any]:
         stored = sorted(path.stat().st_mtime - ready for path in shard_paths(run_dir / SHARDS))
         first = min(bisect_left(moments, (ready + stored[0], 0.0)), len(moments) - 1)
         loses = [t - stored[-1] * done / len(stored) for done, t in enumerate(stored)]
-        roles = [role for arms in run_cost(run_dir, SCHEMA).values() for arm in arms.values() for role in arm.values()]
+        roles = [
+            role
+            for arms in run_cost(run_dir, SCHEMA).values()
+            for arm in arms.values()
+            for role in arm.values()
+        ]
         tokens = {
-            kind: sum(role[kind] for role in roles) for kind in ("prompt_tokens", "cached_tokens", "completion_tokens")
+            kind: sum(role[kind] for role in roles)
+            for kind in ("prompt_tokens", "cached_tokens", "completion_tokens")
         }
         return {
-            "max_num_seqs": seqs, "rows": used["rows"], "first_row_s": stored[0], "stop_loses_s": max(loses),
+            "max_num_seqs": seqs,
+            "rows": used["rows"],
+            "first_row_s": stored[0],
+            "stop_loses_s": max(loses),
             "first_row_cpu_s": round(moments[first][1] - cpu_before, 1),
             "engine_cpu_s": round(max(cpu for _, cpu in moments) - cpu_before, 1),
-            "generate_s": used["generate_s"], **tokens, "precision": Manifest.load(run_dir).precision[EMBEDDED],
-        }  # fmt: skip
+            "generate_s": used["generate_s"],
+            **tokens,
+            "precision": Manifest.load(run_dir).precision[EMBEDDED],
+        }
 
 
 def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
@@ -56,7 +67,9 @@ def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
     precision: the engine is then ready."""
     while not ((run_dir / MANIFEST).exists() and Manifest.load(run_dir).precision):
         time.sleep(0.05)
-    engine = [one for one in psutil.Process().children(recursive=True) if one.name().startswith("VLLM")]
+    engine = [
+        one for one in psutil.Process().children(recursive=True) if one.name().startswith("VLLM")
+    ]
     while engine:
         try:
             moments.append((time.time(), sum(sum(one.cpu_times()[:2]) for one in engine)))

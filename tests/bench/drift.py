@@ -28,13 +28,17 @@ VERDICTS = (FOUND, "withheld", "memory_cause_unknown", "nothing_seen_by_this_ins
 HEAD = "| world | found | withheld | cause unknown | cleared | score covers | width | upper limit alone |"
 
 
-def world(drift: float, form: str, models: str, learnt: float, guess: float, references: int) -> made.World:
+def world(
+    drift: float, form: str, models: str, learnt: float, guess: float, references: int
+) -> made.World:
     """Return a world that costs the average reference `drift` points, in points or in logits alike for all."""
     tested, others = MODELS[models]
     same = made.World(tested, others, references, learnt, uneven=TAU, guess=guess)
     if form == "points":
         return replace(same, harder=drift)
-    harder = made.located(same, others, same.spread) - made.located(same, others - drift, same.spread)
+    harder = made.located(same, others, same.spread) - made.located(
+        same, others - drift, same.spread
+    )
     return replace(same, logits=harder)
 
 
@@ -52,8 +56,12 @@ def judged(one: made.World, centre: tuple, seed: list[int], leaked: int = 0) -> 
     if found is None:
         return str(result.decision.verdict), np.nan, np.nan, np.nan
     limits = found.without
-    return str(result.decision.verdict), limits.low <= truth <= limits.high, limits.high - limits.low, \
-        found.at_most  # fmt: skip
+    return (
+        str(result.decision.verdict),
+        limits.low <= truth <= limits.high,
+        limits.high - limits.low,
+        found.at_most,
+    )
 
 
 def main() -> None:
@@ -63,11 +71,20 @@ def main() -> None:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     print(HEAD + "\n|---|---|---|---|---|---|---|---|")
-    cases = [(d, f, m, s, g, 0) for d in DRIFTS for f in ("points", "logits") for m in MODELS for s in SHARES
-             for g in (0.0, 0.25) if not (d == 0 and f == "logits")]  # fmt: skip
+    cases = [
+        (d, f, m, s, g, 0)
+        for d in DRIFTS
+        for f in ("points", "logits")
+        for m in MODELS
+        for s in SHARES
+        for g in (0.0, 0.25)
+        if not (d == 0 and f == "logits")
+    ]
     cases += [(0.0, "points", "like", s, 0.0, 2) for s in SHARES]
     for place, (drift, form, models, share, guess, leaked) in enumerate(cases):
-        name = f"{100 * drift:.0f} {form}, {models}, {share}, guess {guess}" + (f", {leaked} leaked" if leaked else "")
+        name = f"{100 * drift:.0f} {form}, {models}, {share}, guess {guess}" + (
+            f", {leaked} leaked" if leaked else ""
+        )
         if not all(word in name for word in options.only.split(";")):
             continue
         one = world(drift, form, models, SHARES[share], guess, options.references)
@@ -75,7 +92,8 @@ def main() -> None:
         rows = [judged(one, centre, [45, place, k], leaked) for k in range(options.models)]
         verdicts = [row[0] for row in rows]
         counts = [
-            verdicts.count(v) for v in (FOUND, "withheld", "memory_cause_unknown", "nothing_seen_by_this_instrument")
+            verdicts.count(v)
+            for v in (FOUND, "withheld", "memory_cause_unknown", "nothing_seen_by_this_instrument")
         ]
         numbers = np.array([row[1:] for row in rows], dtype=float)
         covers, known = numbers[:, 0], int(np.sum(~np.isnan(numbers[:, 0])))

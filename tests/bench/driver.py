@@ -24,7 +24,9 @@ def measure(overrides: list[str]) -> dict[str, float]:
         raise RuntimeError(f"The run failed: {result.failed}")
     manifest = Manifest.load(result.run_dir)
     design = design_of(config)
-    calls = len(design.settings) + sum(n_messages(part) for part in design.parts if part.arm != Arm.DIRECT)
+    calls = len(design.settings) + sum(
+        n_messages(part) for part in design.parts if part.arm != Arm.DIRECT
+    )
     questions = sum(facts["n"] for facts in manifest.benchmark.values())
     return {
         "rows": float(result.rows),

@@ -29,7 +29,13 @@ def efficiency(n: int, routers: str, model: str = EMBEDDED) -> dict[str, Any]:
     """The sweep, then raw vLLM with what it sent."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = f"{folder}/run"
-        asked = [f"model={model}", "benchmark=elementary", f"n={n}", f"r={routers}", f"run_dir={run_dir}"]
+        asked = [
+            f"model={model}",
+            "benchmark=elementary",
+            f"n={n}",
+            f"r={routers}",
+            f"run_dir={run_dir}",
+        ]
         sweep = run_driver([*asked, *SMALL])
         command = [sys.executable, "-m", "bench.engine", "--raw", run_dir]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
@@ -37,11 +43,18 @@ def efficiency(n: int, routers: str, model: str = EMBEDDED) -> dict[str, Any]:
             raise RuntimeError(done.stderr[-4000:])
         raw = json_line(done.stdout)
     return {
-        "model": model, "questions": n, "routers": routers, "engine_load_s": sweep["load_s"],
-        "sweep_generate_s": sweep["generate_s"], "raw_generate_s": raw["generate_s"], "raw_routers_s": raw["routers_s"],
-        "raw_workers_s": raw["workers_s"], "raw_requests": raw["requests"],
-        "efficiency": raw["generate_s"] / sweep["generate_s"], "target": TARGET_EFFICIENCY,
-    }  # fmt: skip
+        "model": model,
+        "questions": n,
+        "routers": routers,
+        "engine_load_s": sweep["load_s"],
+        "sweep_generate_s": sweep["generate_s"],
+        "raw_generate_s": raw["generate_s"],
+        "raw_routers_s": raw["routers_s"],
+        "raw_workers_s": raw["workers_s"],
+        "raw_requests": raw["requests"],
+        "efficiency": raw["generate_s"] / sweep["generate_s"],
+        "target": TARGET_EFFICIENCY,
+    }
 
 
 def draws(n: int, routers: str) -> dict[str, Any]:
@@ -53,7 +66,15 @@ def draws(n: int, routers: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("independent", "nested"):
             run_dir = Path(folder) / kind
-            run_driver([f"n={n}", f"r={routers}", "arms=[noisy_rewrite]", f"draws={kind}", f"run_dir={run_dir}"])
+            run_driver(
+                [
+                    f"n={n}",
+                    f"r={routers}",
+                    "arms=[noisy_rewrite]",
+                    f"draws={kind}",
+                    f"run_dir={run_dir}",
+                ]
+            )
             (arms,) = run_cost(run_dir, SCHEMA).values()
             router, worker = arms["noisy_rewrite"]["router"], arms["noisy_rewrite"]["worker"]
             sums[kind] = {
@@ -63,7 +84,13 @@ def draws(n: int, routers: str) -> dict[str, Any]:
                 "router_calls": router["calls"],
             }
     fewer = sums["independent"]["generated_tokens"] / sums["nested"]["generated_tokens"]
-    return {"questions": n, "routers": routers, **sums, "times_fewer_generated": fewer, "target": TARGET_FEWER_TOKENS}
+    return {
+        "questions": n,
+        "routers": routers,
+        **sums,
+        "times_fewer_generated": fewer,
+        "target": TARGET_FEWER_TOKENS,
+    }
 
 
 def raw(run_dir: Path) -> dict[str, float]:
@@ -88,10 +115,18 @@ def raw(run_dir: Path) -> dict[str, float]:
     args = engine_args(model, path, weights.hub_revision, on_gpu(), is_cpu_build())
     llm = LLM(**args)
     routed = sent(llm, model, router_requests(run_dir))
-    scored = sent(llm, model, [GenerationRequest(row.prompt, "", "", 0, continuations=row.options) for row in rows])
+    scored = sent(
+        llm,
+        model,
+        [GenerationRequest(row.prompt, "", "", 0, continuations=row.options) for row in rows],
+    )
     moments = [time.monotonic()]
     for requests in (routed, scored):
-        llm.generate([prompt for prompt, _ in requests], [SamplingParams(**how) for _, how in requests], use_tqdm=False)
+        llm.generate(
+            [prompt for prompt, _ in requests],
+            [SamplingParams(**how) for _, how in requests],
+            use_tqdm=False,
+        )
         moments.append(time.monotonic())
     return {
         "generate_s": moments[2] - moments[0],
@@ -101,7 +136,9 @@ def raw(run_dir: Path) -> dict[str, float]:
     }
 
 
-def sent(llm: Any, model: Any, requests: Sequence[GenerationRequest]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def sent(
+    llm: Any, model: Any, requests: Sequence[GenerationRequest]
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """(prompt, sampling) of every request that the engine port sends for these, in its order."""
     import asyncio
     from collections import defaultdict
@@ -122,7 +159,11 @@ def sent(llm: Any, model: Any, requests: Sequence[GenerationRequest]) -> list[tu
             return llm.get_tokenizer()
 
         async def generate(
-            self, prompt: dict[str, Any], sampling: dict[str, Any], request_id: str, priority: int = 0
+            self,
+            prompt: dict[str, Any],
+            sampling: dict[str, Any],
+            request_id: str,
+            priority: int = 0,
         ) -> Any:
             found.append((prompt, sampling))
             told: Any = defaultdict(lambda: nothing)
@@ -161,7 +202,9 @@ def router_requests(run_dir: Path) -> list[GenerationRequest]:
         none = SamplingConfig(1, 0.0, 1.0)
         preparing = load_model_config(row.model).preparing
         seed = manifest.config["seed"]
-        work = Work(design, protocol, row.model, Reading(row.reading), preparing, none, seed, SweepState())
+        work = Work(
+            design, protocol, row.model, Reading(row.reading), preparing, none, seed, SweepState()
+        )
         found += requests_of(work, questions[row.question_id], part)
     return found
 
@@ -177,4 +220,10 @@ if __name__ == "__main__":
         print(json.dumps(raw(options.raw)))
     else:
         kept = efficiency(options.n, "1..3", options.model)
-        print(json.dumps(kept if options.only_efficiency else {"efficiency": kept, "draws": draws(10, "1..9")}))
+        print(
+            json.dumps(
+                kept
+                if options.only_efficiency
+                else {"efficiency": kept, "draws": draws(10, "1..9")}
+            )
+        )

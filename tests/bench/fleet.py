@@ -71,7 +71,10 @@ class Fleet:
         rng = random.Random(seed)
         self.in_flight = chunks_in_flight
         unlike = rng.sample(range(REPLICAS), SLOW + DYING)
-        work = [rng.lognormvariate(math.log(LATENCY_S), JITTER) for _ in range(questions * sum(map(sum, CALLS)))]
+        work = [
+            rng.lognormvariate(math.log(LATENCY_S), JITTER)
+            for _ in range(questions * sum(map(sum, CALLS)))
+        ]
         self.work_s, draw = sum(work), iter(work)
         usual_s = self.work_s / (REPLICAS * SLOTS)
         self.replicas = [
@@ -85,7 +88,10 @@ class Fleet:
         size = tasks_per_chunk(len(tasks), 13 / 5, None, "vllm")
         chunks = [tasks[i : i + size] for i in range(0, len(tasks), size)]
         self.calls = [
-            [[Call(q, next(draw), k, s) for q, part in chunk for _ in range(part[s])] for s in (0, 1)]
+            [
+                [Call(q, next(draw), k, s) for q, part in chunk for _ in range(part[s])]
+                for s in (0, 1)
+            ]
             for k, chunk in enumerate(chunks)
         ]
         self.left = [[len(calls) for calls in chunk] for chunk in self.calls]
@@ -117,10 +123,14 @@ class Fleet:
         deaths = [r.dies_s for r in self.replicas if r.dies_s < math.inf]
         ideal = ideal_s(self.work_s, [r.slower for r in self.replicas], deaths)
         return {
-            "seconds": round(last, 1), "ideal_s": round(ideal, 1), "utilisation": round(ideal / last, 3),
-            "one_queue": round(ideal / self._one_queue_s(), 3), "with_their_replica": round(home / all_, 3),
-            "calls": all_, "asked_again": self.again,
-        }  # fmt: skip
+            "seconds": round(last, 1),
+            "ideal_s": round(ideal, 1),
+            "utilisation": round(ideal / last, 3),
+            "one_queue": round(ideal / self._one_queue_s(), 3),
+            "with_their_replica": round(home / all_, 3),
+            "calls": all_,
+            "asked_again": self.again,
+        }
 
     def _admit(self) -> None:
         """Chunks into the stages, each of which holds so many."""
@@ -144,7 +154,9 @@ class Fleet:
         while replica.waiting and len(replica.answering) < SLOTS:
             call = replica.waiting.popleft()
             replica.answering[call] = None
-            heapq.heappush(self.events, (self.now + call.work_s * replica.slower, next(self.tie), i, call))
+            heapq.heappush(
+                self.events, (self.now + call.work_s * replica.slower, next(self.tie), i, call)
+            )
 
     def _answered(self, i: int, call: Call) -> None:
         del self.replicas[i].answering[call]
@@ -204,13 +216,19 @@ def ideal_s(work_s: float, slower: Sequence[float], deaths_s: Sequence[float]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.fleet", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--questions", type=int, default=8000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--chunks-in-flight", type=int, default=max(ClusterConfig().chunks_in_flight, REPLICAS))
+    parser.add_argument(
+        "--chunks-in-flight", type=int, default=max(ClusterConfig().chunks_in_flight, REPLICAS)
+    )
     options = parser.parse_args()
     found = Fleet(options.questions, options.seed, options.chunks_in_flight).run()
-    print(json.dumps({**found, "target": TARGET, "reached": found["utilisation"] >= TARGET}, indent=1))
+    print(
+        json.dumps({**found, "target": TARGET, "reached": found["utilisation"] >= TARGET}, indent=1)
+    )
 
 
 if __name__ == "__main__":

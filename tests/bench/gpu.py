@@ -39,33 +39,60 @@ class Part:
 def parts(gpus: int, folder: Path, n: int, large: str, options: Sequence[str]) -> Iterator[Part]:
     python = sys.executable
     real = ["tests/real/test_real_engine.py", "--color=no"]
-    yield Part("likelihoods, letters, given texts, seeds, beside transformers",
-               [python, "-m", "pytest", "-q", "-rA", *real], "all pass", _passed)  # fmt: skip
+    yield Part(
+        "likelihoods, letters, given texts, seeds, beside transformers",
+        [python, "-m", "pytest", "-q", "-rA", *real],
+        "all pass",
+        _passed,
+    )
     speed = ["bench.engine", "--n", str(n), "--only-efficiency"]
-    yield Part("sweep beside raw vLLM, same requests", [python, "-m", *speed],
-               f">= {EFFICIENCY}", _efficiency)  # fmt: skip
+    yield Part(
+        "sweep beside raw vLLM, same requests",
+        [python, "-m", *speed],
+        f">= {EFFICIENCY}",
+        _efficiency,
+    )
     lora = ["forms=[qa]", "doses=[0,1]", "audits=[perturb]", f"run_dir={folder / 'lora'}"]
-    yield Part("adapters (LoRA) trained and asked", [python, "-m", "audit.plant", *lora], "runs", _ran)
+    yield Part(
+        "adapters (LoRA) trained and asked", [python, "-m", "audit.plant", *lora], "runs", _ran
+    )
     if options:
-        yield Part("option likelihoods beside lm-eval", [python, "-m", "bench.options", *options],
-                   f"within {APART_NATS} nats", _options)  # fmt: skip
+        yield Part(
+            "option likelihoods beside lm-eval",
+            [python, "-m", "bench.options", *options],
+            f"within {APART_NATS} nats",
+            _options,
+        )
     if gpus > 1:
-        two = ["model.smollm2_135m.tensor_parallel_size=2", f"n={n}", "r=1", f"run_dir={folder / 'two'}"]
+        two = [
+            "model.smollm2_135m.tensor_parallel_size=2",
+            f"n={n}",
+            "r=1",
+            f"run_dir={folder / 'two'}",
+        ]
         yield Part("tensor parallel on two GPUs", [python, "-m", "audit.sweep", *two], "runs", _ran)
     if large:
-        yield Part(f"sweep of {large} beside raw vLLM", [python, "-m", *speed, "--model", large],
-                   f">= {EFFICIENCY}", _efficiency)  # fmt: skip
+        yield Part(
+            f"sweep of {large} beside raw vLLM",
+            [python, "-m", *speed, "--model", large],
+            f">= {EFFICIENCY}",
+            _efficiency,
+        )
 
 
 def _passed(out: str) -> tuple[str, bool]:
-    passed, failed = (sum(line.startswith(word) for line in out.splitlines()) for word in ("PASSED", "FAILED"))
+    passed, failed = (
+        sum(line.startswith(word) for line in out.splitlines()) for word in ("PASSED", "FAILED")
+    )
     return f"{passed} pass, {failed} fail", passed > 0 and not failed
 
 
 def _efficiency(out: str) -> tuple[str, bool]:
     one = json_line(out)
     took = f"{one['raw_generate_s']:.1f} s raw, {one['sweep_generate_s']:.1f} s in the sweep"
-    return f"{one['efficiency']:.2f} ({took}; {one['raw_requests']:,.0f} requests)", one["efficiency"] >= EFFICIENCY
+    return f"{one['efficiency']:.2f} ({took}; {one['raw_requests']:,.0f} requests)", one[
+        "efficiency"
+    ] >= EFFICIENCY
 
 
 def _ran(out: str) -> tuple[str, bool]:
@@ -81,24 +108,35 @@ def _options(out: str) -> tuple[str, bool]:
 def _numbers(value: Any) -> list[float]:
     if isinstance(value, dict):
         return [x for one in value.values() for x in _numbers(one)]
-    return [x for one in value for x in _numbers(one)] if isinstance(value, list) else [float(value)]
+    return (
+        [x for one in value for x in _numbers(one)] if isinstance(value, list) else [float(value)]
+    )
 
 
 def row(part: Part) -> tuple[str, bool]:
     """The part's line of the table."""
     started = time.monotonic()
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)])}
-    done = subprocess.run(part.command, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
+    done = subprocess.run(
+        part.command, capture_output=True, text=True, cwd=ROOT, env=env, check=False
+    )
     if done.returncode == 0:
         figure, reached = part.figure(done.stdout)
     else:
         print("\n".join(done.stderr.splitlines()[-40:]), file=sys.stderr)
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()[-1]
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()[
+            -1
+        ]
         figure, reached = f"failed: {said[:160]}", False
     words = shlex.join(["python", *part.command[1:]])
     cells = (
-        part.name, figure, part.target, "yes" if reached else "no", f"{time.monotonic() - started:.0f}", f"`{words}`",
-    )  # fmt: skip
+        part.name,
+        figure,
+        part.target,
+        "yes" if reached else "no",
+        f"{time.monotonic() - started:.0f}",
+        f"`{words}`",
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n", reached
 
 
@@ -113,27 +151,44 @@ def _gpus() -> list[str]:
     if not on_gpu():
         return []
     asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip().splitlines()
+    return (
+        subprocess.run(asked, capture_output=True, text=True, check=True)
+        .stdout.strip()
+        .splitlines()
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
     parser.add_argument("--n", type=int, default=100, help="questions")
-    parser.add_argument("--large", default="", help="a model of conf/model to sweep too, such as qwen3_8b (network)")
-    parser.add_argument("--options", nargs=argparse.REMAINDER, default=[], help="last: the words of bench.options")
     parser.add_argument(
-        "--out", type=Path, help="default: docs/findings/measured_gpu.md, without a GPU outputs/measured_cpu.md"
+        "--large", default="", help="a model of conf/model to sweep too, such as qwen3_8b (network)"
+    )
+    parser.add_argument(
+        "--options", nargs=argparse.REMAINDER, default=[], help="last: the words of bench.options"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="default: docs/findings/measured_gpu.md, without a GPU outputs/measured_cpu.md",
     )
     asked = parser.parse_args()
-    out = asked.out or ROOT / ("docs/findings/measured_gpu.md" if on_gpu() else "outputs/measured_cpu.md")
-    page, well = f"# Measured by `make gpu`\n\n{time.strftime('%Y-%m-%d')}. {machine()}\n\n{HEAD}", True
+    out = asked.out or ROOT / (
+        "docs/findings/measured_gpu.md" if on_gpu() else "outputs/measured_cpu.md"
+    )
+    page, well = (
+        f"# Measured by `make gpu`\n\n{time.strftime('%Y-%m-%d')}. {machine()}\n\n{HEAD}",
+        True,
+    )
     with tempfile.TemporaryDirectory() as folder:
         for part in parts(len(_gpus()), Path(folder), asked.n, asked.large, asked.options):
             line, reached = row(part)
             page, well = page + line, well and reached
             print(line, end="", flush=True)
             out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text(page, encoding="utf-8")  # after each: what is measured stays if the next is stopped
+            out.write_text(
+                page, encoding="utf-8"
+            )  # after each: what is measured stays if the next is stopped
     print(out)
     return 0 if well else 1
 

@@ -32,10 +32,13 @@ def write_logs(folder: Path, samples: int, models: int) -> list[Path]:
                 told = [[rng.uniform(-40, -1), False] for _ in range(4)]
                 best = max(range(4), key=lambda k: told[k][0])
                 sample = {
-                    "doc_id": i, "doc": {"question": words, "choices": options, "answer": i % 4}, "target": i % 4,
-                    "filtered_resps": told, "acc": float(best == i % 4),
+                    "doc_id": i,
+                    "doc": {"question": words, "choices": options, "answer": i % 4},
+                    "target": i % 4,
+                    "filtered_resps": told,
+                    "acc": float(best == i % 4),
                     "doc_hash": hashlib.sha256(f"{i}".encode()).hexdigest(),
-                }  # fmt: skip
+                }
                 file.write(json.dumps(sample) + "\n")
         paths.append(path)
     return paths

@@ -41,14 +41,18 @@ def writer(url: str, attempt: str, chunks: list[list[int]], late: bool) -> None:
     for chunk in chunks:
         time.sleep(random.random() * 0.6)
         try:
-            write.write_shard(url, outcomes_to_table([row(k) for k in chunk]), SCHEMA, attempt=attempt)
+            write.write_shard(
+                url, outcomes_to_table([row(k) for k in chunk]), SCHEMA, attempt=attempt
+            )
         except ShardError as error:  # superseded
             print(str(error).split(":")[0], flush=True)
             return
 
 
 def driver(url: str, late: bool) -> None:
-    grid = digest_grid("m", "b", [f"q{k}" for k in range(QUESTIONS)], [Setting(row().arm, 1, 0)]).reshape(-1, 2)
+    grid = digest_grid(
+        "m", "b", [f"q{k}" for k in range(QUESTIONS)], [Setting(row().arm, 1, 0)]
+    ).reshape(-1, 2)
     with open_run_dir(working_copy(url), SCHEMA, "f", {}) as run:
         todo = (~scan_run(run.path, SCHEMA).done.contains(grid)).nonzero()[0].tolist()
         size = random.choice([7, 10, 13])
@@ -56,7 +60,9 @@ def driver(url: str, late: bool) -> None:
         started = []
         for k in range(3):
             asked = json.dumps([where(run.path), run.attempt, chunks[k::3], late])
-            started.append(subprocess.Popen([sys.executable, "-m", "bench.object_storage", "--writer", asked]))
+            started.append(
+                subprocess.Popen([sys.executable, "-m", "bench.object_storage", "--writer", asked])
+            )
         for one in started:
             one.wait()
         fetch_shards(run.path)
@@ -85,7 +91,14 @@ def main() -> None:
         return driver(asked.driver, asked.late)
     os.environ |= CREDENTIALS
     with s3_server() as s3:
-        words = [sys.executable, "-m", "bench.object_storage", "--driver", s3.url(RUN), *["--late"] * asked.late]
+        words = [
+            sys.executable,
+            "-m",
+            "bench.object_storage",
+            "--driver",
+            s3.url(RUN),
+            *["--late"] * asked.late,
+        ]
         for _ in range(asked.kills):
             one = subprocess.Popen(words)
             while one.poll() is None and _driver_of(s3) != one.pid:
@@ -95,7 +108,10 @@ def main() -> None:
             one.wait()
         subprocess.run(words, check=True)
         for left in psutil.process_iter(["cmdline"]):  # writers that lost their driver
-            if "--writer" in (left.info["cmdline"] or ()) and s3.endpoint in left.info["cmdline"][-1]:
+            if (
+                "--writer" in (left.info["cmdline"] or ())
+                and s3.endpoint in left.info["cmdline"][-1]
+            ):
                 left.wait()
         keys, listed = s3.keys(RUN), len(s3.manifest(RUN)["shards"])
         lost, double = QUESTIONS - len(set(keys)), len(keys) - len(set(keys))

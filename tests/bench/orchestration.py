@@ -21,7 +21,9 @@ def measure() -> dict[str, Any]:
 
         def run(n: int, *more: str) -> dict[str, Any]:
             exam = write_exam(Path(folder) / f"exam{n}.jsonl", n)
-            return run_driver([*base, f"benchmark.path={exam}", f"run_dir={folder}/run{n}{len(more)}", *more])
+            return run_driver(
+                [*base, f"benchmark.path={exam}", f"run_dir={folder}/run{n}{len(more)}", *more]
+            )
 
         speed = run(SMALL, "r=1..9")  # the paper's router counts
         few, many = (run(n, "r=1", "arms=[forward_full]") for n in (SMALL, LARGE))

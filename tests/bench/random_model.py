@@ -10,9 +10,14 @@ import sys
 from pathlib import Path
 
 SIZES = {
-    "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False,
-}  # fmt: skip
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "tie_word_embeddings": False,
+}
 CONFIGURATION = """# @package model.random_8b
 name: random_8b
 path: {folder}
@@ -29,7 +34,12 @@ engine_args: {{load_format: dummy, enforce_eager: true}}
 def write(shape_of: Path, folder: Path) -> str:
     """The folder that vLLM loads; returns the model's configuration."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("chat_template.jinja", "generation_config.json", "tokenizer.json", "tokenizer_config.json"):
+    for name in (
+        "chat_template.jinja",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ):
         shutil.copy(shape_of / name, folder)
     sizes = json.loads((shape_of / "config.json").read_text()) | SIZES
     (folder / "config.json").write_text(json.dumps(sizes))

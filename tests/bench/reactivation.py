@@ -22,7 +22,15 @@ from audit.benchmarks.load import open_benchmark
 from audit.config.audits import Work, answer_request
 from audit.config.base import load_group, load_model_config
 from audit.core.prompting import load_protocol
-from audit.core.records import Generation, GenerationRequest, Item, Part, Presentation, Reading, Setting
+from audit.core.records import (
+    Generation,
+    GenerationRequest,
+    Item,
+    Part,
+    Presentation,
+    Reading,
+    Setting,
+)
 from audit.engines.weights import local_path, resolve_weights
 from audit.plant.texts import Example, Form, halve, pass_examples
 from audit.plant.train import Job, train
@@ -47,39 +55,68 @@ def asking(folder: str) -> Ask:
 
     def chat(prompt: str) -> str:
         message = [{"role": "user", "content": prompt}]
-        return str(tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
+        return str(
+            tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+        )
 
     def tell(request: GenerationRequest) -> Generation:
-        given = tokenizer(chat(request.prompt), return_tensors="pt", add_special_tokens=False).input_ids
-        options = [tokenizer(one, add_special_tokens=False).input_ids for one in request.continuations]
+        given = tokenizer(
+            chat(request.prompt), return_tensors="pt", add_special_tokens=False
+        ).input_ids
+        options = [
+            tokenizer(one, add_special_tokens=False).input_ids for one in request.continuations
+        ]
         width = max(map(len, options))
         told = torch.tensor([ids + [0] * (width - len(ids)) for ids in options])
-        read = model(given, use_cache=True, logits_to_keep=1)  # the prompt once, then every option after it
+        read = model(
+            given, use_cache=True, logits_to_keep=1
+        )  # the prompt once, then every option after it
         found = read.logits[0, -1].float().log_softmax(-1)[told[:, :1]]
         if width > 1:
             read.past_key_values.batch_repeat_interleave(len(options))
-            logits = model(told[:, :-1], past_key_values=read.past_key_values).logits.float().log_softmax(-1)
+            logits = (
+                model(told[:, :-1], past_key_values=read.past_key_values)
+                .logits.float()
+                .log_softmax(-1)
+            )
             found = torch.cat([found, logits.gather(2, told[:, 1:, None])[..., 0]], dim=1)
-        totals = tuple(float(row[: len(ids)].sum()) for row, ids in zip(found, options, strict=True))
+        totals = tuple(
+            float(row[: len(ids)].sum()) for row, ids in zip(found, options, strict=True)
+        )
         return Generation(option_logprobs=totals, option_tokens=tuple(map(len, options)))
 
     def write(some: Sequence[GenerationRequest]) -> list[Generation]:
         first = some[0]
         torch.manual_seed(first.seed)
-        given = tokenizer([chat(r.prompt) for r in some], return_tensors="pt", padding=True, add_special_tokens=False)
+        given = tokenizer(
+            [chat(r.prompt) for r in some],
+            return_tensors="pt",
+            padding=True,
+            add_special_tokens=False,
+        )
         ids = model.generate(
-            **given, max_new_tokens=first.max_tokens, do_sample=True, temperature=first.temperature, top_p=first.top_p,
-            top_k=0, pad_token_id=tokenizer.pad_token_id,
-        )  # fmt: skip
+            **given,
+            max_new_tokens=first.max_tokens,
+            do_sample=True,
+            temperature=first.temperature,
+            top_p=first.top_p,
+            top_k=0,
+            pad_token_id=tokenizer.pad_token_id,
+        )
         return [
-            Generation(t) for t in tokenizer.batch_decode(ids[:, given.input_ids.shape[1] :], skip_special_tokens=True)
+            Generation(t)
+            for t in tokenizer.batch_decode(
+                ids[:, given.input_ids.shape[1] :], skip_special_tokens=True
+            )
         ]
 
     @torch.inference_mode()
     def ask(requests: Sequence[GenerationRequest]) -> list[Generation]:
         if requests and requests[0].continuations:
             return [tell(request) for request in requests]
-        return [one for i in range(0, len(requests), BATCH) for one in write(requests[i : i + BATCH])]
+        return [
+            one for i in range(0, len(requests), BATCH) for one in write(requests[i : i + BATCH])
+        ]
 
     return ask
 
@@ -93,16 +130,24 @@ class Row(NamedTuple):
     reply: Generation | None
 
 
-def prepare(ask: Ask, work: Work, questions: Sequence[Item]) -> dict[tuple[str, Part], Sequence[Any]]:
+def prepare(
+    ask: Ask, work: Work, questions: Sequence[Item]
+) -> dict[tuple[str, Part], Sequence[Any]]:
     """The replies to an audit's calls before the answer (the sweep's routers), by question and part."""
     keys = [(q, part) for q in questions for part in work.design.parts]
     requests = [SWEEP.prepare(work, q, part, ()) for q, part in keys]
     replies = iter(ask([r for some in requests for r in some]))
-    return {(q.id, part): [next(replies) for _ in some] for (q, part), some in zip(keys, requests, strict=True)}
+    return {
+        (q.id, part): [next(replies) for _ in some]
+        for (q, part), some in zip(keys, requests, strict=True)
+    }
 
 
 def answers(
-    ask: Ask, work: Work, questions: Sequence[Item], prepared: Mapping[tuple[str, Part], Sequence[Generation]]
+    ask: Ask,
+    work: Work,
+    questions: Sequence[Item],
+    prepared: Mapping[tuple[str, Part], Sequence[Generation]],
 ) -> list[Row]:
     """Every question in every setting of a design."""
     rows: list[tuple[int, Setting, Presentation]] = []
@@ -110,19 +155,27 @@ def answers(
         for part in work.design.parts:
             shown = SWEEP.present(work, question, part, prepared.get((question.id, part), ()))
             rows += [(i, setting, one) for setting, one in zip(part.settings, shown, strict=True)]
-    replies = iter(ask([answer_request(work, questions[i], s, one) for i, s, one in rows if not one.error]))
+    replies = iter(
+        ask([answer_request(work, questions[i], s, one) for i, s, one in rows if not one.error])
+    )
     return [Row(i, s, one, None if one.error else next(replies)) for i, s, one in rows]
 
 
-def scores(rows: Sequence[Row], questions: Sequence[Item], work: Work, normalisation: str) -> dict[str, list[float]]:
+def scores(
+    rows: Sequence[Row], questions: Sequence[Item], work: Work, normalisation: str
+) -> dict[str, list[float]]:
     """1, 0 or NaN of every question, by "arm/level"."""
-    found = {f"{row.setting.arm}/{row.setting.level}": [float("nan")] * len(questions) for row in rows}
+    found = {
+        f"{row.setting.arm}/{row.setting.level}": [float("nan")] * len(questions) for row in rows
+    }
     for row in rows:
         if row.reply is not None:
             asked, shown = questions[row.item], row.shown
             scored = score(row.reply, shown.options, shown.gold, work.reading, normalisation, asked)
             right = scored.correct
-            found[f"{row.setting.arm}/{row.setting.level}"][row.item] = float("nan") if right is None else float(right)
+            found[f"{row.setting.arm}/{row.setting.level}"][row.item] = (
+                float("nan") if right is None else float(right)
+            )
     return found
 
 
@@ -150,14 +203,25 @@ def table(read: dict[str, dict[str, list[float]]]) -> str:
         clean, clean0 = own["forward_full/1"], base["forward_full/1"]
         shown = [f"{np.nanmean(own[key]):.3f}" for key in keys]
         tests = (noisy - clean, clean - clean0, noisy - noisy0, (noisy - clean) - (noisy0 - clean0))
-        rows.append([label, *shown, *("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(one)) for one in tests)])
+        rows.append(
+            [
+                label,
+                *shown,
+                *("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(one)) for one in tests),
+            ]
+        )
     head = ["model", *keys, "noisy - clean", "clean - base's", "noisy - base's", "gain - base's"]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder of weights and readings; what is there is kept")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of weights and readings; what is there is kept",
+    )
     parser.add_argument("--passes", type=int, default=5, help="over the planted questions")
     parser.add_argument("--block", type=int, default=2, help="passes with random replies")
     parser.add_argument("--block-lr", type=float, default=2e-4)
@@ -165,29 +229,54 @@ def main() -> None:
     asked = parser.parse_args()
     model = load_model_config("smollm2_135m")
     weights = local_path(model, resolve_weights(model))
-    questions = list(open_benchmark(BenchmarkConfig(name="elementary", format="elementary")).iter_questions())
+    questions = list(
+        open_benchmark(BenchmarkConfig(name="elementary", format="elementary")).iter_questions()
+    )
     learnt = halve(questions, SEED).learnt
     planted = [pass_examples(Form.QA, learnt, k, seed=SEED) for k in range(asked.passes)]
     blocked = [blocking(learnt, k) for k in range(asked.block)]
     common: dict[str, Any] = {"method": "full", "seed": SEED}
     plant = Job(
-        weights, str(asked.out / "plant"), passes=tuple(map(tuple, planted)), doses=(asked.passes,), lr=1e-4, **common
+        weights,
+        str(asked.out / "plant"),
+        passes=tuple(map(tuple, planted)),
+        doses=(asked.passes,),
+        lr=1e-4,
+        **common,
     )
     block = Job(
-        str(plant.folder(asked.passes)), str(asked.out / "block"), passes=tuple(map(tuple, blocked)),
-        doses=tuple(range(1, asked.block + 1)), lr=asked.block_lr, **common,
-    )  # fmt: skip
+        str(plant.folder(asked.passes)),
+        str(asked.out / "block"),
+        passes=tuple(map(tuple, blocked)),
+        doses=tuple(range(1, asked.block + 1)),
+        lr=asked.block_lr,
+        **common,
+    )
     for job in (plant, block):
         if not job.folder(job.doses[-1]).is_dir():
             train(job)
     design = make_design(range(1, asked.routers + 1), draws=Draws.NESTED)
     protocol = load_protocol(load_group("protocol", str(model.protocol)), TEMPLATES)
-    work = Work(design, protocol, model.name, Reading.OPTION_TEXT, model.preparing, model.worker, SEED, SweepState())
+    work = Work(
+        design,
+        protocol,
+        model.name,
+        Reading.OPTION_TEXT,
+        model.preparing,
+        model.worker,
+        SEED,
+        SweepState(),
+    )
     last = block.doses[-1]
     folders = {"base": weights, f"blocked-{last}": str(block.folder(last)), "planted": block.path}
-    messages = _kept(asked.out / "messages.json", lambda: _written(prepare(asking(weights), work, learnt)))
+    messages = _kept(
+        asked.out / "messages.json", lambda: _written(prepare(asking(weights), work, learnt))
+    )
     parts = [(q.id, part) for q in learnt for part in design.parts]
-    prepared = {key: [Generation(text) for text in texts] for key, texts in zip(parts, messages, strict=True)}
+    prepared = {
+        key: [Generation(text) for text in texts]
+        for key, texts in zip(parts, messages, strict=True)
+    }
     read: dict[str, dict[str, list[float]]] = {}
 
     def reading(folder: str) -> dict[str, list[float]]:
@@ -196,7 +285,11 @@ def main() -> None:
 
     for label, folder in folders.items():
         read[label] = _kept(asked.out / f"read-{label}.json", partial(reading, folder))
-        print(label, {key: round(float(np.nanmean(one)), 3) for key, one in read[label].items()}, flush=True)
+        print(
+            label,
+            {key: round(float(np.nanmean(one)), 3) for key, one in read[label].items()},
+            flush=True,
+        )
     print(table(read))
 
 

@@ -30,13 +30,23 @@ from bench.common import run_driver, write_exam
 
 BASE = 1_000  # questions that the pipeline is run on
 SHARDS_MOST = 8192  # as audit.runtime.pipeline cuts a large run
-CLEAN, NOISY = 0.70, 0.68  # accuracies of the outcomes that are drawn; half of an answer is the question's own luck
+CLEAN, NOISY = (
+    0.70,
+    0.68,
+)  # accuracies of the outcomes that are drawn; half of an answer is the question's own luck
 
 
 def pipeline_run(folder: Path, questions: int, run_dir: Path) -> dict[str, Any]:
     """A run by the pipeline, and what its driver used."""
     exam = write_exam(folder / f"exam{questions}.jsonl", questions)
-    asked = ["model=scripted", "benchmark=mcq_file", f"benchmark.path={exam}", "n=all", "draws=nested", "r=1..9"]
+    asked = [
+        "model=scripted",
+        "benchmark=mcq_file",
+        f"benchmark.path={exam}",
+        "n=all",
+        "draws=nested",
+        "r=1..9",
+    ]
     return run_driver([*asked, f"run_dir={run_dir}"], timeout_s=4 * 3600)
 
 
@@ -44,10 +54,16 @@ def repeat(base: Path, run_dir: Path, questions: int, seed: int = 42) -> None:
     """Write a run of `questions` (a multiple of the base's) into `run_dir`, shards and manifest."""
     (run_dir / SHARDS).mkdir(parents=True)
     attempt = start_attempt(run_dir)
-    table = pa.Table.from_batches(iter_columns(base, SCHEMA, SCHEMA.columns.names)).cast(SCHEMA.columns)
-    number = pc.cast(pc.struct_field(pc.extract_regex(table["question_id"], r"/(?P<n>\d+)$"), 0), pa.int64())
-    order = pc.sort_indices(pa.table({"n": number, "arm": table["arm"], "r": table["routers"]}),
-                            [("n", "ascending"), ("arm", "ascending"), ("r", "ascending")])  # fmt: skip
+    table = pa.Table.from_batches(iter_columns(base, SCHEMA, SCHEMA.columns.names)).cast(
+        SCHEMA.columns
+    )
+    number = pc.cast(
+        pc.struct_field(pc.extract_regex(table["question_id"], r"/(?P<n>\d+)$"), 0), pa.int64()
+    )
+    order = pc.sort_indices(
+        pa.table({"n": number, "arm": table["arm"], "r": table["routers"]}),
+        [("n", "ascending"), ("arm", "ascending"), ("r", "ascending")],
+    )
     table, number = table.take(order).combine_chunks(), np.asarray(number.take(order))
     rng = np.random.default_rng(seed)
     listed, ids = [], []
@@ -59,16 +75,23 @@ def repeat(base: Path, run_dir: Path, questions: int, seed: int = 42) -> None:
             info = write_shard(run_dir, copy.slice(start, rows_a_shard), SCHEMA, attempt=attempt)
             listed.append(info.record())
     manifest = Manifest.load(base)
-    facts = {name: one | {"n": questions, "n_total": questions} for name, one in manifest.benchmark.items()}
+    facts = {
+        name: one | {"n": questions, "n_total": questions}
+        for name, one in manifest.benchmark.items()
+    }
     sampled = dict.fromkeys(manifest.sampled_ids, ids)
     replace(manifest, benchmark=facts, sampled_ids=sampled, shards=listed).save(run_dir)
 
 
-def _copy(table: pa.Table, number: np.ndarray[Any, Any], k: int, rng: np.random.Generator) -> pa.Table:
+def _copy(
+    table: pa.Table, number: np.ndarray[Any, Any], k: int, rng: np.random.Generator
+) -> pa.Table:
     """The k-th repetition: the table's row of a question is another question's, and so is every text of it."""
 
     def renamed(text: pa.ChunkedArray) -> pa.ChunkedArray:
-        return pc.replace_substring(pc.replace_substring(text, " stand", f" {k}x stand"), "what ", f"what {k}y ")
+        return pc.replace_substring(
+            pc.replace_substring(text, " stand", f" {k}x stand"), "what ", f"what {k}y "
+        )
 
     messages = table["router_messages"].combine_chunks()
     own, question = rng.random(BASE), number.astype(np.int64)
@@ -106,17 +129,24 @@ def measure(run_dir: Path) -> dict[str, Any]:
             raise RuntimeError(said.read())
     rows = sum(one["rows"] for one in Manifest.load(run_dir).shards)
     return {
-        "rows": rows, "shards_mb": sum(p.stat().st_size for p in (run_dir / SHARDS).iterdir()) / 1e6,
-        "seconds": time.monotonic() - started, "cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024,
+        "rows": rows,
+        "shards_mb": sum(p.stat().st_size for p in (run_dir / SHARDS).iterdir()) / 1e6,
+        "seconds": time.monotonic() - started,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_mb": used.ru_maxrss / 1024,
         "page_mb": (run_dir / "report/report.html").stat().st_size / 1e6,
         "verdict_mb": (run_dir / "report/verdict.json").stat().st_size / 1e6,
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.report_scale", description=__doc__)
-    parser.add_argument("--questions", type=int, default=100_000, help=f"rounded down to a multiple of {BASE}")
-    parser.add_argument("--folder", type=Path, default=None, help="where runs are kept and found again")
+    parser.add_argument(
+        "--questions", type=int, default=100_000, help=f"rounded down to a multiple of {BASE}"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where runs are kept and found again"
+    )
     parser.add_argument("--end-to-end", action="store_true", help="the pipeline runs all of them")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

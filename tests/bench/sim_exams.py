@@ -21,7 +21,10 @@ from audit.memory.evidence import correct, measure
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
 from audit.statistics.paired import FloatArray
 
-_SPREAD, _OWN = 1.8, 0.7  # logits: of the items' difficulties; of what an item is to one model alone
+_SPREAD, _OWN = (
+    1.8,
+    0.7,
+)  # logits: of the items' difficulties; of what an item is to one model alone
 _THETA = np.linspace(-8, 8, 641)
 _ITEMS = scipy.stats.norm.ppf((np.arange(201) + 0.5) / 201)
 _KNOWN = scipy.special.expit(_THETA[:, None] - np.hypot(_SPREAD, _OWN) * _ITEMS).mean(axis=1)
@@ -51,7 +54,9 @@ class Exams:
     second: tuple[float, float] = (0.0, 0.0)
 
 
-def simulate(world: Exams, rng: np.random.Generator, *, n: int = 1000, m: int = 500, references: int = 5) -> MemoryCell:
+def simulate(
+    world: Exams, rng: np.random.Generator, *, n: int = 1000, m: int = 500, references: int = 5
+) -> MemoryCell:
     """Return one tested model and its references, of which the score alone was asked."""
     accuracy = np.append(world.accuracy, np.linspace(*world.others, references))
     ability = np.interp((accuracy - world.guess[0]) / (1 - world.guess[0]), _KNOWN, _THETA)
@@ -64,10 +69,14 @@ def simulate(world: Exams, rng: np.random.Generator, *, n: int = 1000, m: int = 
     return MemoryCell(items[0], items[1], pairs[0], tuple(pairs[1:]))
 
 
-def _answers(world: Exams, side: int, size: int, ability: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _answers(
+    world: Exams, side: int, size: int, ability: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """Return the right answers (models, size) of a set: 0 the published, 1 the held-out one."""
     drawn = 3 * size if side and world.filtered else size // 2 if not side and world.twice else size
-    difficulty = _SPREAD * (rng.choice([-1.0, 1.0], drawn) if world.bimodal else rng.standard_normal(drawn))
+    difficulty = _SPREAD * (
+        rng.choice([-1.0, 1.0], drawn) if world.bimodal else rng.standard_normal(drawn)
+    )
     logit = ability[:, None] - difficulty - side * world.harder
     logit += _OWN * rng.standard_normal(logit.shape)
     logit[0] = world.slope * logit[0] + (rng.random(drawn) < world.second[side])
@@ -88,20 +97,27 @@ def _scored(k: int, score: FloatArray) -> ModelSet:
     nothing = np.full(score.size, np.nan)
     texts = dict.fromkeys(TEXT_SCORES, nothing)
     orders = np.full((score.size, 1), np.nan), np.full((0, 1), np.nan)
-    return ModelSet(f"model {k}", score, texts, {}, nothing, *orders, {}, asked=np.ones(score.size, dtype=bool))
+    return ModelSet(
+        f"model {k}", score, texts, {}, nothing, *orders, {}, asked=np.ones(score.size, dtype=bool)
+    )
 
 
 def letter(world: Exams, rng: np.random.Generator) -> str:
     """Return the letter of the grade of one model."""
     limits = MemoryThresholds()
     cell = simulate(world, rng)
-    (evidence,) = correct([measure(cell, limits, rng=rng, n_resamples=199, gammas=(), describe=False)])
+    (evidence,) = correct(
+        [measure(cell, limits, rng=rng, n_resamples=199, gammas=(), describe=False)]
+    )
     return LETTERS[decided(evidence, limits).grade]
 
 
 _TEN = {"guess": (0.25, 0.10), "options": (4, 10)}
 _FOUR = {"guess": (0.10, 0.25), "options": (10, 4)}
-_ABLE, _WEAK = {"accuracy": 0.85, "others": (0.55, 0.65)}, {"accuracy": 0.45, "others": (0.70, 0.80)}
+_ABLE, _WEAK = (
+    {"accuracy": 0.85, "others": (0.55, 0.65)},
+    {"accuracy": 0.45, "others": (0.70, 0.80)},
+)
 WORLDS: Mapping[str, Exams] = {
     "as_told": Exams(),
     "equal": Exams(**_TEN),  # four options and ten; every model is as able on both
@@ -116,7 +132,9 @@ WORLDS: Mapping[str, Exams] = {
     "wrong_keys_abler": Exams(**_ABLE, wrong_keys=0.10),
     "twice": Exams(twice=True),
     "filtered": Exams(filtered=True),
-    "second_skill": Exams(second=(0.2, 0.5), learnt=0.15),  # memory, hidden by a skill that held-out items need more
+    "second_skill": Exams(
+        second=(0.2, 0.5), learnt=0.15
+    ),  # memory, hidden by a skill that held-out items need more
     "second_half": Exams(second=(0.2, 0.5), learnt=0.5),
     "drift": Exams(harder=1.0),  # 14 points or so harder for all
     "drift_half": Exams(harder=1.0, learnt=0.5),
@@ -128,11 +146,16 @@ def main() -> int:
     parser.add_argument("worlds", nargs="+", choices=WORLDS)
     parser.add_argument("--models", type=int, default=40)
     asked = parser.parse_args()
-    print("| world | found | cleared | cause unknown | no decision |\n|---|---|---|---|---|", flush=True)
+    print(
+        "| world | found | cleared | cause unknown | no decision |\n|---|---|---|---|---|",
+        flush=True,
+    )
     for name in asked.worlds:
         rng = np.random.default_rng([9, len(name)])
         counts = Counter(letter(WORLDS[name], rng) for _ in range(asked.models))
-        shares = [Share(sum(counts[one] for one in some), asked.models) for some in ("FS", "C", "R", "O")]
+        shares = [
+            Share(sum(counts[one] for one in some), asked.models) for some in ("FS", "C", "R", "O")
+        ]
         print(f"| {name} | {' | '.join(map(str, shares))} |", flush=True)
     return 0
 

@@ -18,14 +18,22 @@ from audit.memory.worlds import WORLDS, MemoryDesign, World, simulate
 _ABLE = {"accuracy": 0.85, "others": (0.55, 0.65), "guess": 0.25}
 _WEAK = {"accuracy": 0.45, "others": (0.7, 0.8), "guess": 0.25}
 OTHERS = {
-    "sillier": World(**_ABLE, fresh_guess=0.45),  # wrong options of held-out items are easier to rule out
+    "sillier": World(
+        **_ABLE, fresh_guess=0.45
+    ),  # wrong options of held-out items are easier to rule out
     "sillier_like": World(guess=0.25, fresh_guess=0.45),
     "sillier_half": World(guess=0.25, fresh_guess=0.45, answers=0.5),
-    "four_to_ten": World(guess=0.25, fresh_guess=0.10, fresh_options=10, harder=0.10),  # as MMLU to MMLU-Pro
+    "four_to_ten": World(
+        guess=0.25, fresh_guess=0.10, fresh_options=10, harder=0.10
+    ),  # as MMLU to MMLU-Pro
     "four_to_ten_abler": World(**_ABLE, fresh_guess=0.10, fresh_options=10, harder=0.10),
     "four_to_ten_weaker": World(**_WEAK, fresh_guess=0.10, fresh_options=10, harder=0.10),
-    "four_to_ten_half": World(guess=0.25, fresh_guess=0.10, fresh_options=10, harder=0.10, answers=0.5),
-    "hidden_options_weaker": World(**_WEAK, fresh_guess=0.10, harder=0.10),  # and the log does not say how many
+    "four_to_ten_half": World(
+        guess=0.25, fresh_guess=0.10, fresh_options=10, harder=0.10, answers=0.5
+    ),
+    "hidden_options_weaker": World(
+        **_WEAK, fresh_guess=0.10, harder=0.10
+    ),  # and the log does not say how many
 }
 
 
@@ -36,13 +44,22 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--score-alone", action="store_true")
     asked = parser.parse_args()
-    print("| world | R | found | cleared | cause unknown | no decision |\n|---|---|---|---|---|---|", flush=True)
+    print(
+        "| world | R | found | cleared | cause unknown | no decision |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
     for name in asked.worlds:
         for references in asked.references:
             design = MemoryDesign(1000, 500, references, score_alone=asked.score_alone)
             rng, world = np.random.default_rng([9, references]), {**WORLDS, **OTHERS}[name]
-            counts = Counter(LETTERS[decision_of(simulate(design, world, rng), rng).grade] for _ in range(asked.models))
-            shares = [Share(sum(counts[one] for one in some), asked.models) for some in ("FS", "C", "R", "O")]
+            counts = Counter(
+                LETTERS[decision_of(simulate(design, world, rng), rng).grade]
+                for _ in range(asked.models)
+            )
+            shares = [
+                Share(sum(counts[one] for one in some), asked.models)
+                for some in ("FS", "C", "R", "O")
+            ]
             print(f"| {name} | {references} | {' | '.join(map(str, shares))} |", flush=True)
     return 0
 

@@ -16,7 +16,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.BoolOp, ast.comprehension, ast.match_case)
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.While,
+    ast.ExceptHandler,
+    ast.BoolOp,
+    ast.comprehension,
+    ast.match_case,
+)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -26,7 +35,11 @@ def measure(text: str) -> tuple[int, list[str], list[tuple[int, int]]]:
     docs: set[int] = set()
     functions = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             docs.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         if isinstance(node, FUNCTIONS):
             branches = 1 + sum(isinstance(one, BRANCHES) for one in ast.walk(node))
@@ -38,7 +51,9 @@ def measure(text: str) -> tuple[int, list[str], list[tuple[int, int]]]:
 def spoken(text: str) -> set[tuple[str, ...]]:
     """Every three words that stand in a row: no path, name, key or number among them."""
     found: set[tuple[str, ...]] = set()
-    for part in re.findall(r"(?:(?<![\w./=-])[A-Za-z][A-Za-z'-]*[,;:]? )+[A-Za-z][A-Za-z'-]*(?![\w/=(])", text):
+    for part in re.findall(
+        r"(?:(?<![\w./=-])[A-Za-z][A-Za-z'-]*[,;:]? )+[A-Za-z][A-Za-z'-]*(?![\w/=(])", text
+    ):
         words = re.findall(r"[a-z'-]+", part.lower())
         found.update(zip(words, words[1:], words[2:], strict=False))
     return found
@@ -58,12 +73,18 @@ def product(listed: list[str]) -> Iterator[str]:
     for path in map(Path, listed):
         if path.parts[0] in ("audit", "jobs"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            yield from (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+            yield from (
+                n.value
+                for n in ast.walk(tree)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            )
     for path in Path("audit").rglob("*.j2"):
         yield path.read_text(encoding="utf-8")
 
 
-def sentences(said: set[tuple[str, ...]], tests: list[Path]) -> Iterator[tuple[Path, ast.Assert, bool]]:
+def sentences(
+    said: set[tuple[str, ...]], tests: list[Path]
+) -> Iterator[tuple[Path, ast.Assert, bool]]:
     """(file, assert, whether it reads a sentence) of every assert of the tests."""
     for path in tests:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -74,25 +95,45 @@ def sentences(said: set[tuple[str, ...]], tests: list[Path]) -> Iterator[tuple[P
 
 
 def main() -> None:
-    listed = subprocess.run(["git", "ls-files", "*.py"], capture_output=True, text=True, check=True).stdout.split()
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"], capture_output=True, text=True, check=True
+    ).stdout.split()
     rooms: dict[str, list[tuple[int, list[str], list[tuple[int, int]]]]] = defaultdict(list)
     for path in map(Path, listed):
-        room = "tests" if path.parts[0] == "tests" else "/".join(path.parts[: min(2, len(path.parts) - 1)]) or "."
+        room = (
+            "tests"
+            if path.parts[0] == "tests"
+            else "/".join(path.parts[: min(2, len(path.parts) - 1)]) or "."
+        )
         rooms[room].append(measure(path.read_text(encoding="utf-8")))
-    rooms["all but tests"] = [one for room, found in rooms.items() if room != "tests" for one in found]
+    rooms["all but tests"] = [
+        one for room, found in rooms.items() if room != "tests" for one in found
+    ]
     table = Table(
-        "room", "files", "lines", "characters a code line", "functions above 15 branches", "above 60 lines", box=None
+        "room",
+        "files",
+        "lines",
+        "characters a code line",
+        "functions above 15 branches",
+        "above 60 lines",
+        box=None,
     )
     for room, found in sorted(rooms.items(), key=lambda pair: sum(one[0] for one in pair[1])):
         code = [line for _, lines, _ in found for line in lines]
         functions = [one for _, _, some in found for one in some]
         wide, long = sum(b > 15 for b, _ in functions), sum(n > 60 for _, n in functions)
         dense = f"{sum(map(len, code)) / max(len(code), 1):.1f}"
-        table.add_row(room, str(len(found)), f"{sum(one[0] for one in found):,}", dense, str(wide), str(long))
+        table.add_row(
+            room, str(len(found)), f"{sum(one[0] for one in found):,}", dense, str(wide), str(long)
+        )
     Console(width=120).print(table)
     said = {words for text in product(listed) for words in spoken(text)}
-    read = [reads for *_, reads in sentences(said, [Path(p) for p in listed if p.startswith("tests/")])]
-    print(f"\nAsserts that read a sentence: {sum(read)} of {len(read):,} ({sum(read) / len(read):.1%})")
+    read = [
+        reads for *_, reads in sentences(said, [Path(p) for p in listed if p.startswith("tests/")])
+    ]
+    print(
+        f"\nAsserts that read a sentence: {sum(read)} of {len(read):,} ({sum(read) / len(read):.1%})"
+    )
 
 
 if __name__ == "__main__":

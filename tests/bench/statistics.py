@@ -57,11 +57,15 @@ def panel(models: int, routers: int, items: int, rng: np.random.Generator) -> li
     for k in range(models):
         gain = np.linspace(0, 0.01 * (k % 3), routers)[:, None]
         noisy = rng.random((routers, items)) < np.clip(theta + gain, 0, 1)
-        out.append(sweep_with(rng.random(items) < theta, noisy, model=f"model_{k:02d}", benchmark="bench"))
+        out.append(
+            sweep_with(rng.random(items) < theta, noisy, model=f"model_{k:02d}", benchmark="bench")
+        )
     return out
 
 
-def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: int, seed: int = 42) -> dict[str, Any]:
+def measure(
+    models: int, routers: int, items: int, resamples: int, scipy_cells: int, seed: int = 42
+) -> dict[str, Any]:
     """Seconds (wall, CPU) of all statistics, of the resampling among them, and of SciPy, scaled to all cells; bytes."""
     rng = np.random.default_rng(seed)
     sweeps = panel(models, routers, items, rng)
@@ -79,7 +83,9 @@ def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: 
             ).pvalue
         with rest:
             sensitivity_slope(s, n_resamples=resamples, rng=rng)
-        peak = peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # before SciPy has run; Linux: KiB
+        peak = (
+            peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        )  # before SciPy has run; Linux: KiB
         if k in compare:
             with scipy:
                 by_scipy(s.noisy[k % routers], s.clean, resamples, rng)
@@ -87,17 +93,32 @@ def measure(models: int, routers: int, items: int, resamples: int, scipy_cells: 
         rows = [row for s in sweeps for row in setting_rows(s)]
         p = mcnemar_exact([r.improve for r in rows], [r.degrade for r in rows])
         holm(p), false_discovery(p), model_summary(rows), router_summary(rows)
-        h1_any_excess(pvalues, []), h2_heterogeneity(sweeps), h3_direction(sweeps, n_permutations=resamples, rng=rng)
+        (
+            h1_any_excess(pvalues, []),
+            h2_heterogeneity(sweeps),
+            h3_direction(sweeps, n_permutations=resamples, rng=rng),
+        )
     scaled = scipy.spent * models * routers / len(compare)
-    measured: dict[str, Any] = {"models": models, "routers": routers, "items": items, "resamples": resamples}
-    spent = {"total": resampling.spent + rest.spent, "resampling": resampling.spent, "scipy_scaled": scaled}
+    measured: dict[str, Any] = {
+        "models": models,
+        "routers": routers,
+        "items": items,
+        "resamples": resamples,
+    }
+    spent = {
+        "total": resampling.spent + rest.spent,
+        "resampling": resampling.spent,
+        "scipy_scaled": scaled,
+    }
     for name, (wall, cpu) in spent.items():
         measured |= {f"{name}_wall_s": wall, f"{name}_cpu_s": cpu}
     wall, cpu = scaled / resampling.spent
     return measured | {"peak_rss_bytes": peak, "speedup_wall": wall, "speedup_cpu": cpu}
 
 
-def by_scipy(noisy: np.ndarray, clean: np.ndarray, resamples: int, rng: np.random.Generator) -> None:
+def by_scipy(
+    noisy: np.ndarray, clean: np.ndarray, resamples: int, rng: np.random.Generator
+) -> None:
     """Interval and p of one cell."""
 
     def difference(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -105,13 +126,17 @@ def by_scipy(noisy: np.ndarray, clean: np.ndarray, resamples: int, rng: np.rando
         return found
 
     common: dict[str, Any] = {"vectorized": True, "n_resamples": resamples, "rng": rng}
-    stats.bootstrap((noisy, clean), difference, paired=True, method="percentile", batch=100, **common)
+    stats.bootstrap(
+        (noisy, clean), difference, paired=True, method="percentile", batch=100, **common
+    )
     how = {"permutation_type": "samples", "alternative": "greater", "batch": 500}
     stats.permutation_test((noisy, clean), difference, **how, **common)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.statistics", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.statistics", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--models", type=int, default=12)
     parser.add_argument("--routers", type=int, default=9)
     parser.add_argument("--items", type=int, default=10_000)

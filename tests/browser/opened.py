@@ -17,7 +17,9 @@ def wait(browser: Any, true: Callable[[], bool], seconds: float = 300) -> None:
         time.sleep(0.05)
 
 
-def open_page(browser: Any, url: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+def open_page(
+    browser: Any, url: str, width: int = 1280, height: int = 900, dark: bool = False
+) -> None:
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -44,12 +46,16 @@ def choose(browser: Any, name: str, wanted: str) -> str:
 def asked_of_the_network(browser: Any) -> list[str]:
     """Every address that the page asked for, its own first."""
     asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"]
+    return [
+        m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"
+    ]
 
 
 def shut_out(browser: Any) -> list[list[Any]]:
     """(rule of axe-core, elements) of every serious violation on this page, with everything unfolded."""
-    browser.execute_script((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    browser.execute_script(
+        (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    )
     return browser.execute_async_script("""
         const done = arguments[0];
         document.querySelectorAll("details").forEach((d) => (d.open = true));

@@ -40,7 +40,10 @@ from audit.validity.record import Cell as ValidityCell
 from audit.variants.arrow import find_library
 
 pytestmark = pytest.mark.browser
-SCREENS = {1280: (800, 4), 390: (844, 10)}  # width -> height of a screen, and how many a page may take
+SCREENS = {
+    1280: (800, 4),
+    390: (844, 10),
+}  # width -> height of a screen, and how many a page may take
 FACTS = RunFacts("Run r", (("Status", "finished"),))
 
 
@@ -56,10 +59,19 @@ def _sweep(folder: Path) -> str:
 def _perturb(folder: Path) -> str:
     verdict = perturb_judged()
     bars = perturb_page._bars(verdict.cells)
-    drawn = {"original_against_variants_b": original_against_variants(bars, 0.25), **perturb_page._reach(verdict)}
-    said = [perturb_page.Shown(name, [("Who ", ""), ("asks?", "")], None, how, how) for name, how in OUTCOMES]
+    drawn = {
+        "original_against_variants_b": original_against_variants(bars, 0.25),
+        **perturb_page._reach(verdict),
+    }
+    said = [
+        perturb_page.Shown(name, [("Who ", ""), ("asks?", "")], None, how, how)
+        for name, how in OUTCOMES
+    ]
     items = [
-        perturb_page.PageItem("m", "b", f"q{k}", ("Ann", "Bob"), 0, 0.5, 0.1, False, (), tuple(said)) for k in range(4)
+        perturb_page.PageItem(
+            "m", "b", f"q{k}", ("Ann", "Bob"), 0, 0.5, 0.1, False, (), tuple(said)
+        )
+        for k in range(4)
     ]
     figures = write_parts(folder, {}, drawn)[2]
     return perturb_page.render(verdict, find_library("elementary"), FACTS, figures, items, None)
@@ -77,33 +89,56 @@ def _memory(folder: Path) -> str:
         for id_ in s.question_ids
     }
     items = memory_page._items(cell, asked)
-    return memory_page.render(verdict, FACTS, figures, items, [memory_page.ranked(cell, result, asked)])
+    return memory_page.render(
+        verdict, FACTS, figures, items, [memory_page.ranked(cell, result, asked)]
+    )
 
 
 def _validity(folder: Path, found: Sequence[ValidityCell] = ()) -> str:
     found = found or validity_panels.cells(n=30)[:2]
     verdict, rows = validity_panels.verdict(found), validity_panels.rows(found)
-    drawn = {"families": family_changes(verdict.results), "difference": differences(verdict.results)}
+    drawn = {
+        "families": family_changes(verdict.results),
+        "difference": differences(verdict.results),
+    }
     figures = write_parts(folder, {}, drawn)[2]
     return validity_page(verdict, [FACTS], figures, rows, paper_tables(verdict, rows))
 
 
 def _suite(folder: Path) -> str:
-    rows = [("score, m", Limits(0.7, 0.6, 0.8), False), ("without memory, m", Limits(0.5, 0.4, 0.6), True)]
+    rows = [
+        ("score, m", Limits(0.7, 0.6, 0.8), False),
+        ("without memory, m", Limits(0.5, 0.4, 0.6), True),
+    ]
     said = {
         "sentence": "Score 70 % (60.1 to 80.2). Without memory: 50 % (40.1 to 60.2), against 3 references.",
         "estimate": None,
     }
-    verdicts = {"sweep": joint.sweep("excess"), "memory": joint.memory("memory_of_text_seen", without_memory=said)}
-    return joint_page(joint.joined(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))})
+    verdicts = {
+        "sweep": joint.sweep("excess"),
+        "memory": joint.memory("memory_of_text_seen", without_memory=said),
+    }
+    return joint_page(
+        joint.joined(verdicts), None, {"score_without_memory": svg_text(scores(rows, 0.25))}
+    )
 
 
 HOSTILE = "<img src=x onerror=alert(1)>" + "m" * 60
 SUITE: dict[str, Any] = {
-    "audit_suite_id": "demo", "suite_sha256": "0", "forms_required": {},
-    "gate": "ours", "domain": "general", "source": [], "sentences": ["rule " * 30] * 8,
-    "model": {"name": HOSTILE, "stated": "sha256:" + "a" * 64, "found": "sha256:" + "a" * 64, "claimed": False},
-}  # fmt: skip
+    "audit_suite_id": "demo",
+    "suite_sha256": "0",
+    "forms_required": {},
+    "gate": "ours",
+    "domain": "general",
+    "source": [],
+    "sentences": ["rule " * 30] * 8,
+    "model": {
+        "name": HOSTILE,
+        "stated": "sha256:" + "a" * 64,
+        "found": "sha256:" + "a" * 64,
+        "claimed": False,
+    },
+}
 LONG = (
     "Score 58 % (95 % interval 51.0 to 65.2). Without memory: 51.3 % (95 % interval 40.1 to 62.3), against 3 "
     "references. This holds if the sets differ for all alike."
@@ -112,15 +147,27 @@ LONG = (
 
 def _long_suite(_: Path) -> str:
     """Four audits of a model with long words; validity in two contexts on a benchmark of its own."""
-    own: dict[str, Any] = {"model": HOSTILE, "reasons": ["why " * 60] * 6, "what_to_do": ["Take 1,070 items. " * 6]}
-    own |= {"sensitivity": "Measured sensitivity: " + "such and such " * 40, "headline": "Too few data. " * 15}
-    contexts = (("fact", "diagnostic", "indeterminate"), ("story", "invariance", "confirmatory_selective"))
+    own: dict[str, Any] = {
+        "model": HOSTILE,
+        "reasons": ["why " * 60] * 6,
+        "what_to_do": ["Take 1,070 items. " * 6],
+    }
+    own |= {
+        "sensitivity": "Measured sensitivity: " + "such and such " * 40,
+        "headline": "Too few data. " * 15,
+    }
+    contexts = (
+        ("fact", "diagnostic", "indeterminate"),
+        ("story", "invariance", "confirmatory_selective"),
+    )
     validity = joint.validity(*contexts)
     cells = [{**cell, **own, "benchmark": "contrast"} for cell in validity["cells"]]
     verdicts = {
         "sweep": joint.sweep("underpowered", **own),
         "perturb": joint.perturb("no_drop_detected", **own),
-        "memory": joint.memory("underpowered", without_memory={"sentence": LONG, "estimate": None}, **own),
+        "memory": joint.memory(
+            "underpowered", without_memory={"sentence": LONG, "estimate": None}, **own
+        ),
         "validity": {**validity, "cells": cells},
     }
     return joint_page(joint.joined(verdicts, {**SUITE}))
@@ -129,10 +176,23 @@ def _long_suite(_: Path) -> str:
 def _index(folder: Path) -> str:
     memory = Interval(estimate=0.5, low=0.4, high=0.6)
     lines = [
-        Line(name, "sweep", "2026-01-02 03:04", "all 900", name, "exam", SHOWN[Decision.BLOCK], 0.7, memory, "r.html")
+        Line(
+            name,
+            "sweep",
+            "2026-01-02 03:04",
+            "all 900",
+            name,
+            "exam",
+            SHOWN[Decision.BLOCK],
+            0.7,
+            memory,
+            "r.html",
+        )
         for name in ("a", "b")
     ]
-    return render_page("report/runs.html.j2", rows=(), title="Runs in outputs", lines=lines, count=2)
+    return render_page(
+        "report/runs.html.j2", rows=(), title="Runs in outputs", lines=lines, count=2
+    )
 
 
 def _comparison(folder: Path) -> str:
@@ -176,9 +236,13 @@ def _open(browser: Any, page: Path, width: int, dark: bool = False, at: str = ""
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_decision_stands_first_and_the_page_is_short(browser: Any, page: Path, width: int) -> None:
+def test_the_decision_stands_first_and_the_page_is_short(
+    browser: Any, page: Path, width: int
+) -> None:
     _open(browser, page, width)
-    first = browser.execute_script("return document.querySelector('main').innerText.trim().slice(0, 400)")
+    first = browser.execute_script(
+        "return document.querySelector('main').innerText.trim().slice(0, 400)"
+    )
     strip = browser.execute_script("return document.querySelector('table.strip').innerText.trim()")
     assert first.startswith(strip) and len(strip) < 400
     order = browser.execute_script("""
@@ -205,7 +269,9 @@ def test_three_questions_stand_open(browser: Any, page: Path, width: int) -> Non
         });
     """)
     tops = [top for top, *_ in found]
-    assert len(found) == 3 and all(height > 40 and texts and answered for _, height, texts, answered in found)
+    assert len(found) == 3 and all(
+        height > 40 and texts and answered for _, height, texts, answered in found
+    )
     assert len(set(tops)) == (1 if width == 1280 else 3)
 
 
@@ -217,14 +283,21 @@ def test_the_decision_of_a_suite_stands_first_and_its_page_is_short(
     script = "return [...document.querySelectorAll('#decision, .strip, .without, .looked, #audits, #more')]"
     tops = browser.execute_script(f"{script}.map(one => one.getBoundingClientRect().top + scrollY)")
     assert tops == sorted(tops) and len(set(tops)) >= 6 and tops[0] < SCREENS[width][0] / 2
-    page_size = browser.execute_script("const e = document.documentElement; return [e.scrollHeight, e.scrollWidth]")
+    page_size = browser.execute_script(
+        "const e = document.documentElement; return [e.scrollHeight, e.scrollWidth]"
+    )
     assert page_size[0] <= most and page_size[1] <= width
-    assert browser.execute_script("return document.querySelector('#decision').dataset.decision") == "block"
+    assert (
+        browser.execute_script("return document.querySelector('#decision').dataset.decision")
+        == "block"
+    )
     assert browser.execute_script("return document.images.length") == 0
     assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
-def test_four_cells_that_failed_say_what_how_sure_and_what_to_do_on_one_screen(browser: Any, tmp_path: Path) -> None:
+def test_four_cells_that_failed_say_what_how_sure_and_what_to_do_on_one_screen(
+    browser: Any, tmp_path: Path
+) -> None:
     deaf = validity_panels.cells(n=30)[1]
     found = [replace(deaf, benchmark=f"benchmark_{k}") for k in range(4)]
     path = tmp_path / "page.html"
@@ -239,7 +312,9 @@ def test_four_cells_that_failed_say_what_how_sure_and_what_to_do_on_one_screen(b
     assert sure == 4 and end <= screen and height <= most * screen
 
 
-def test_a_link_into_a_folded_section_opens_it_and_print_opens_all(browser: Any, page: Path) -> None:
+def test_a_link_into_a_folded_section_opens_it_and_print_opens_all(
+    browser: Any, page: Path
+) -> None:
     _open(browser, page, 1280, at="#run")
     closed = "return [...document.querySelectorAll('details')].filter((d) => !d.open).length"
     assert browser.execute_script("return document.querySelector('#run > details').open")
@@ -281,7 +356,10 @@ def test_dates_of_a_year_sort_and_what_has_none_stands_last(browser: Any, tmp_pa
     started = ("2026-03-01 00:00", "", "2026-01-02 03:04")
     lines = [Line(str(k), started=one) for k, one in enumerate(started)]
     path = tmp_path / "index.html"
-    path.write_text(render_page("report/runs.html.j2", rows=(), title="Runs", lines=lines, count=3), encoding="utf-8")
+    path.write_text(
+        render_page("report/runs.html.j2", rows=(), title="Runs", lines=lines, count=3),
+        encoding="utf-8",
+    )
     _open(browser, path, 1280)
     found = browser.execute_script("""
         const table = document.querySelector("#runs table");
@@ -291,7 +369,9 @@ def test_dates_of_a_year_sort_and_what_has_none_stands_last(browser: Any, tmp_pa
     assert found == ["2026-01-02 03:04", "2026-03-01 00:00", ""]
 
 
-def test_every_table_sorts_and_every_table_and_figure_can_be_kept(browser: Any, every_page: Path) -> None:
+def test_every_table_sorts_and_every_table_and_figure_can_be_kept(
+    browser: Any, every_page: Path
+) -> None:
     _open(browser, every_page, 1280)
     tables, unsorted, uncsv, unpng = browser.execute_script("""
         const all = (what) => [...document.querySelectorAll(what)], box = (node) => node.closest(".box");
@@ -303,15 +383,22 @@ def test_every_table_sorts_and_every_table_and_figure_can_be_kept(browser: Any, 
             names(all("svg.fig").filter((s) => !box(s).querySelector("button.get")))];
     """)
     assert tables and (unsorted, uncsv, unpng) == ([], [], [])
-    assert browser.execute_script("return document.querySelectorAll('table:not(.box > table)').length") == 0
+    assert (
+        browser.execute_script("return document.querySelectorAll('table:not(.box > table)').length")
+        == 0
+    )
     for width in SCREENS:
         _open(browser, every_page, width)
-        browser.execute_script("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+        browser.execute_script(
+            "document.querySelectorAll('details').forEach((d) => (d.open = true))"
+        )
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize(("width", "dark"), [pytest.param(1280, False, marks=pytest.mark.long), (390, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [pytest.param(1280, False, marks=pytest.mark.long), (390, True)]
+)
 def test_axe_finds_nothing_serious(browser: Any, every_page: Path, width: int, dark: bool) -> None:
     _open(browser, every_page, width, dark)
     assert shut_out(browser) == []

@@ -63,8 +63,11 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     until("document.body.dataset.fetch")
     seen = browser.execute_script("return {...document.body.dataset}")
     assert (seen["origin"], seen["parent"], seen["cookie"], seen["fetch"]) == (
-        "null", "SecurityError", "SecurityError", "refused",
-    )  # fmt: skip
+        "null",
+        "SecurityError",
+        "SecurityError",
+        "refused",
+    )
     browser.switch_to.default_content()
     assert browser.current_url == page
 
@@ -76,7 +79,10 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     )
     browser.get(other.as_uri())
     until(f"location.href === '{page}'")
-    assert "Open the address" in browser.page_source or "has to come from this page" in browser.page_source
+    assert (
+        "Open the address" in browser.page_source
+        or "has to come from this page" in browser.page_source
+    )
     assert not (run_dir / "decisions").exists()
 
     # The reviewer decides.
@@ -86,5 +92,11 @@ def test_a_reviewer_reads_and_decides_and_nobody_else_does(
     browser.find_element("css selector", "button[value=override]").click()
     until("document.body.innerText.includes('override by alice')")
     assert gated(run_dir, keys) == 0
-    refused = [one for one in browser.get_log("browser") if "/run/" in one["message"] and one["level"] == "SEVERE"]
-    assert all("Content Security Policy" in one["message"] or "40" in one["message"] for one in refused)
+    refused = [
+        one
+        for one in browser.get_log("browser")
+        if "/run/" in one["message"] and one["level"] == "SEVERE"
+    ]
+    assert all(
+        "Content Security Policy" in one["message"] or "40" in one["message"] for one in refused
+    )

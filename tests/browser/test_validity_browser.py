@@ -23,7 +23,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded benchmark, whose texts are harmless."""
     found = panels.cells(n=30)[:2]
     return panels.write(
-        tmp_path_factory.mktemp("plain") / "report.html", panels.page(panels.verdict(found), panels.rows(found))
+        tmp_path_factory.mktemp("plain") / "report.html",
+        panels.page(panels.verdict(found), panels.rows(found)),
     )
 
 
@@ -35,7 +36,9 @@ def _open(browser: Any, page: Path) -> None:
 
 
 def _filter_of(browser: Any, index: int) -> str:
-    script = "return getComputedStyle(document.querySelectorAll('#items .blur')[arguments[0]]).filter"
+    script = (
+        "return getComputedStyle(document.querySelectorAll('#items .blur')[arguments[0]]).filter"
+    )
     return str(browser.execute_script(script, index))
 
 
@@ -44,7 +47,9 @@ def test_a_blurred_text_is_blurred_until_it_is_clicked(browser: Any, masked: Pat
     assert _filter_of(browser, 0).startswith("blur(")
     first = browser.find_elements("css selector", "#items .blur")[0]
     first.click()
-    assert _filter_of(browser, 0) == "none" and _filter_of(browser, 1).startswith("blur(")  # that one alone
+    assert _filter_of(browser, 0) == "none" and _filter_of(browser, 1).startswith(
+        "blur("
+    )  # that one alone
     browser.find_elements("css selector", "#items .blur")[1].send_keys("\ue007")  # Enter
     assert _filter_of(browser, 1) == "none"
 
@@ -67,13 +72,20 @@ def test_hostile_text_is_shown_and_not_run(browser: Any, masked: Path) -> None:
     shown = browser.execute_script("return document.querySelector('#items .blur').textContent")
     assert shown == panels.HOSTILE  # as text
     assert browser.execute_script("return document.body.dataset.broken || ''") == ""
-    assert browser.execute_script("return document.querySelectorAll('#items img, #items script').length") == 0
+    assert (
+        browser.execute_script(
+            "return document.querySelectorAll('#items img, #items script').length"
+        )
+        == 0
+    )
     assert browser.get_log("browser") == []
     urls = asked_of_the_network(browser)
     assert urls and all(url.startswith(("file:", "data:")) for url in urls)
 
 
-def test_original_and_edit_stand_side_by_side_with_key_and_response_before_and_after(browser: Any, plain: Path) -> None:
+def test_original_and_edit_stand_side_by_side_with_key_and_response_before_and_after(
+    browser: Any, plain: Path
+) -> None:
     _open(browser, plain)
     assert browser.execute_script("return document.querySelectorAll('#items .blur').length") == 0
     boxes = browser.execute_script("""
@@ -85,8 +97,12 @@ def test_original_and_edit_stand_side_by_side_with_key_and_response_before_and_a
     (_, right, top), (left, _, other_top) = boxes
     assert left > right and abs(top - other_top) < 2
     text = browser.execute_script("return document.querySelector('#items .after').textContent")
-    assert "Response dog → dog" in text and "Key dog → cat" in text  # the attribute edit moved the key
-    assert browser.execute_script("return document.querySelectorAll('#items .after mark').length") > 0
+    assert (
+        "Response dog → dog" in text and "Key dog → cat" in text
+    )  # the attribute edit moved the key
+    assert (
+        browser.execute_script("return document.querySelectorAll('#items .after mark').length") > 0
+    )
 
 
 def test_filters_find_items_by_what_became_of_a_contract(browser: Any, plain: Path) -> None:

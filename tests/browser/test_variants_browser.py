@@ -14,9 +14,13 @@ N = 4
 def test_what_is_chosen_is_kept_and_saved(browser: Any, tmp_path: Path) -> None:
     library, form = find_library("elementary"), tmp_path / "form.html"
     write_review(library, form, n=N, seed=0)
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     browser.get(form.as_uri())
-    choose = "document.querySelectorAll(`input[value=${arguments[0]}]`).forEach((one) => one.click())"
+    choose = (
+        "document.querySelectorAll(`input[value=${arguments[0]}]`).forEach((one) => one.click())"
+    )
     browser.execute_script(choose, "ok")
     assert not browser.find_element("id", "save").is_enabled()  # who reads is not said
     browser.get(form.as_uri())

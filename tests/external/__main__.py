@@ -23,10 +23,23 @@ CASES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m external", description=__doc__)
-    parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="which to run; all by default")
+    parser.add_argument(
+        "cases", nargs="*", choices=[*CASES, []], help="which to run; all by default"
+    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--findings", type=Path, metavar="FOLDER", help="write the gallery's pages in place of tables")
-    parser.add_argument("--page", nargs="*", default=[], choices=[*findings.PAGES], help="which pages; all by default")
+    parser.add_argument(
+        "--findings",
+        type=Path,
+        metavar="FOLDER",
+        help="write the gallery's pages in place of tables",
+    )
+    parser.add_argument(
+        "--page",
+        nargs="*",
+        default=[],
+        choices=[*findings.PAGES],
+        help="which pages; all by default",
+    )
     asked = parser.parse_args()
     if asked.findings is not None:
         for line in findings.write(asked.data, asked.findings, asked.page):

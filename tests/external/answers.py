@@ -29,11 +29,15 @@ def helm(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     for path in sorted((data / HELM).glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                right = gold.get((row["question"], tuple(map(str, ast.literal_eval(row["choices"])))))
+                right = gold.get(
+                    (row["question"], tuple(map(str, ast.literal_eval(row["choices"]))))
+                )
                 models = tuple(list(row)[2:])
                 if right is not None:
                     said = [row[name].strip() for name in models]
-                    rows.append([float(one == right) if one in tuple("ABCD") else np.nan for one in said])
+                    rows.append(
+                        [float(one == right) if one in tuple("ABCD") else np.nan for one in said]
+                    )
                     subjects.append(path.stem)
     return models, np.array(rows).T, np.array(subjects)
 
@@ -45,7 +49,10 @@ def pro(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray
     models, m = np.unique(table["model"], return_inverse=True)
     ids, i = np.unique(table["question_id"], return_inverse=True)
     scores = np.full((len(models), len(ids)), np.nan)
-    scores[m, i] = [np.nan if p is None else float(p == a) for p, a in zip(table["pred"], table["answer"], strict=True)]
+    scores[m, i] = [
+        np.nan if p is None else float(p == a)
+        for p, a in zip(table["pred"], table["answer"], strict=True)
+    ]
     source, category = np.empty(len(ids), dtype="U10"), np.empty(len(ids), dtype="U20")
     options = np.zeros(len(ids), dtype=np.int64)
     source[i] = [one.partition("-")[0] for one in table["src"]]
@@ -65,7 +72,9 @@ def halves(data: Path, references: int, kind: str) -> tuple[int, int, Tally]:
             order = np.concatenate([order[inside][:1000], order[~inside][:500]])
         names = rng.permutation(len(models))[: references + 1]
         cut = [order[:1000], order[1000:1500]]
-        sides = [Set({models[k]: scores[k, one] for k in names}, np.full(one.size, 4)) for one in cut]
+        sides = [
+            Set({models[k]: scores[k, one] for k in names}, np.full(one.size, 4)) for one in cut
+        ]
         tested, *others = (models[k] for k in names)
         tally.add(panel(sides[0], sides[1], {tested: others}, seed=draw))
     return sum(tally.found.values()), DRAWS, tally
@@ -77,7 +86,9 @@ def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> str:
     return f"{value:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def spread(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> tuple[float, float, float]:
+def spread(
+    scores: np.ndarray, published: np.ndarray, held_out: np.ndarray
+) -> tuple[float, float, float]:
     """SD between models of their true differences, points, with a 95 % interval by chi-squared of the spread."""
     sets = [(row[published], row[held_out]) for row in scores]
     found = set_difference(sets[0], sets)
@@ -97,7 +108,11 @@ def pro_pairs(data: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     inside = np.isin(category[mmlu], rng.permutation(np.unique(category[mmlu]))[::2])
     yield "other subjects of MMLU", mmlu[inside], mmlu[~inside]
     for name in ("biology", "economics", "psychology", "chemistry", "physics"):
-        yield f"another source (`stemez`), {name}", mmlu[category[mmlu] == name], other[category[other] == name]
+        yield (
+            f"another source (`stemez`), {name}",
+            mmlu[category[mmlu] == name],
+            other[category[other] == name],
+        )
     yield "another source (`stemez`), all subjects", mmlu, other
 
 
@@ -143,7 +158,10 @@ def report_pro(data: Path) -> Iterator[str]:
     for as_wrong in (False, True):
         for references in (5, 8):
             tally, gates = stemez(data, references, as_wrong)
-            shown = (", ".join(f"{k} {v}" for k, v in sorted(one.items())) for one in (tally.verdicts, gates))
+            shown = (
+                ", ".join(f"{k} {v}" for k, v in sorted(one.items()))
+                for one in (tally.verdicts, gates)
+            )
             said = "wrong" if as_wrong else "unparsed"
             found = rate(tally.verdicts[FOUND], tally.verdicts.total())
             yield f"| {references} | {said} | {found} | {' | '.join(shown)} |"

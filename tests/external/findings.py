@@ -80,7 +80,9 @@ def _line(row: Row) -> str:
     known = f"{100 * row.without.estimate:.1f} % [{low:.1f}, {high:.1f}]"
     known = f"at most {high:.1f} %" if row.at_most else known
     p = bare_pvalue(row.adjusted)
-    return f"| {row.model} | {row.rank} | {row.rank_without} | {score} | {known} | {p} | {row.word} |"
+    return (
+        f"| {row.model} | {row.rank} | {row.rank_without} | {score} | {known} | {p} | {row.word} |"
+    )
 
 
 def livecodebench_page(data: Path) -> Finding:
@@ -109,15 +111,23 @@ def livecodebench_page(data: Path) -> Finding:
 
 def mmlu_pro_page(data: Path) -> Finding:
     _, scores, *_ = answers.pro(data)
-    spread = [(what, answers.spread(np.nan_to_num(scores), a, b)) for what, a, b in answers.pro_pairs(data)]
+    spread = [
+        (what, answers.spread(np.nan_to_num(scores), a, b))
+        for what, a, b in answers.pro_pairs(data)
+    ]
     halves, other = spread[0][1], spread[-1][1]
     lines = ["| pair of sets | SD of true differences, points (95 %) |", "|---|---|"]
-    lines += [f"| {what} | {value:.1f} [{low:.1f}, {high:.1f}] |" for what, (value, low, high) in spread]
+    lines += [
+        f"| {what} | {value:.1f} [{low:.1f}, {high:.1f}] |" for what, (value, low, high) in spread
+    ]
     return Finding(
         "MMLU-Pro: items of another source are no held-out items",
         f"28 models differ by {other[0]:.1f} points between MMLU's items and those of another source, and by "
         f"{halves[0]:.1f} between random halves of MMLU. A gap of a few points to another source is no memory.",
-        bars([(what, *found) for what, found in spread], "SD between models of true differences, points"),
+        bars(
+            [(what, *found) for what, found in spread],
+            "SD between models of true differences, points",
+        ),
         lines,
         (
             "It says nothing about memory of MMLU-Pro: no held-out items of its kind were published.",
@@ -131,10 +141,17 @@ def helm_page(data: Path) -> Finding:
     models, scores, _ = answers.helm(data)
     order = np.random.default_rng(0).permutation(scores.shape[1])
     sides = [order[:1000], order[1000:1500]]
-    sets = [Set({m: scores[k, one] for k, m in enumerate(models)}, np.full(one.size, 4)) for one in sides]
+    sets = [
+        Set({m: scores[k, one] for k, m in enumerate(models)}, np.full(one.size, 4))
+        for one in sides
+    ]
     board = board_of(replace(sets[0], name="half of MMLU"), sets[1])
     held = [row for row in board.judged if row.without and row.score]
-    inside = sum(row.without.low <= row.score.estimate <= row.without.high for row in held if row.without and row.score)
+    inside = sum(
+        row.without.low <= row.score.estimate <= row.without.high
+        for row in held
+        if row.without and row.score
+    )
     return Finding(
         "HELM's answers to MMLU: where nothing differs, nothing is found",
         f"{len(board.found)} gaps are found between two random halves of MMLU in {len(models)} models. "
@@ -156,13 +173,22 @@ def constat_page(data: Path) -> Finding:
     for kind, prior in (("synthetic", "held_out"), ("rephrase", "rewording")):
         for benchmark in tables.BENCHMARKS:
             public, planted = tables.found(data / tables.FOLDER / f"{benchmark}_{kind}.csv", prior)
-            rows.append((benchmark, "new items" if kind == "synthetic" else "rewordings", public, planted))
+            rows.append(
+                (benchmark, "new items" if kind == "synthetic" else "rewordings", public, planted)
+            )
     new = [row for row in rows if row[1] == "new items"]
     found, all_ = (sum(planted[k] for *_, planted in new) for k in (0, 1))
     public, every = (sum(one[k] for *_, one, _ in new) for k in (0, 1))
-    lines = ["| benchmark | against | planted models found | public models found |", "|---|---|---|---|"]
-    lines += [f"| {name} | {what} | {b[0]} of {b[1]} | {a[0]} of {a[1]} |" for name, what, a, b in rows]
-    shares_ = [(f"{name}, {what}", 100 * b[0] / b[1], 100 * a[0] / a[1]) for name, what, a, b in rows]
+    lines = [
+        "| benchmark | against | planted models found | public models found |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {what} | {b[0]} of {b[1]} | {a[0]} of {a[1]} |" for name, what, a, b in rows
+    ]
+    shares_ = [
+        (f"{name}, {what}", 100 * b[0] / b[1], 100 * a[0] / a[1]) for name, what, a, b in rows
+    ]
     return Finding(
         "ConStat's models: contaminated on purpose",
         f"Of {all_} models that were trained on the exam and gained by it, new items find {found}; of {every} public "
@@ -182,7 +208,9 @@ def gsm8k_page(data: Path) -> Finding:
     joined = Joined()
     path = data / "zeroeval_gsm8k" / "outputs_tail.parquet"
     columns = {"item": "session_id", "gold": "answer", "reply": "output_tail"}
-    joined.add(path.name, read_table(path, "parquet", Wanted(benchmark="gsm8k", columns=columns)).outcomes)
+    joined.add(
+        path.name, read_table(path, "parquet", Wanted(benchmark="gsm8k", columns=columns)).outcomes
+    )
     rows = []
     for model in joined.models:
         own = [one[0] for one in shares(joined, model, "gsm8k").values()]
@@ -193,7 +221,10 @@ def gsm8k_page(data: Path) -> Finding:
     rows.sort(key=lambda row: -row[1])
     close = sum(row[3] >= rows[0][1] for row in rows)
     lines = ["| model | score, 95 % | unparsed |", "|---|---|---|"]
-    lines += [f"| {m} | {100 * x:.1f} % [{100 * a:.1f}, {100 * b:.1f}] | {k} |" for m, x, a, b, k in rows[:SHOWN]]
+    lines += [
+        f"| {m} | {100 * x:.1f} % [{100 * a:.1f}, {100 * b:.1f}] | {k} |"
+        for m, x, a, b, k in rows[:SHOWN]
+    ]
     return Finding(
         "GSM8K: 44 models, and no held-out items",
         f"Of {len(rows)} models none can be judged: without held-out items a score shows nothing of memory. "
@@ -213,7 +244,10 @@ def song2026_page(_: Path) -> Finding:
     table2, table1, table3 = (song2026.shipped(name) for name in names)
     result, _ = song2026.analyse(table2, printed=(table1, table3))
     printed, without = result.panels[0], result.panels[1]
-    rows = [(p.routers, p.net_improve, w.net_improve) for p, w in zip(printed.routers, without.routers, strict=True)]
+    rows = [
+        (p.routers, p.net_improve, w.net_improve)
+        for p, w in zip(printed.routers, without.routers, strict=True)
+    ]
     lines = [
         "| r | net improvement (wrong to right less right to wrong), as printed | without cells of exactly .00 |",
         "|---|---|---|",
@@ -319,7 +353,13 @@ def pairs(rows: Sequence[tuple[str, float, float]], label: str) -> Figure:
     drawn = Figure(figsize=(7.2, 1.2 + 0.4 * len(rows)), layout="constrained")
     axes = drawn.subplots()
     at = np.arange(len(rows))
-    axes.barh(at - 0.18, [row[1] for row in rows], 0.34, color=canvas.VERMILLION, label="trained on the exam")
+    axes.barh(
+        at - 0.18,
+        [row[1] for row in rows],
+        0.34,
+        color=canvas.VERMILLION,
+        label="trained on the exam",
+    )
     axes.barh(at + 0.18, [row[2] for row in rows], 0.34, color=canvas.BLUE, label="public models")
     axes.set_yticks(at, [row[0] for row in rows])
     axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, 100), xlabel=label)

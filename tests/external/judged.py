@@ -56,22 +56,33 @@ def panel(
     names = {*references, *(name for own in references.values() for name in own)}
     settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))
     cells = score_cells(items_of(sets), answers_of(sets, names), references, seed)
-    untexted = [replace(one, kind=None) for one in cells]  # the options are invented: their words tell nothing
+    untexted = [
+        replace(one, kind=None) for one in cells
+    ]  # the options are invented: their words tell nothing
     return analyse([readable(one, settings.thresholds) for one in untexted], settings)
 
 
 def items_of(sets: Mapping[str, Set]) -> dict[str, list[Item]]:
     """Return items without words, by set."""
-    return {name: [_item(name, k, int(of)) for k, of in enumerate(one.options)] for name, one in sets.items()}
+    return {
+        name: [_item(name, k, int(of)) for k, of in enumerate(one.options)]
+        for name, one in sets.items()
+    }
 
 
 def answers_of(sets: Mapping[str, Set], models: Iterable[str]) -> Answers:
     """Return the scores by model and set, an item each."""
-    return {(model, name): _answers(name, one.scores[model]) for model in models for name, one in sets.items()}
+    return {
+        (model, name): _answers(name, one.scores[model])
+        for model in models
+        for name, one in sets.items()
+    }
 
 
 def _item(name: str, k: int, options: int) -> Item:
-    return Item(f"{name}{k}", name, "", tuple(map(str, range(options))), 0 if options else -1, f"{name}{k}")
+    return Item(
+        f"{name}{k}", name, "", tuple(map(str, range(options))), 0 if options else -1, f"{name}{k}"
+    )
 
 
 def _answers(name: str, scores: np.ndarray) -> dict[str, list[float | None]]:

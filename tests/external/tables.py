@@ -34,7 +34,9 @@ def found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     gaps = np.array([float(r["score_model"]) - float(r["score_model_ref"]) for r in rows])
-    errors = np.array([np.hypot(float(r["score_model_std"]), float(r["score_model_ref_std"])) for r in rows])
+    errors = np.array(
+        [np.hypot(float(r["score_model_std"]), float(r["score_model_ref_std"])) for r in rows]
+    )
     # Contaminated in fact, by the authors' own rule: better than on the half that was kept out, and above 30 %.
     made = np.array(["contamination-models" in r["model"] for r in rows])
     real = np.array([float(r["score_model"]) > max(float(r["no_cont"] or 0), 0.3) for r in rows])
@@ -50,4 +52,7 @@ def found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
             told = predictive(beyond, items, _ITEMS_DF, spread, sampling, REFERENCES, PRIORS[prior])
             times[k] += told.pvalue <= LEVEL
     often = times > DRAWS / 2
-    return (int(often[public].sum()), public.size), (int(often[made & real].sum()), int((made & real).sum()))
+    return (int(often[public].sum()), public.size), (
+        int(often[made & real].sum()),
+        int((made & real).sum()),
+    )

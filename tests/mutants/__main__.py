@@ -43,12 +43,20 @@ CUT = "cut off: "
 ENDLESS = 10  # times as long as a test that ended may take
 # Imported once, as the tests of a mutant are mostly imports.
 PRELOADED = (
-    "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "hydra", "statsmodels.api", "hypothesis", "jsonschema",
-)  # fmt: skip
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "hydra",
+    "statsmodels.api",
+    "hypothesis",
+    "jsonschema",
+)
 
 
 def modules() -> list[Path]:
-    found = {p for room in ROOMS for p in Path("audit", room).rglob("*.py") if p.name != "__init__.py"}
+    found = {
+        p for room in ROOMS for p in Path("audit", room).rglob("*.py") if p.name != "__init__.py"
+    }
     return sorted(found.union(*(Path("audit").glob(f"*/{name}") for name in FILES)))
 
 
@@ -61,7 +69,11 @@ def places() -> dict[tuple[str, tuple[int, int]], list[tuple[str, int]]]:
         for name, operator in operators:
             if operator.arguments():
                 continue
-            at = (start for node in ast_nodes(tree) for start, _ in operator().mutation_positions(node))
+            at = (
+                start
+                for node in ast_nodes(tree)
+                for start, _ in operator().mutation_positions(node)
+            )
             for k, start in enumerate(at):
                 found[str(path), start].append((name, k))
     return found
@@ -105,7 +117,12 @@ def tests_of(path: str, all_of_folder: bool = False) -> list[str]:
     own = TESTS / package.split(".")[1]
     found = found or [*own.glob("test_*.py")] or [*TESTS.rglob(f"test_*{name}*.py")]
     ordered = sorted(found, key=lambda p: (p.parent != own, p.name))
-    return [str(p) for p in dict.fromkeys([*ordered, *(sorted(own.glob("test_*.py")) if all_of_folder else ())])]
+    return [
+        str(p)
+        for p in dict.fromkeys(
+            [*ordered, *(sorted(own.glob("test_*.py")) if all_of_folder else ())]
+        )
+    ]
 
 
 def survives(path: str, changed: str, tests: list[str], slow_s: float) -> tuple[bool, str]:
@@ -176,11 +193,15 @@ def _ask(tests: list[str], out: int, slow_s: float) -> NoReturn:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--n", type=int, default=150)
     parser.add_argument("--seed", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
-    parser.add_argument("--again", action="store_true", help="the survivors in --out, by all tests of their folder")
+    parser.add_argument(
+        "--again", action="store_true", help="the survivors in --out, by all tests of their folder"
+    )
     asked = parser.parse_args()
     for name in PRELOADED:
         importlib.import_module(name)
@@ -191,15 +212,27 @@ def main() -> None:
         if (k in rows) != asked.again or (asked.again and not rows[k]["survived"]):
             continue
         before, start = Path(path).read_text(encoding="utf-8"), time.monotonic()
-        diff = [*difflib.unified_diff(before.splitlines(), changed.splitlines(), lineterm="", n=0)][2:]
+        diff = [*difflib.unified_diff(before.splitlines(), changed.splitlines(), lineterm="", n=0)][
+            2:
+        ]
         tests = tests_of(path, all_of_folder=asked.again)
         alive, said = survives(path, changed, tests, AGAIN_CPU_S if asked.again else SLOW_CPU_S)
-        row = {"k": k, "path": path, "operator": operator, "survived": alive, "diff": diff, "said": said}
+        row = {
+            "k": k,
+            "path": path,
+            "operator": operator,
+            "survived": alive,
+            "diff": diff,
+            "said": said,
+        }
         rows[k] = {**row, "seconds": round(time.monotonic() - start)}
         with asked.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(rows[k]) + "\n")
         killed = sum(not one["survived"] for one in rows.values())
-        print(f"{killed} of {len(rows)} killed; {path} {'SURVIVED' if alive else 'killed'} {diff}", flush=True)
+        print(
+            f"{killed} of {len(rows)} killed; {path} {'SURVIVED' if alive else 'killed'} {diff}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -40,4 +40,6 @@ def run_shouting(run_dir: Path, *words: str) -> RunResult:
     config = from_hydra(compose_command("shouting", asked, ShoutingConfig))
     thresholds = ShoutingThresholds.from_mapping(config.verdict).to_dict()
     with Display(quiet=True) as display:
-        return run_audit(resolve_run(SHOUTING, config), {"seed": config.seed, "thresholds": thresholds}, display)
+        return run_audit(
+            resolve_run(SHOUTING, config), {"seed": config.seed, "thresholds": thresholds}, display
+        )

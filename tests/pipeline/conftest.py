@@ -22,14 +22,18 @@ from s3_server import CREDENTIALS
 from storm.endpoint import KEY, KEY_ENV
 
 # Of this process alone, and below those that a system gives out itself: two test runs on one machine do not meet.
-_PORT, _DASHBOARD, _METRICS, _CLIENTS, _AGENT = (20_000 + os.getpid() % 1_200 * 10 + k for k in range(5))
+_PORT, _DASHBOARD, _METRICS, _CLIENTS, _AGENT = (
+    20_000 + os.getpid() % 1_200 * 10 + k for k in range(5)
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.fspath).is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.pipeline)
-            item.add_marker(pytest.mark.timeout(1800))  # for what hangs alone: a busy machine takes what it takes
+            item.add_marker(
+                pytest.mark.timeout(1800)
+            )  # for what hangs alone: a busy machine takes what it takes
 
 
 @pytest.fixture(autouse=True)
@@ -51,28 +55,45 @@ class Cluster:
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     env = {
-        **os.environ, **CREDENTIALS, KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0",
+        **os.environ,
+        **CREDENTIALS,
+        KEY_ENV: KEY,
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_worker_niceness": "0",
         "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
-    }  # fmt: skip
+    }
     env.pop("RAY_ADDRESS", None)
     # A folder of its own, as a submitted job joins the cluster that was started last in the folder of its cluster. Not
     # below pytest's: the path of a socket has at most 107 characters.
     folder = tempfile.mkdtemp(prefix="ray-")
     options = [
-        f"--port={_PORT}", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1",
-        f"--dashboard-port={_DASHBOARD}", f"--metrics-export-port={_METRICS}", f"--ray-client-server-port={_CLIENTS}",
-        f"--dashboard-agent-grpc-port={_AGENT}", f"--dashboard-agent-listen-port={_AGENT + 1}",
-        f"--runtime-env-agent-port={_AGENT + 2}", "--include-dashboard=true",
-        "--include-log-monitor=false", "--num-cpus=4", "--disable-usage-stats",
-        "--object-store-memory=500000000", f"--temp-dir={folder}",
-    ]  # fmt: skip
+        f"--port={_PORT}",
+        "--node-ip-address=127.0.0.1",
+        "--dashboard-host=127.0.0.1",
+        f"--dashboard-port={_DASHBOARD}",
+        f"--metrics-export-port={_METRICS}",
+        f"--ray-client-server-port={_CLIENTS}",
+        f"--dashboard-agent-grpc-port={_AGENT}",
+        f"--dashboard-agent-listen-port={_AGENT + 1}",
+        f"--runtime-env-agent-port={_AGENT + 2}",
+        "--include-dashboard=true",
+        "--include-log-monitor=false",
+        "--num-cpus=4",
+        "--disable-usage-stats",
+        "--object-store-memory=500000000",
+        f"--temp-dir={folder}",
+    ]
     # In a session of its own, and ended as one: `ray stop` would end every Ray of this machine.
     with (tmp_path_factory.mktemp("ray") / "head.log").open("w+") as log:
         command = [RAY, "start", "--head", "--block", *options]
         address, dashboard = f"127.0.0.1:{_PORT}", f"http://127.0.0.1:{_DASHBOARD}"
         try:
-            for _ in range(3):  # one start that is late on a busy machine would fail every test of this folder
-                head = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+            for _ in range(
+                3
+            ):  # one start that is late on a busy machine would fail every test of this folder
+                head = subprocess.Popen(
+                    command, env=env, stdout=log, stderr=log, start_new_session=True
+                )
                 tell_agent_port(_AGENT + 1, head.pid)
                 if _answers(dashboard, head):
                     break
@@ -101,7 +122,10 @@ def _answers(dashboard: str, head: subprocess.Popen[bytes]) -> bool:
     """Wait until the head node answers and its dashboard takes jobs; False where it ended, or took 300 s."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and head.poll() is None:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{dashboard}/api/jobs/", timeout=5):
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"{dashboard}/api/jobs/", timeout=5),
+        ):
             return True
         time.sleep(0.2)
     return False
@@ -147,7 +171,9 @@ def driver(cluster: Cluster) -> Iterator[None]:
 def sweep(driver: None, tmp_path: Path) -> Callable[..., Finished]:
     """Run a sweep here: sweep("r=1..3", "n=20") -> Finished."""
 
-    def run(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Finished:
+    def run(
+        *overrides: str, run_dir: Path | str | None = None, model: str = "scripted"
+    ) -> Finished:
         return sweep_here(*overrides, run_dir=run_dir or tmp_path / "run", model=model)
 
     return run
@@ -164,7 +190,14 @@ def independent_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> F
 @pytest.fixture(scope="package")
 def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A finished run as `make audit`'s: 30 questions, nested draws, replicates, ensemble control. To be read only."""
-    asked = ("r=1..3", "n=30", "draws=nested", "ensemble_control=true", "clean_replicates=2", "replicate_restart=true")
+    asked = (
+        "r=1..3",
+        "n=30",
+        "draws=nested",
+        "ensemble_control=true",
+        "clean_replicates=2",
+        "replicate_restart=true",
+    )
     done = sweep_here(*asked, run_dir=tmp_path_factory.mktemp("nested") / "run")
     assert done.code == 0, done.out
     return done
@@ -177,9 +210,15 @@ def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
     def start(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Run:
         target = run_dir or tmp_path / "run"
         words = [
-            sys.executable, "-m", "audit.sweep", f"model={model}", f"run_dir={target}", "report=false", *SMALL,
+            sys.executable,
+            "-m",
+            "audit.sweep",
+            f"model={model}",
+            f"run_dir={target}",
+            "report=false",
+            *SMALL,
             *overrides,
-        ]  # fmt: skip
+        ]
         return Run(launch(words, cluster.env), target)
 
     return start

@@ -18,22 +18,33 @@ from ray.util.state import list_actors
 def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
     """A command of its own process, from the repository's root, that can be interrupted and killed."""
     return subprocess.Popen(
-        words, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        words,
+        cwd=ROOT,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         preexec_fn=_interruptible,
-    )  # fmt: skip
+    )
 
 
-def until(true: Callable[[], object], process: subprocess.Popen[str] | None = None, timeout: float = 900) -> None:
+def until(
+    true: Callable[[], object], process: subprocess.Popen[str] | None = None, timeout: float = 900
+) -> None:
     """Wait for it, as long as the process lives. A busy machine takes what it takes."""
     deadline = time.monotonic() + timeout
-    while not true() and time.monotonic() < deadline and (process is None or process.poll() is None):
+    while (
+        not true() and time.monotonic() < deadline and (process is None or process.poll() is None)
+    ):
         time.sleep(0.02)
 
 
 def write_model(folder: Path, name: str, body: str) -> None:
     """A model configuration of one's own: FOLDER/model/<name>.yaml, for Hydra's search path."""
     (folder / "model").mkdir(parents=True, exist_ok=True)
-    (folder / "model" / f"{name}.yaml").write_text(f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n")
+    (folder / "model" / f"{name}.yaml").write_text(
+        f"# @package model.{name}\nname: {name}\nengine: scripted\n{body}\n"
+    )
 
 
 def _interruptible() -> None:
@@ -71,7 +82,9 @@ def rebuilt_alike(finished: Path, copy: Path, needed: str) -> None:
     shutil.copytree(finished, copy)
     shutil.rmtree(copy / "report")
     assert rebuild([str(copy)]) == 0
-    assert (copy / "report/verdict.json").read_bytes() == (finished / "report/verdict.json").read_bytes()
+    assert (copy / "report/verdict.json").read_bytes() == (
+        finished / "report/verdict.json"
+    ).read_bytes()
     (copy / needed).unlink()
     assert rebuild([str(copy)]) == 1
 
@@ -80,7 +93,8 @@ def engines() -> Counter[str]:
     """Engine actors that this process started, by state."""
     mine = ray.get_runtime_context().get_job_id()
     return Counter(
-        one.state for one in list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
+        one.state
+        for one in list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
     )
 
 

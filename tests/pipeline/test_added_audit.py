@@ -57,11 +57,16 @@ def test_every_key_is_there_once_with_the_audits_own_column(finished):
     rows = by_key(finished, *KEY).values()
     assert len(rows) == 25 * 3
     assert {(row["arm"], row["variant"], row["volume"]) for row in rows} == {
-        ("original", 0, 0), ("variant", 1, 1), ("variant", 2, 2),
-    }  # fmt: skip
+        ("original", 0, 0),
+        ("variant", 1, 1),
+        ("variant", 2, 2),
+    }
     manifest = Manifest.load(finished)
     assert (manifest.audit, manifest.status) == ("shouting", "finished")
-    assert set(run_cost(finished, find_audit("shouting").schema)["scripted"]) == {"original", "variant"}
+    assert set(run_cost(finished, find_audit("shouting").schema)["scripted"]) == {
+        "original",
+        "variant",
+    }
 
 
 def test_what_is_lost_is_run_again_and_nothing_else(finished, tmp_path):
@@ -128,7 +133,9 @@ def test_what_cannot_be_presented_is_an_error_row_and_nothing_is_sent(finished, 
     assert original["error"] is None and original["correct"] is not None
     for row in variants:
         assert row["error"] == "the question has no letter"
-        assert row["correct"] is None and row["request_sha256"] is None and row["prompt_tokens"] == 0
+        assert (
+            row["correct"] is None and row["request_sha256"] is None and row["prompt_tokens"] == 0
+        )
 
 
 def test_a_suite_takes_it_and_a_reader_and_a_scorer_are_found(shouting, tmp_path):
@@ -136,16 +143,25 @@ def test_a_suite_takes_it_and_a_reader_and_a_scorer_are_found(shouting, tmp_path
         {
             "audit_suite_id": "loud-1",
             "model_config": {"model_id": "scripted", "model_version": "scripted"},
-            "dataset_config": {"benchmark_name": "elementary", "sample_size": 60, "sampling_seed": 42},
+            "dataset_config": {
+                "benchmark_name": "elementary",
+                "sample_size": 60,
+                "sampling_seed": 42,
+            },
             "audits": {"shouting": ["volumes=1"]},
         }
     )
     assert suite.audits == {"shouting": ["volumes=1"]}
     path = tmp_path / "riddles.jsonl"
-    path.write_text('{"riddle": "What has keys and opens nothing?", "answers": ["a piano", "a door"]}\n')
+    path.write_text(
+        '{"riddle": "What has keys and opens nothing?", "answers": ["a piano", "a door"]}\n'
+    )
     config = BenchmarkConfig(name="riddles", format="riddles", path=str(path))
     (item,) = open_benchmark(config, seed=1).read_items().items
-    assert item.options[item.key] == "a piano" and find_scorer("riddles_cloze").ask(item, "").prompt == item.text
+    assert (
+        item.options[item.key] == "a piano"
+        and find_scorer("riddles_cloze").ask(item, "").prompt == item.text
+    )
 
 
 COMMANDS = {
@@ -171,14 +187,18 @@ for words in sys.argv[1:]:
 def test_its_commands_are_found():
     """In a process that knows of the package what an installation says."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(PACKAGES)])}
-    done = subprocess.run([sys.executable, "-c", ALL, *COMMANDS], env=env, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ALL, *COMMANDS], env=env, cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert all(said in done.stdout for said in COMMANDS.values()) and "Hydra" not in done.stdout
 
 
 def test_an_audit_is_three_hundred_lines_at_most():
     """Its files, settings included, without the simulated models of its calibration and a reader of benchmarks."""
-    files = [one for one in (PACKAGES / "shouting").rglob("*") if one.suffix in (".py", ".yaml", ".j2")]
+    files = [
+        one for one in (PACKAGES / "shouting").rglob("*") if one.suffix in (".py", ".yaml", ".j2")
+    ]
     counted = [one for one in files if one.name not in ("calibrate.py", "riddles.py")]
     assert sum(len(one.read_text().splitlines()) for one in counted) <= 300
 
@@ -187,6 +207,8 @@ def test_who_shouting_costs_nothing_is_not_found_and_who_loses_ten_points_is(sho
     from shouting.calibrate import Design, judge
 
     def rates(cost):
-        return np.mean([judge(Design(1000), cost, np.random.default_rng(k)) for k in range(40)], axis=0)
+        return np.mean(
+            [judge(Design(1000), cost, np.random.default_rng(k)) for k in range(40)], axis=0
+        )
 
     assert rates(0.0)[0] <= 0.2 and rates(0.1)[0] >= 0.9 and rates(0.1)[1] <= 0.1

@@ -26,7 +26,11 @@ def exam(tmp_path):
 
 @pytest.mark.parametrize(("words", "lines", "said"), REFUSED, ids=lambda one: " ".join(one)[:30])
 def test_what_cannot_be_asked_is_named_and_leaves_no_run(sweep, exam, words, lines, said):
-    done = sweep(*words, *(exam(lines) if lines else ()), model="" if "model=qwen3_8b" in words else "scripted")
+    done = sweep(
+        *words,
+        *(exam(lines) if lines else ()),
+        model="" if "model=qwen3_8b" in words else "scripted",
+    )
     assert done.code == 1 and all(one in done.out for one in said) and "Traceback" not in done.out
     assert not done.run_dir.exists()
 
@@ -45,7 +49,9 @@ def test_a_prompt_too_long_is_an_error_row_and_is_asked_again_on_request(sweep, 
     rows = rows_of(done.run_dir)
     failed = [row for row in rows if row["error"]]
     assert len(rows) == 6 and len(failed) == 3
-    assert all("max_model_len" in r["error"] and r["correct"] is None and not r["parsed"] for r in failed)
+    assert all(
+        "max_model_len" in r["error"] and r["correct"] is None and not r["parsed"] for r in failed
+    )
     assert all(row["correct"] is not None for row in rows if not row["error"])
 
     again = sweep(*arguments, "store.retry_errors=true")

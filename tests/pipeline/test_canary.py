@@ -19,11 +19,19 @@ def test_nonsense_stops_with_two_replies_and_goes_on_where_it_is_told_to(sweep):
     words = ("n=60", "r=1", "arms=[direct]", "reask=false", "store.rows_per_shard=4", NONSENSE)
     done = sweep(*words)
     assert done.code == 1
-    assert "reply 1: 'Hm?\ufffd[2J I like trains'" in done.out and "reply 2" in done.out and "reply 3" not in done.out
+    assert (
+        "reply 1: 'Hm?\ufffd[2J I like trains'" in done.out
+        and "reply 2" in done.out
+        and "reply 3" not in done.out
+    )
     assert "\x1b" not in done.out and "canary=false" in done.out
     kept = {row["question_id"] for row in rows_of(done.run_dir)}
     before = Manifest.load(done.run_dir)
-    assert 20 <= len(kept) <= 60 and before.status == "stopped" and list(before.models_failed) == ["scripted"]
+    assert (
+        20 <= len(kept) <= 60
+        and before.status == "stopped"
+        and list(before.models_failed) == ["scripted"]
+    )
     assert before.models_stopped == {"scripted": {"code": "canary"}}
     done = sweep(*words, "canary=false", run_dir=done.run_dir)
     rows = rows_of(done.run_dir)
@@ -41,6 +49,12 @@ def test_of_an_endpoint_no_more_is_asked_than_the_first_answers_need(sweep):
     assert len(rows) == 20 == len({row["question_id"] for row in rows})
     # 20 of 240 tasks: 7 of direct (1 call), 7 of forward_full and 6 of noisy_rewrite (2 calls)
     assert asked == 7 + 2 * 13
-    kept = OmegaConf.load(done.run_dir / "model" / "m.yaml")  # what `endpoint=` stood for, as a file of conf/model
-    assert (kept.engine, kept.endpoints[0].url, kept.endpoints[0].model) == ("openai", server.url, "m")
+    kept = OmegaConf.load(
+        done.run_dir / "model" / "m.yaml"
+    )  # what `endpoint=` stood for, as a file of conf/model
+    assert (kept.engine, kept.endpoints[0].url, kept.endpoints[0].model) == (
+        "openai",
+        server.url,
+        "m",
+    )
     assert "welcome" not in json.dumps(Manifest.load(done.run_dir).config)

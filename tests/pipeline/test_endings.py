@@ -11,7 +11,14 @@ from servers_here import free_port
 from audit.core.errors import ConfigError
 from audit.runtime.start import _stderr_held_back
 
-SWEEP = ("benchmark=elementary", "r=1", "n=60", "arms=[direct]", "store.rows_per_shard=6", "cluster.chunks_in_flight=1")
+SWEEP = (
+    "benchmark=elementary",
+    "r=1",
+    "n=60",
+    "arms=[direct]",
+    "store.rows_per_shard=6",
+    "cluster.chunks_in_flight=1",
+)
 SLOW = "scripted: {latency_s: 2}"  # a call: time to be stopped in, on a busy machine too
 
 
@@ -20,13 +27,21 @@ def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, 
     path = own_model("one", SLOW)
     own_model("two", f"{SLOW}\nworker: {{max_tokens: 8}}")
     run = command(*SWEEP, path, model="[one,two]")
-    until(lambda: {key[0] for key in keys_of(run.run_dir, empty=True)} == {"one", "two"}, run.process)
+    until(
+        lambda: {key[0] for key in keys_of(run.run_dir, empty=True)} == {"one", "two"}, run.process
+    )
     run.process.send_signal(signal.SIGTERM)
     code, out = run.wait()
     kept = keys_of(run.run_dir)
-    assert code == 143 and {key[0] for key in kept} == {"one", "two"} and len(set(kept)) == len(kept), out
-    assert all(sum(key[0] == name for key in kept) < 60 for name in ("one", "two"))  # neither waited for the other
-    assert out.rstrip().endswith(f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on.")
+    assert (
+        code == 143 and {key[0] for key in kept} == {"one", "two"} and len(set(kept)) == len(kept)
+    ), out
+    assert all(
+        sum(key[0] == name for key in kept) < 60 for name in ("one", "two")
+    )  # neither waited for the other
+    assert out.rstrip().endswith(
+        f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on."
+    )
     # What Ray's core says of its own settings, of the level of its own log, and of a signal that it gets.
     assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in out], out
 
@@ -43,7 +58,10 @@ def test_a_dead_endpoint_is_one_sentence_soon(sweep):
 def test_a_token_that_a_ray_refuses_is_named_and_not_said_twenty_times(capfd):
     with pytest.raises(ConfigError, match="RAY_AUTH_MODE=token"), _stderr_held_back():
         for _ in range(20):
-            os.write(2, b"gcs_client.cc:210: RPC error: InvalidAuthToken: Authentication token is missing")
+            os.write(
+                2,
+                b"gcs_client.cc:210: RPC error: InvalidAuthToken: Authentication token is missing",
+            )
         raise ConnectionError("Failed to connect")
     assert "InvalidAuthToken" not in capfd.readouterr().err
     with pytest.raises(ConnectionError), _stderr_held_back():

@@ -10,18 +10,20 @@ from storm.endpoint import BAD, KEY, KEY_ENV, Hostile, answer_to, serving
 from audit.shards.manifest import Manifest
 
 # `cluster` starts with the key in its environment: what its processes hold, a log could tell.
-FAST = ("retry={base_delay_s: 0.02, max_delay_s: 0.2, jitter: 0.5, max_attempts: 6, outage_s: 60}",
-        "circuit={failures: 5, cooldown_s: 0.2}")  # fmt: skip
+FAST = (
+    "retry={base_delay_s: 0.02, max_delay_s: 0.2, jitter: 0.5, max_attempts: 6, outage_s: 60}",
+    "circuit={failures: 5, cooldown_s: 0.2}",
+)
 
 
 @pytest.mark.long
-def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch: pytest.MonkeyPatch):
+def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(
+    sweep, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv(KEY_ENV, KEY)
     hostile = Hostile(seed=1)
     with serving(hostile) as server:
-        endpoint = (
-            f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 2, concurrency: 32}}]"
-        )
+        endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 2, concurrency: 32}}]"
         words = [f"model.openai_compatible.{word}" for word in (endpoint, *FAST)]
         done = sweep("r=1..2", "n=40", *words, model="openai_compatible")
     assert done.code == 0, done.out
@@ -42,7 +44,9 @@ def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(sweep, monkeypatch:
     assert KEY not in done.out
 
 
-def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(sweep, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(
+    sweep, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv(KEY_ENV, KEY)
     with serving(Hostile(seed=1, share=0.0, changed_after=17)) as server:
         endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, concurrency: 32}}]"
@@ -63,7 +67,9 @@ def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(sweep, monkeypa
         again = sweep(*words, "cost.max=250", model="openai_compatible")
         assert again.code == 1 and len(server.calls) == asked
         done = sweep(*words, "cost.max=500", model="openai_compatible")
-        assert done.code == 0 and len(rows_of(done.run_dir)) == 12 and len(server.calls) == 20, done.out
+        assert done.code == 0 and len(rows_of(done.run_dir)) == 12 and len(server.calls) == 20, (
+            done.out
+        )
 
     # Each start greets the endpoint, which counts there and not in the run.
     (calls,) = Manifest.load(done.run_dir).backends.values()

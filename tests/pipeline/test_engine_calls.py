@@ -9,7 +9,9 @@ from audit.core.errors import EngineDiedError
 from audit.core.records import GenerationRequest
 from audit.runtime.call import EngineCaller
 
-REQUESTS = [GenerationRequest(prompt=str(i), affinity=f"q{i}", label="direct/0", seed=0) for i in range(8)]
+REQUESTS = [
+    GenerationRequest(prompt=str(i), affinity=f"q{i}", label="direct/0", seed=0) for i in range(8)
+]
 
 
 @ray.remote(num_cpus=0, max_task_retries=0)

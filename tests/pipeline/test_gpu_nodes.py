@@ -19,4 +19,6 @@ def test_the_other_engine_finishes_the_run(case: str) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["killed"] and (found["exit_code"], found["lost"]) == (0, 0), found
     assert len(found["said"]) == 1 and "with 2 GPUs" in found["said"][0], found
-    assert found["nothing_stored_s"] <= 90, found  # with a stage that was there: its process starts anew
+    assert found["nothing_stored_s"] <= 90, (
+        found
+    )  # with a stage that was there: its process starts anew

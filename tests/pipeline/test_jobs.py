@@ -14,19 +14,43 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 pytestmark = pytest.mark.long  # the job sets up an environment and runs a driver of its own
 
 SWEEP = [
-    "r=1..2", "n=40", "draws=nested", "ensemble_control=false", "clean_replicates=1", "noisy_replicates=1",
-    "report=false", "model.scripted.scripted.latency_s=1", "cluster.chunks_in_flight=1", "store.rows_per_shard=10",
-]  # fmt: skip
+    "r=1..2",
+    "n=40",
+    "draws=nested",
+    "ensemble_control=false",
+    "clean_replicates=1",
+    "noisy_replicates=1",
+    "report=false",
+    "model.scripted.scripted.latency_s=1",
+    "cluster.chunks_in_flight=1",
+    "store.rows_per_shard=10",
+]
 
 
 def test_ray_job_submit_runs_the_sweep_and_its_metrics_are_exported(cluster, tmp_path):
     run_dir = tmp_path / "run"
     submit = [
-        RAY, "job", "submit", "--address", cluster.dashboard, "--runtime-env", "jobs/runtime_env.yaml",
-        "--submission-id", "audit-test", "--no-wait",
-        "--", "python", "-m", "audit.sweep", "model=scripted", f"run_dir={run_dir}", *SWEEP,
-    ]  # fmt: skip
-    done = subprocess.run(submit, cwd=ROOT, env=cluster.env, capture_output=True, text=True, timeout=500, check=False)
+        RAY,
+        "job",
+        "submit",
+        "--address",
+        cluster.dashboard,
+        "--runtime-env",
+        "jobs/runtime_env.yaml",
+        "--submission-id",
+        "audit-test",
+        "--no-wait",
+        "--",
+        "python",
+        "-m",
+        "audit.sweep",
+        "model=scripted",
+        f"run_dir={run_dir}",
+        *SWEEP,
+    ]
+    done = subprocess.run(
+        submit, cwd=ROOT, env=cluster.env, capture_output=True, text=True, timeout=500, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
     jobs = JobSubmissionClient(cluster.dashboard)

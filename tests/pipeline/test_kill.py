@@ -16,13 +16,23 @@ from storm.nights import night, ray_workers, rows_by_key
 
 from audit.sweep.report import build_report
 
-SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "clean_replicates=1",
-         "noisy_replicates=1", "store.rows_per_shard=24",
-         "cluster.chunks_in_flight=4", "model.scripted.scripted.latency_s=0.2")  # fmt: skip
+SWEEP = (
+    "r=1..3",
+    "n=60",
+    "draws=nested",
+    "ensemble_control=true",
+    "clean_replicates=1",
+    "noisy_replicates=1",
+    "store.rows_per_shard=24",
+    "cluster.chunks_in_flight=4",
+    "model.scripted.scripted.latency_s=0.2",
+)
 SLOWER = "model.scripted.scripted.latency_s=0.7"  # where a kill has to come before the end
 ROWS = 60 * 7
 # What Ray says of its own work while processes end: nothing of it needs an action.
-NOISE = re.compile(r"Traceback|KeyError|StatsActor|retries remaining|unavailable|Unhandled|raylet|ray::")
+NOISE = re.compile(
+    r"Traceback|KeyError|StatsActor|retries remaining|unavailable|Unhandled|raylet|ray::"
+)
 
 
 def assert_every_key_once(run_dir) -> None:
@@ -37,7 +47,9 @@ def assert_complete(sweep, run) -> str:
     done = sweep(*SWEEP, "model.scripted.scripted.latency_s=0", run_dir=run.run_dir)
     assert done.code == 0, done.out
     assert_every_key_once(run.run_dir)
-    quarantined = {p.stem for p in (run.run_dir / "quarantine").glob("*")}  # a word of its own follows the name there
+    quarantined = {
+        p.stem for p in (run.run_dir / "quarantine").glob("*")
+    }  # a word of its own follows the name there
     after = {p.name: p.stat().st_mtime_ns for p in (run.run_dir / "shards").glob("*.arrow")}
     assert all(after[name] == stamp for name, stamp in before.items() if name not in quarantined)
     return done.out
@@ -76,7 +88,10 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     run = command(*SWEEP, SLOWER)
     run.wait_for_shards(2)
     (first,) = ray_workers(cluster.pid, "ray::EngineActor")
-    for pid in (first, *ray_workers(cluster.pid, "ray::_StatsActor")):  # a busy machine loses Ray Data's statistics too
+    for pid in (
+        first,
+        *ray_workers(cluster.pid, "ray::_StatsActor"),
+    ):  # a busy machine loses Ray Data's statistics too
         os.kill(pid, signal.SIGKILL)
     written = len(list((run.run_dir / "shards").glob("*.arrow")))
     run.wait_for_shards(written + 5)  # at most four chunks were in flight: a new engine answered
@@ -100,7 +115,12 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     assert gate([str(run.run_dir)]) == 1  # the report is of the part
     assert "Build it again" in capsys.readouterr().err
     assert build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
-    assert gate([str(run.run_dir), "--trust-report"]) in (0, 3, 4, 5)  # of fewer resamples than a run's own
+    assert gate([str(run.run_dir), "--trust-report"]) in (
+        0,
+        3,
+        4,
+        5,
+    )  # of fewer resamples than a run's own
 
 
 def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, sweep, tmp_path):
@@ -114,11 +134,18 @@ def test_a_replica_dies_for_good_and_the_other_one_finishes_every_row(cluster, s
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    done = sweep(*SWEEP, "model.scripted.replicas=2", "model.scripted.max_restarts=0", run_dir=tmp_path / "run")
+    done = sweep(
+        *SWEEP,
+        "model.scripted.replicas=2",
+        "model.scripted.max_restarts=0",
+        run_dir=tmp_path / "run",
+    )
     killer.join()
     assert done.code == 0 and dead, done.out
     assert "ActorDiedError" in done.out  # it was not started again
     assert_every_key_once(done.run_dir)
     rows = rows_of(done.run_dir)
-    assert {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}, "one of them answered nothing"
+    assert {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}, (
+        "one of them answered nothing"
+    )
     assert not any(row["error"] for row in rows)

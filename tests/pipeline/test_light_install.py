@@ -12,7 +12,16 @@ import pytest
 from servers_here import Quiet, http_here
 
 ROOT = Path(__file__).resolve().parents[2]
-ABSENT = ("torch", "vllm", "transformers", "sqlalchemy", "alembic", "apprise", "starlette", "uvicorn")
+ABSENT = (
+    "torch",
+    "vllm",
+    "transformers",
+    "sqlalchemy",
+    "alembic",
+    "apprise",
+    "starlette",
+    "uvicorn",
+)
 
 
 class Letters(Quiet):
@@ -24,10 +33,21 @@ class Letters(Quiet):
     def do_POST(self) -> None:
         self.asked()
         message = {"role": "assistant", "content": "Answer: B"}
-        self.told({"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+        self.told(
+            {
+                "id": "c",
+                "model": "m",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            }
+        )
 
 
-AFTERWARDS = ("gate one", "reanalyze --out paper", "registry list --registry runs.db", "import log.csv -o imported")
+AFTERWARDS = (
+    "gate one",
+    "reanalyze --out paper",
+    "registry list --registry runs.db",
+    "import log.csv -o imported",
+)
 # Commands in one process: each import of the core takes a second.
 SEVERAL = """
 import sys
@@ -45,7 +65,9 @@ print("codes", *codes)
 
 def started(words: list[str], folder: Path, python: Path, env: dict[str, str]) -> str:
     command = [str(python), *words]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr + done.stdout
 
@@ -59,16 +81,43 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def light(tmp_path: Path) -> Path:
     """The python of an environment with the wheel and what the core asks for."""
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path),
+    ]
     subprocess.run(build, cwd=ROOT, capture_output=True, timeout=300, check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], timeout=120, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")],
+        timeout=120,
+        check=True,
+    )
     python = tmp_path / "env" / "bin" / "python"
     pins = ["--constraint", str(ROOT / "requirements" / "cpu.txt")]
-    words = [sys.executable, "-m", "uv", "pip", "install", "--python", str(python), *pins, str(wheel)]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    words = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--python",
+        str(python),
+        *pins,
+        str(wheel),
+    ]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
     if done.returncode != 0:
-        pytest.skip(f"the core's packages cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
+        pytest.skip(
+            f"the core's packages cannot be had here: {done.stderr.strip().splitlines()[-1:]}"
+        )
     return python
 
 
@@ -87,13 +136,24 @@ def test_the_core_alone_audits_an_endpoint(light: Path, url: str, tmp_path: Path
     before = os.times()
     shown = audit("demo", "--out", "shown")
     after = os.times()  # of the processor, which a busy machine lengthens less than the clock
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    spent = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     assert spent < 30 and "Gap to held-out items" in shown  # a first page in half a minute
     assert (tmp_path / "shown" / "report.html").is_file()
 
     endpoint = f"model.openai_compatible.endpoints=[{{url: '{url}', model: m}}]"
-    asked = ("model=openai_compatible", endpoint, "benchmark=elementary", "n=12", "r=1", "progress=false")
-    with tempfile.TemporaryDirectory(prefix="r-", dir="/tmp") as place:  # Ray's sockets lie here: short paths
+    asked = (
+        "model=openai_compatible",
+        endpoint,
+        "benchmark=elementary",
+        "n=12",
+        "r=1",
+        "progress=false",
+    )
+    with tempfile.TemporaryDirectory(
+        prefix="r-", dir="/tmp"
+    ) as place:  # Ray's sockets lie here: short paths
         env["RAY_TMPDIR"] = place
         audit("sweep", *asked, "run_dir=one")
         own = Path(place, f"ray-{os.getuid()}")  # no other user of the machine is let into it

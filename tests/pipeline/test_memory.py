@@ -20,10 +20,14 @@ READER = "scripted: {accuracy: {score: 0.8}, likelihood: {order/0: 0.4, publishe
 
 def questions(prefix: str, n: int, first: int = 0) -> str:
     rows = [
-        {"id": f"{prefix}/{k}", "question": f"What does {prefix} number {k} of the {n} hold in its left hand?",
-         "choices": [f"{w} {k}" for w in ("stone", "apple", "<b>wheel</b>", "leaf")], "answer": k % 4}
+        {
+            "id": f"{prefix}/{k}",
+            "question": f"What does {prefix} number {k} of the {n} hold in its left hand?",
+            "choices": [f"{w} {k}" for w in ("stone", "apple", "<b>wheel</b>", "leaf")],
+            "answer": k % 4,
+        }
         for k in range(first, first + n)
-    ]  # fmt: skip
+    ]
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
@@ -47,27 +51,40 @@ def conf(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def finished(driver, conf, tmp_path_factory) -> Finished:
     """A finished run of one judged model and one reference. To be read only."""
-    done = memory(tmp_path_factory.mktemp("memory") / "run", conf, "gate=true", "store.rows_per_shard=60")
+    done = memory(
+        tmp_path_factory.mktemp("memory") / "run", conf, "gate=true", "store.rows_per_shard=60"
+    )
     assert done.code == 4, done.out
     return done
 
 
 def test_every_text_is_read_once(finished):
     rows = by_key(finished.run_dir, *KEY)
-    assert len(rows) == 2 * 60 * (1 + 1 + 2 + 4)  # score, published, two orders of options, four orders of neighbours
+    assert len(rows) == 2 * 60 * (
+        1 + 1 + 2 + 4
+    )  # score, published, two orders of options, four orders of neighbours
     for (_, _, _, arm, level, _), row in rows.items():
         assert (row["error"] is None) == row["asked"]
         if arm == "score":
             assert row["reading"] == "letter" and row["correct"] is not None and not row["pieces"]
         elif row["asked"]:
             assert row["reading"] == "text" and row["correct"] is None and row["response"] == ""
-            assert "".join(row["pieces"]) == row["prompt"] and len(row["option_logprobs"]) == len(row["pieces"])
-            assert (len(row["token_logprobs"]) > 0) == (arm == "published") and row["request_sha256"]
+            assert "".join(row["pieces"]) == row["prompt"] and len(row["option_logprobs"]) == len(
+                row["pieces"]
+            )
+            assert (len(row["token_logprobs"]) > 0) == (arm == "published") and row[
+                "request_sha256"
+            ]
         if arm == "order" and level == 0:
             assert row["prompt"].endswith(
-                row["question"] + "".join(f"\n{a}. {o}" for a, o in zip("ABCD", row["options"], strict=True))
+                row["question"]
+                + "".join(f"\n{a}. {o}" for a, o in zip("ABCD", row["options"], strict=True))
             )
-    own = {k: row["request_sha256"] for k, row in rows.items() if k[3] in ("published", "options") and row["asked"]}
+    own = {
+        k: row["request_sha256"]
+        for k, row in rows.items()
+        if k[3] in ("published", "options") and row["asked"]
+    }
     per_item = {}
     for key, sha in own.items():
         per_item.setdefault((key[0], key[2]), []).append(sha)
@@ -76,7 +93,9 @@ def test_every_text_is_read_once(finished):
 
 def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_cause_is_open(finished):
     verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
-    schema = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8")
+    )
     jsonschema.validate(verdict, schema)
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"]) == ("reader", ["peer"])
@@ -87,7 +106,9 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
     assert found["gap"]["pvalue"] is None and found["gap"]["why"]["code"] == "needs_held_out"
     assert cell["evidence"]["order"]["references"][0]["t_pvalue"] > 0.05
     page = (finished.run_dir / "report" / "report.html").read_text()
-    assert page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page
+    assert (
+        page.count("<li data-marks=") == 60 and "<b>wheel" not in page and "&lt;b&gt;wheel" in page
+    )
     assert "MEMORY CAUSE UNKNOWN" in finished.out and gate([str(finished.run_dir)]) == 4
 
 
@@ -95,21 +116,50 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
 def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tmp_path):
     """`audit publish`, then a run that names its record: who recites that order is found alone, who does not is not."""
     out = tmp_path / "public"
-    assert publish([f"{conf}/exam.jsonl", "id_column=id", "answer_as=index", "--seed", "1", "--out", str(out)]) == 0
+    assert (
+        publish(
+            [
+                f"{conf}/exam.jsonl",
+                "id_column=id",
+                "answer_as=index",
+                "--seed",
+                "1",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     named = [f"benchmark.path={out}/exam.jsonl", "benchmark.answer_as=index", "references=[]"]
     done = memory(tmp_path / "run", conf, *named, f"published_order={out}/exam.order.json")
     assert done.code == 0, done.out
-    cells = {one["model"]: one for one in json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]}
-    assert cells["reader"]["references"] == [] and cells["reader"]["verdict"] == "memory_of_text_seen"
+    cells = {
+        one["model"]: one
+        for one in json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
+    }
+    assert (
+        cells["reader"]["references"] == [] and cells["reader"]["verdict"] == "memory_of_text_seen"
+    )
     assert cells["peer"]["verdict"] != "memory_of_text_seen"
-    order = {name: {one["name"]: one for one in cell["indicators"]}["order"] for name, cell in cells.items()}
+    order = {
+        name: {one["name"]: one for one in cell["indicators"]}["order"]
+        for name, cell in cells.items()
+    }
     assert order["reader"]["adjusted"] < 0.01 < 0.05 < order["peer"]["pvalue"]
     gates = {gate["name"]: gate["status"] for gate in cells["reader"]["gates"]}
     assert gates["order_exchangeable"] == "not_applicable"
-    rows = [row for row in rows_of(tmp_path / "run") if row["model"] == "reader" and row["arm"] == "score"]
-    published = [json.loads(line)["choices"] for line in (out / "exam.jsonl").read_text().splitlines()]
+    rows = [
+        row
+        for row in rows_of(tmp_path / "run")
+        if row["model"] == "reader" and row["arm"] == "score"
+    ]
+    published = [
+        json.loads(line)["choices"] for line in (out / "exam.jsonl").read_text().splitlines()
+    ]
     assert sorted(row["options"] for row in rows) == sorted(published)
-    assert sorted(published) != sorted(json.loads(line)["choices"] for line in questions("exam", 60).splitlines())
+    assert sorted(published) != sorted(
+        json.loads(line)["choices"] for line in questions("exam", 60).splitlines()
+    )
 
 
 def test_a_rebuilt_report_judges_as_the_run_did_and_needs_the_questions(finished, tmp_path):
@@ -138,27 +188,53 @@ def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_pat
     log = tmp_path / "log.jsonl"
     log.write_text(
         "".join(
-            json.dumps({"model": f"{who}_{k}", "benchmark": name, "text": row["question"].upper(),
-                        "options": row["choices"][::-1], "correct": f"{5 + (i * 7 + 3 * k) % 4 - 2}/10"}) + "\n"
+            json.dumps(
+                {
+                    "model": f"{who}_{k}",
+                    "benchmark": name,
+                    "text": row["question"].upper(),
+                    "options": row["choices"][::-1],
+                    "correct": f"{5 + (i * 7 + 3 * k) % 4 - 2}/10",
+                }
+            )
+            + "\n"
             for k, who in enumerate(("alpha", "beta", "gamma", "delta", "epsilon"))
             for name, rows in texts.items()
             for i, row in enumerate(rows)
         )
-    )  # fmt: skip
+    )
     imported = tmp_path / "imported"
-    words = [str(log), "--benchmark", "exam", "--held-out", "fresh", "--judge", "alpha_0", "-o", str(imported)]
+    words = [
+        str(log),
+        "--benchmark",
+        "exam",
+        "--held-out",
+        "fresh",
+        "--judge",
+        "alpha_0",
+        "-o",
+        str(imported),
+    ]
     assert import_logs(words) == 0
 
     with http_here(Learnt) as address:
         done = memory(
-            tmp_path / "run", conf, "model=openai_compatible",
+            tmp_path / "run",
+            conf,
+            "model=openai_compatible",
             f"model.openai_compatible.endpoints=[{{url: '{address}/v1', model: m}}]",
-            f"references=[{imported},alpha_0@{imported}]", "control_benchmark=mcq_file", "control_benchmark.name=fresh",
-            f"control_benchmark.path={tmp_path}/fresh.jsonl", "control_benchmark.id_column=id",
-            "control_benchmark.date=2024-05", "model.openai_compatible.released=2024-06",
-        )  # fmt: skip
+            f"references=[{imported},alpha_0@{imported}]",
+            "control_benchmark=mcq_file",
+            "control_benchmark.name=fresh",
+            f"control_benchmark.path={tmp_path}/fresh.jsonl",
+            "control_benchmark.id_column=id",
+            "control_benchmark.date=2024-05",
+            "model.openai_compatible.released=2024-06",
+        )
     assert done.code == 0, done.out
-    assert {row["arm"] for row in rows_of(done.run_dir)} == {"score"} and len(rows_of(done.run_dir)) == 120
+    assert {row["arm"] for row in rows_of(done.run_dir)} == {"score"} and len(
+        rows_of(done.run_dir)
+    ) == 120
     (cell,) = json.loads((done.run_dir / "report" / "verdict.json").read_text())["cells"]
     gap = next(one for one in cell["indicators"] if one["name"] == "gap")
     own = 1 - 32 / 60

@@ -20,7 +20,10 @@ from audit.variants.record import State as Came
 pytestmark = pytest.mark.long  # it loads an embedder; test_sweep_code.py tests numbers in a run
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-PUBLISHED, REWORDED = DATA / "gsm8k" / "test.jsonl", DATA / "llm_decontaminator" / "rephrase_gsm8k.jsonl"
+PUBLISHED, REWORDED = (
+    DATA / "gsm8k" / "test.jsonl",
+    DATA / "llm_decontaminator" / "rephrase_gsm8k.jsonl",
+)
 # Lines of both files: four whose rewording is nearly a copy, and twenty that are new enough.
 CLOSE = (0, 1, 2, 3)
 NEW = (27, 41, 49, 52, 55, 60, 66, 71, 75, 85, 86, 98, 102, 106, 129, 137, 152, 157, 163, 183)
@@ -39,18 +42,32 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
         (folder / path.name).write_text("".join(lines[k] for k in (*CLOSE, *NEW)))
     exam = ("benchmark=gsm8k", f"benchmark.path={folder / PUBLISHED.name}")
     asked = [
-        "build", "name=foreign", *exam, "strategy=file", "num_variants=1", "file.align=row", f"out={folder}",
-        f"file.path=[{folder / REWORDED.name}]", "policy.window=general",
+        "build",
+        "name=foreign",
+        *exam,
+        "strategy=file",
+        "num_variants=1",
+        "file.align=row",
+        f"out={folder}",
+        f"file.path=[{folder / REWORDED.name}]",
+        "policy.window=general",
         r"file.extract='Question:\s*(?P<text>.*?)\s*\n\s*Answer:'",
-    ]  # fmt: skip
+    ]
     code, built = heard(lambda: variants(asked))
     assert code == 0, built
     (sha256,) = re.findall(r"^library  (\w{64})$", built, re.MULTILINE)
     words = [
-        "model=scripted", *exam, f"variants={next(folder.glob('foreign-*/variants.arrow'))}", "n=all", "num_variants=1",
-        "original_replicates=2", "short=drop", "progress=false",
-        "model.scripted.scripted.parse_failures=0.2", "model.scripted.scripted.accuracy.original=0.9",
-    ]  # fmt: skip
+        "model=scripted",
+        *exam,
+        f"variants={next(folder.glob('foreign-*/variants.arrow'))}",
+        "n=all",
+        "num_variants=1",
+        "original_replicates=2",
+        "short=drop",
+        "progress=false",
+        "model.scripted.scripted.parse_failures=0.2",
+        "model.scripted.scripted.accuracy.original=0.9",
+    ]
     ran = audit_here("perturb", folder / "run", *words)
     assert ran.code == 0, ran.out
     return folder / "run", sha256, ran.out
@@ -58,7 +75,9 @@ def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
 
 def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
     run_dir, sha256, _ = finished
-    published = [json.loads(line) for line in (run_dir.parent / PUBLISHED.name).read_text().splitlines()]
+    published = [
+        json.loads(line) for line in (run_dir.parent / PUBLISHED.name).read_text().splitlines()
+    ]
     library = find_library(sha256, run_dir.parent)
     texts = {v.question_id: v.text for v in library.variants if v.state == Came.ACCEPTED}
     rows = rows_of(run_dir)
@@ -71,9 +90,16 @@ def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
         assert row["prompt"].startswith("Solve the problem below.")
         shown = texts[row["question_id"]] if row["arm"] == "variant" else item["question"].strip()
         assert row["prompt"].strip().endswith(f"\n\n{shown}")
-        assert (row["reading"], row["options"], row["gold"], row["answer"]) == ("number", [], -1, None)
+        assert (row["reading"], row["options"], row["gold"], row["answer"]) == (
+            "number",
+            [],
+            -1,
+            None,
+        )
         assert row["answer_number"] == read_number(row["response"]).value
-        assert row["correct"] == (None if row["answer_number"] is None else row["answer_number"] == row["target"])
+        assert row["correct"] == (
+            None if row["answer_number"] is None else row["answer_number"] == row["target"]
+        )
         assert row["parsed"] == (row["answer_number"] is not None) and row["error"] is None
         assert row["answer_form"] == ("marked" if row["parsed"] else "none")
     assert {row["correct"] for row in rows} == {True, False, None}
@@ -87,6 +113,8 @@ def test_a_number_is_not_guessed_and_unread_replies_withhold(finished) -> None:
     assert set(cell.n_options) == {0} and cell.reading == "number"
     assert {State.CORRECT, State.WRONG, State.UNPARSED} == {State(s) for s in cell.state.flat}
     (judged,) = json.loads((run_dir / "report" / "verdict.json").read_text())["cells"]
-    failing = {gate["name"] for gate in judged["gates"] if gate["status"] == "fail" and gate["withholds"]}
+    failing = {
+        gate["name"] for gate in judged["gates"] if gate["status"] == "fail" and gate["withholds"]
+    }
     assert judged["verdict"] == "withheld" and "parseability" in failing and "WITHHELD" in said
     assert "chance 0.000" in said and "gsm8k" in (run_dir / "report" / "report.html").read_text()

@@ -11,14 +11,22 @@ from storm.nights import ray_workers
 
 pytestmark = pytest.mark.long  # three drivers; tests/unit/shards tests the store itself
 
-SWEEP = ("r=1..3", "n=60", "draws=nested", "ensemble_control=true", "store.rows_per_shard=24",
-         "cluster.chunks_in_flight=4")  # fmt: skip
+SWEEP = (
+    "r=1..3",
+    "n=60",
+    "draws=nested",
+    "ensemble_control=true",
+    "store.rows_per_shard=24",
+    "cluster.chunks_in_flight=4",
+)
 SLOW = "model.scripted.scripted.latency_s=1"  # a call: time to be killed in
 ROWS = 60 * 7
 SHARDS = "bucket/a/run/shards"
 
 
-def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sweep, monkeypatch, capsys):
+def test_every_key_once_on_object_storage_whoever_is_killed(
+    cluster, command, sweep, monkeypatch, capsys
+):
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     with s3_server() as s3:
@@ -30,7 +38,9 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
             assert run.process.poll() is None, run.process.communicate()
 
         wait_for_shards(2)
-        run.process.send_signal(signal.SIGSTOP)  # it lives, and asks for no more while the next lines take their time
+        run.process.send_signal(
+            signal.SIGSTOP
+        )  # it lives, and asks for no more while the next lines take their time
         second = sweep(*SWEEP, run_dir=url)
         assert second.code == 1 and f"(process {run.process.pid}" in second.out, second.out
         victims = ray_workers(cluster.pid, "answer)")
@@ -51,7 +61,10 @@ def test_every_key_once_on_object_storage_whoever_is_killed(cluster, command, sw
         assert len(attempts) == 2 and before < len(s3.names(SHARDS))
         assert {"manifest s3://bucket/a/run/manifest.json"} <= set(done.out.splitlines())
 
-        assert report([url]) == 0 and "report   s3://bucket/a/run/report/report.html" in capsys.readouterr().out
+        assert (
+            report([url]) == 0
+            and "report   s3://bucket/a/run/report/report.html" in capsys.readouterr().out
+        )
         assert gate([url]) in (0, 3, 4, 5)
         stored = b"".join(s3.read(f"bucket/a/run/{name}") for name in s3.names("bucket/a/run"))
         said = done.out + second.out + "".join(capsys.readouterr())

@@ -46,7 +46,9 @@ def finished(driver, conf, asked, tmp_path_factory) -> Finished:
 
 def test_every_wording_is_asked_once_of_one_engine(finished):
     everything = by_key(finished.run_dir, *KEY)
-    assert len(everything) == 2 * 2 * 32 * 5  # two models and sets; two runs of the original and three variants
+    assert (
+        len(everything) == 2 * 2 * 32 * 5
+    )  # two models and sets; two runs of the original and three variants
     rows = {key: row for key, row in everything.items() if row["benchmark"] == "elementary"}
     assert len(rows) == 2 * 32 * 5
     library = find_library("elementary").by_question()
@@ -62,12 +64,18 @@ def test_every_wording_is_asked_once_of_one_engine(finished):
         for question in {key[1] for key in rows}:
             own = [row for key, row in rows.items() if key[:2] == (model, question)]
             assert len({row["engine_id"] for row in own}) == 1
-            assert len({row["request_sha256"] for row in own}) == 4  # the original's replicates differ in seeds only
+            assert (
+                len({row["request_sha256"] for row in own}) == 4
+            )  # the original's replicates differ in seeds only
 
 
 def test_the_verdict_judges_the_tested_model_beside_its_reference(finished):
     verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
-    assert (verdict["schema"], verdict["audit"], verdict["seed"]) == ("perturb verdict", "perturb", 7)
+    assert (verdict["schema"], verdict["audit"], verdict["seed"]) == (
+        "perturb verdict",
+        "perturb",
+        7,
+    )
     assert verdict["thresholds"]["alpha"] == 0.01
     assert verdict["library"]["sha256"] == find_library("elementary").sha256
     (cell,) = verdict["cells"]
@@ -88,9 +96,15 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     rows = [row for row in rows_of(finished.run_dir) if row["benchmark"] == "fresh"]
     variants = [row for row in rows if row["arm"] == "variant"]
     assert len(rows) == 2 * 32 * 5 and len(variants) == 2 * 32 * 3
-    assert all(row["wording"].startswith("New exam: ") and row["wording"] in row["prompt"] for row in variants)
+    assert all(
+        row["wording"].startswith("New exam: ") and row["wording"] in row["prompt"]
+        for row in variants
+    )
     verdict = json.loads((finished.run_dir / "report" / "verdict.json").read_text())
-    assert (verdict["control_library"]["name"], verdict["control_library"]["benchmark"]) == ("fresh", "fresh")
+    assert (verdict["control_library"]["name"], verdict["control_library"]["benchmark"]) == (
+        "fresh",
+        "fresh",
+    )
     (cell,) = verdict["cells"]  # held-out items are no cell to judge
     control = cell["evidence"]["tests"]["control"]
     right = {
@@ -101,9 +115,13 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert control["original"] == pytest.approx(sum(right["original"]) / 64)
     assert control["variants"] == pytest.approx(sum(right["variant"]) / 96)
     assert [one["scale"] for one in control["beyond"]] == ["points", "share", "logit"]
-    assert any(one["code"] == "held_out_drop" and one["numbers"]["n"] == 32 for one in cell["reason_codes"])
+    assert any(
+        one["code"] == "held_out_drop" and one["numbers"]["n"] == 32 for one in cell["reason_codes"]
+    )
     page = (finished.run_dir / "report" / "report.html").read_text()
-    assert "The same rewording of held-out items" in page and "library <strong>fresh</strong>" in page
+    assert (
+        "The same rewording of held-out items" in page and "library <strong>fresh</strong>" in page
+    )
 
 
 def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, tmp_path):
@@ -129,8 +147,17 @@ def test_another_library_is_refused_in_the_same_directory(finished, conf, asked,
     assert "another configuration" in done.out and "variants: " in done.out
 
 
-def test_an_earlier_run_serves_as_reference_and_is_packed_with_the_run(finished, driver, conf, tmp_path, capsys):
-    done = perturb(tmp_path / "run", conf, "n=20", "seed=7", f"references=[{finished.run_dir}]", model="scripted")
+def test_an_earlier_run_serves_as_reference_and_is_packed_with_the_run(
+    finished, driver, conf, tmp_path, capsys
+):
+    done = perturb(
+        tmp_path / "run",
+        conf,
+        "n=20",
+        "seed=7",
+        f"references=[{finished.run_dir}]",
+        model="scripted",
+    )
     assert done.code == 0, done.out
     (cell,) = json.loads((tmp_path / "run" / "report" / "verdict.json").read_text())["cells"]
     assert cell["references"] == ["peer"]  # of the run's two models, the other one
@@ -139,7 +166,9 @@ def test_an_earlier_run_serves_as_reference_and_is_packed_with_the_run(finished,
     assert evidence([str(tmp_path / "run"), *words]) == 0
     away = finished.run_dir.rename(finished.run_dir.with_name("away"))
     try:
-        assert evidence(["verify", str(tmp_path / "pack.zip"), "--unsigned"]) == 0, capsys.readouterr().err
+        assert evidence(["verify", str(tmp_path / "pack.zip"), "--unsigned"]) == 0, (
+            capsys.readouterr().err
+        )
     finally:
         away.rename(finished.run_dir)
     assert "the same bytes" in capsys.readouterr().out

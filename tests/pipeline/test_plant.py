@@ -37,12 +37,19 @@ def one(driver, tmp_path_factory):
     open_folder(found)
     with keep_engines():
         for label, accuracy in (("base", 0.6), ("qa-4", 1.0)):
-            script = ScriptedConfig(accuracy=dict.fromkeys(("score", "original", "variant", "direct"), accuracy))
-            model = ModelConfig(name=label, engine="scripted", reading="option_text", scripted=script)
+            script = ScriptedConfig(
+                accuracy=dict.fromkeys(("score", "original", "variant", "direct"), accuracy)
+            )
+            model = ModelConfig(
+                name=label, engine="scripted", reading="option_text", scripted=script
+            )
             for audit, half in todo(found, label):
                 if label != "base" or audit == "sweep":
                     run_audit(resolved(found, label, audit, half, model), {}, Display(quiet=True))
-    for audit in ("memory", "perturb"):  # the base model's answers there say nothing here: those of the plant will do
+    for audit in (
+        "memory",
+        "perturb",
+    ):  # the base model's answers there say nothing here: those of the plant will do
         for half in HALVES:
             shutil.copytree(place(found, "qa-4", audit, half), place(found, "base", audit, half))
     return found
@@ -52,8 +59,15 @@ def test_every_audit_reads_every_item_in_its_order(one):
     reading, n = read(one, "qa-4"), len(one.halves.questions)
     assert todo(one, "base") == todo(one, "qa-4") == []
     assert set(reading.correct) == {
-        "score/0", "original/0", "variant/1", "variant/2", "variant/3", "direct/0", "forward_full/1", "noisy_rewrite/1",
-    }  # fmt: skip
+        "score/0",
+        "original/0",
+        "variant/1",
+        "variant/2",
+        "variant/3",
+        "direct/0",
+        "forward_full/1",
+        "noisy_rewrite/1",
+    }
     assert all(len(values) == n for values in reading.correct.values()) and reading.errors == 0
     assert reading.correct["score/0"] == [1.0] * n and min(reading.margin) > 0
     assert {k: len(v) for k, v in reading.text.items()} == {"item": n, "half": n, "wrong": n}
@@ -61,7 +75,9 @@ def test_every_audit_reads_every_item_in_its_order(one):
     columns = ("question_id", "arm", "ordering", "option_logprobs")
     batches = iter_columns(place(one, "qa-4", "memory", "others"), SCHEMA, columns)
     rows = pa.Table.from_batches(batches).to_pylist()
-    told = {(r["question_id"], r["ordering"]): r["option_logprobs"] for r in rows if r["arm"] == "order"}
+    told = {
+        (r["question_id"], r["ordering"]): r["option_logprobs"] for r in rows if r["arm"] == "order"
+    }
     shards = shards_of(one.halves.others, 5)
     wanted = [[sum(told[q.id, k][1] for q in shard) for k in (0, 1)] for shard in shards]
     assert np.allclose(reading.order["others"], wanted)
@@ -69,17 +85,31 @@ def test_every_audit_reads_every_item_in_its_order(one):
 
 def test_every_plant_is_given_the_base_models_messages(one):
     def sent(label: str) -> dict[tuple[str, str], list[str]]:
-        rows = iter_columns(place(one, label, "sweep", "learnt"), SWEEP, ("question_id", "arm", "router_messages"))
-        return {(r["question_id"], r["arm"]): r["router_messages"] for b in rows for r in b.to_pylist()}
+        rows = iter_columns(
+            place(one, label, "sweep", "learnt"), SWEEP, ("question_id", "arm", "router_messages")
+        )
+        return {
+            (r["question_id"], r["arm"]): r["router_messages"] for b in rows for r in b.to_pylist()
+        }
 
     assert sent("qa-4") == sent("base") and len(sent("base")) == 3 * 20
 
 
 def test_the_result_names_every_indicator_and_says_its_sentence(one):
-    found, text = result_of(one, {label: read(one, label) for label in ("base", "qa-4")}, n_splits=20)
+    found, text = result_of(
+        one, {label: read(one, label) for label in ("base", "qa-4")}, n_splits=20
+    )
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     names = {f["indicator"] for f in found["plants"][1]["found"]}
-    assert {"gap", "completion_item", "order", "options", "wording_drop", "router_gain", "margin"} <= names
+    assert {
+        "gap",
+        "completion_item",
+        "order",
+        "options",
+        "wording_drop",
+        "router_gain",
+        "margin",
+    } <= names
     assert found["learnt_items"] == found["other_items"] == 20
     assert "- sweep: " in text and text.startswith("| form |")
     write_figure(found, one.path / "figure.png")

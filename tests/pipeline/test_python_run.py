@@ -9,7 +9,9 @@ import audit
 from audit.core.errors import ConfigError
 
 
-def test_the_first_audit_of_a_notebook(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_audit_of_a_notebook(
+    driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AUDIT_REGISTRY", raising=False)
     monkeypatch.chdir(tmp_path)
     run_cells(NOTEBOOKS / "first_audit.ipynb")

@@ -16,9 +16,14 @@ KEY = ("model", "question_id", "arm", "variant", "replicate")
 def perturb(run_dir: Path, *words: str) -> list[dict]:
     scripted = "model.scripted.scripted"
     given = [
-        "model=scripted", "n=40", "num_variants=1", "original_replicates=1", "progress=false",
-        f"{scripted}.parse_failures=0.25", f"{scripted}.accuracy.original=0.9",
-    ]  # fmt: skip
+        "model=scripted",
+        "n=40",
+        "num_variants=1",
+        "original_replicates=1",
+        "progress=false",
+        f"{scripted}.parse_failures=0.25",
+        f"{scripted}.accuracy.original=0.9",
+    ]
     done = audit_here("perturb", run_dir, *given, *words)
     assert done.code == 0, done.out
     return rows_of(run_dir)
@@ -44,11 +49,18 @@ def test_what_could_not_be_read_is_answered_by_likelihood_and_says_so(runs):
     for key, row in asked.items():
         before = kept[key]
         assert row["parsed"] and row["reasked"] == (key in unparsed)
-        assert row["response"] == before["response"] and row["request_sha256"] == before["request_sha256"]
+        assert (
+            row["response"] == before["response"]
+            and row["request_sha256"] == before["request_sha256"]
+        )
         assert row["reading"] == "letter"
         if key in unparsed:
-            assert row["answer_form"] == "logprob" and len(row["option_logprobs"]) == len(row["options"])
-            assert row["answer"] == max(range(len(row["options"])), key=row["option_logprobs"].__getitem__)
+            assert row["answer_form"] == "logprob" and len(row["option_logprobs"]) == len(
+                row["options"]
+            )
+            assert row["answer"] == max(
+                range(len(row["options"])), key=row["option_logprobs"].__getitem__
+            )
             assert row["correct"] == (row["answer"] == row["gold"])
             # the same prompt once more: its tokens are what it cost
             assert row["prompt_tokens"] == 2 * before["prompt_tokens"]
@@ -61,7 +73,9 @@ def test_the_likelihood_may_be_that_of_the_options_texts(runs, tmp_path):
     rows = perturb(tmp_path / "text", "reask=option_text", "report=false")
     assert {tuple(row[k] for k in KEY) for row in rows} == runs["asked"][1].keys()
     assert all(row["parsed"] for row in rows)
-    assert Manifest.load(tmp_path / "text").fingerprint != Manifest.load(runs["asked"][0]).fingerprint
+    assert (
+        Manifest.load(tmp_path / "text").fingerprint != Manifest.load(runs["asked"][0]).fingerprint
+    )
 
 
 def test_they_are_counted_in_the_costs_and_in_the_verdict(runs):
@@ -84,7 +98,10 @@ def test_only_options_of_an_engine_that_tells_likelihoods_are_asked_for_again():
 
     scripted = load_model_config("scripted")
     run = RunConfig(model={"scripted": scripted})
-    assert reask_of(run, scripted) == "letter_logprob" and reask_of(replace(run, reask=False), scripted) is None
+    assert (
+        reask_of(run, scripted) == "letter_logprob"
+        and reask_of(replace(run, reask=False), scripted) is None
+    )
     assert reask_of(run, load_model_config("llama3_8b")) == "letter_logprob"
     assert reask_of(run, load_model_config("openai_compatible")) is None
     assert reask_of(replace(run, reading="option_text"), scripted) is None

@@ -27,7 +27,12 @@ from audit.shards.manifest import Manifest
 from audit.suite.judge import judge_suite
 
 AUDITS = {
-    "sweep": ["r=1", "arms=[forward_full,noisy_rewrite]", "clean_replicates=1", "noisy_replicates=1"],
+    "sweep": [
+        "r=1",
+        "arms=[forward_full,noisy_rewrite]",
+        "clean_replicates=1",
+        "noisy_replicates=1",
+    ],
     "perturb": ["num_variants=2"],
     "memory": ["option_orders=1"],
     "validity": ["benchmark=contrast", "n=6", "edits_per_family=1"],
@@ -60,7 +65,11 @@ def command(suite: Path, run_dir: Path, *words: str) -> tuple[int, str]:
 
 def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -> tuple[int, str]:
     """Exit code and output of the real command, stopped by Ctrl-C once a folder has a shard."""
-    slow = ("model.scripted.scripted.latency_s=0.3", "store.rows_per_shard=8", "cluster.chunks_in_flight=1")
+    slow = (
+        "model.scripted.scripted.latency_s=0.3",
+        "store.rows_per_shard=8",
+        "cluster.chunks_in_flight=1",
+    )
     words = [sys.executable, "-m", "audit", "suite", str(suite), f"run_dir={run_dir}", *slow]
     process = launch(words, env)
     until(lambda: list(shards.glob("*.arrow")), process)
@@ -70,7 +79,10 @@ def interrupted(env: dict[str, str], suite: Path, run_dir: Path, shards: Path) -
 
 
 def times_of(run_dir: Path) -> dict[str, int]:
-    return {str(path.relative_to(run_dir)): path.stat().st_mtime_ns for path in run_dir.glob("*/shards/*.arrow")}
+    return {
+        str(path.relative_to(run_dir)): path.stat().st_mtime_ns
+        for path in run_dir.glob("*/shards/*.arrow")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +93,13 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
     stopped, said_then = interrupted(cluster.env, suite, run_dir, run_dir / "perturb" / "shards")
     assert stopped == INTERRUPTED, said_then
     part = rows_of(run_dir / "perturb")
-    assert f"Stopped: {len(part)} rows kept in {run_dir / 'perturb'}; the same command goes on." in said_then
-    assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in said_then], said_then
+    assert (
+        f"Stopped: {len(part)} rows kept in {run_dir / 'perturb'}; the same command goes on."
+        in said_then
+    )
+    assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in said_then], (
+        said_then
+    )
     between = heard(lambda: gate([str(run_dir)]))
     kept, before = times_of(run_dir), engines()
     with undrawn():
@@ -92,9 +109,15 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
 
 def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(walked):
     code, said = walked.gated_between
-    assert code == 1 and "sweep finished, 24 of 24 answers; perturb stopped" in said and "memory not started" in said
+    assert (
+        code == 1
+        and "sweep finished, 24 of 24 answers; perturb stopped" in said
+        and "memory not started" in said
+    )
     now = times_of(walked.run_dir)
-    assert walked.shards_between and all(now[path] == when for path, when in walked.shards_between.items())
+    assert walked.shards_between and all(
+        now[path] == when for path, when in walked.shards_between.items()
+    )
     attempts = {audit: Manifest.load(walked.run_dir / audit).attempts for audit in AUDITS}
     assert attempts == {"sweep": 1, "perturb": 2, "memory": 1, "validity": 1}
     assert "finished already" in walked.out
@@ -113,13 +136,22 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     verdict = json.loads((walked.run_dir / "report" / "verdict.json").read_text())
     assert set(verdict["audits"]) == set(AUDITS)
     suite = verdict["suite"]
-    assert suite["model"] == {"claimed": False, "found": "scripted", "name": "scripted", "stated": "scripted"}
+    assert suite["model"] == {
+        "claimed": False,
+        "found": "scripted",
+        "name": "scripted",
+        "stated": "scripted",
+    }
     assert (suite["domain"], suite["thresholds"]["review_required_above_cs"]) == ("general", 0.5)
     (source,) = suite["source"]
-    assert source["n"] == 12 and {one["name"] for one in source["numbers"]} < set(suite["thresholds"])
+    assert source["n"] == 12 and {one["name"] for one in source["numbers"]} < set(
+        suite["thresholds"]
+    )
     ruling = rule_run(walked.run_dir)
     assert not ruling.problem and {cell.audit for cell in ruling.cells} == set(AUDITS)
-    assert walked.code == ruling.exit_code and walked.code in (0, 3, 4, 5) and "RULE  " in walked.out
+    assert (
+        walked.code == ruling.exit_code and walked.code in (0, 3, 4, 5) and "RULE  " in walked.out
+    )
     for name in FORMATS:
         assert gate([str(walked.run_dir), "--format", name, "--trust-report"]) == walked.code
         assert "false positives" in capsys.readouterr().out, name
@@ -135,7 +167,10 @@ def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, t
     assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private)]) == 0
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
     assert "not computed again" in capsys.readouterr().out
-    assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private), "--with-shards"]) == 0
+    assert (
+        evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private), "--with-shards"])
+        == 0
+    )
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
     assert "computed again from the shards: the same bytes" in capsys.readouterr().out
     two = [str(walked.run_dir / "sweep"), str(walked.run_dir / "perturb")]
@@ -150,7 +185,10 @@ def test_each_run_of_a_suite_is_registered_and_their_suite_is_one(walked, tmp_pa
     assert registry(["add", str(walked.run_dir), "--registry", place]) == 0, capsys.readouterr().err
     rows = {one.run["audit"]: one.run for one in kept(open_registry(place))}
     assert set(rows) == set(AUDITS) and {one["retention_days"] for one in rows.values()} == {365}
-    assert len({one["suite_sha256"] for one in rows.values()}) == 1 and rows["sweep"]["suite"] == "tiny"
+    assert (
+        len({one["suite_sha256"] for one in rows.values()}) == 1
+        and rows["sweep"]["suite"] == "tiny"
+    )
 
 
 def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys):
@@ -159,7 +197,9 @@ def test_a_suite_that_was_changed_after_its_verdict_does_not_pass(walked, capsys
     suite.write_text(before.replace('"gate": "ours"', '"gate": "source"'))
     try:
         assert gate([str(walked.run_dir)]) == 1 and "suite.json" in capsys.readouterr().err
-        with pytest.raises(ConfigError):  # nor is its report built again: each run has the suite beside it
+        with pytest.raises(
+            ConfigError
+        ):  # nor is its report built again: each run has the suite beside it
             judge_suite(walked.run_dir, walked.run_dir / "elsewhere")
     finally:
         suite.write_text(before)
@@ -174,5 +214,7 @@ def test_the_same_command_again_starts_no_engine_and_says_the_same(walked):
 
 
 def test_another_suite_does_not_go_into_its_directory(walked):
-    code, out = command(walked.suite, walked.run_dir, "governance.review_required_above_cs=0.9", "sweep.r=1..2")
+    code, out = command(
+        walked.suite, walked.run_dir, "governance.review_required_above_cs=0.9", "sweep.r=1..2"
+    )
     assert code == 1 and "suite.governance.review_required_above_cs" in out and "words.sweep" in out

@@ -56,13 +56,20 @@ def test_the_worker_is_sent_nothing_of_the_question_that_no_message_holds(indepe
             assert message in rest  # the worker does see every message whole
             rest = rest.replace(message, "", 1)
         assert row["question"] not in rest
-        assert not any(f"{letter}. {option}" in rest for letter, option in zip("ABCD", row["options"], strict=True))
+        assert not any(
+            f"{letter}. {option}" in rest
+            for letter, option in zip("ABCD", row["options"], strict=True)
+        )
         seen += 1
     assert seen == 20 * 4  # clean, and noisy at three r
 
 
 def test_nested_draws_share_messages_and_prompt_prefixes(nested_run):
-    rows = {(r["question_id"], r["routers"]): r for r in rows_of(nested_run.run_dir) if r["arm"] == "noisy_rewrite"}
+    rows = {
+        (r["question_id"], r["routers"]): r
+        for r in rows_of(nested_run.run_dir)
+        if r["arm"] == "noisy_rewrite"
+    }
     for (question_id, r), row in rows.items():
         assert len(row["router_messages"]) == r
         if r > 1:
@@ -76,7 +83,11 @@ def test_nested_draws_share_messages_and_prompt_prefixes(nested_run):
 def test_independent_draws_share_no_router_seed(independent_run):
     stored = rows_of(independent_run.run_dir)
     rows = {(r["question_id"], r["routers"]): r for r in stored if r["arm"] == "noisy_rewrite"}
-    shared = sum(rows[q, 1]["router_messages"][0] == rows[q, 3]["router_messages"][0] for q, r in rows if r == 1)
+    shared = sum(
+        rows[q, 1]["router_messages"][0] == rows[q, 3]["router_messages"][0]
+        for q, r in rows
+        if r == 1
+    )
     assert shared < 20  # the scripted router has three ways to delete: a third agree by chance
 
 
@@ -89,7 +100,10 @@ def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep)
     run = sweep("r=3", "n=40", "model.scripted.replicas=2", "store.format=parquet")
     assert run.code == 0, run.out
     rows = ds.dataset(run.run_dir / "shards", format="parquet").to_table().to_pylist()
-    assert len(rows) == 40 * 3 and {row["engine_id"] for row in rows} == {"scripted/0", "scripted/1"}
+    assert len(rows) == 40 * 3 and {row["engine_id"] for row in rows} == {
+        "scripted/0",
+        "scripted/1",
+    }
     kept = sum(len({row["engine_id"], *row["router_engine_ids"]}) == 1 for row in rows)
     # Question affinity: the prefix cache is on that replica. By chance 1 row in 8 has one; what a slow replica cannot
     # take goes to the other, more of it on a busy machine.
@@ -104,7 +118,10 @@ def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(
     assert "model broken failed" in run.out and "fail_to_load" in run.out
     assert len(keys_of(run.run_dir)) == 60 and len(set(keys_of(run.run_dir))) == 60
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
-    assert list(manifest["models_failed"]) == ["broken"] and "fail_to_load" in manifest["models_failed"]["broken"]
+    assert (
+        list(manifest["models_failed"]) == ["broken"]
+        and "fail_to_load" in manifest["models_failed"]["broken"]
+    )
     assert {key.rpartition("/")[0] for key in manifest["timings"]} == {"scripted", "other"}
     (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
     assert (missing.model, missing.found, missing.expected) == ("broken", 0, 30)
@@ -121,7 +138,9 @@ def side_by_side(run: Finished) -> bool:
 def test_models_apart_store_the_rows_that_they_store_side_by_side(sweep, own_model, tmp_path):
     asked = ("r=1", "n=10", own_model("other", "worker: {max_tokens: 8}"))
     run = sweep(*asked, model="[scripted,other]")
-    apart = sweep(*asked, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart")
+    apart = sweep(
+        *asked, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart"
+    )
     assert run.code == apart.code == 0, run.out + apart.out
     assert side_by_side(run) and not side_by_side(apart)
     by_key = itemgetter("model", "question_id", "arm", "routers")
@@ -134,10 +153,14 @@ def test_another_worker_answers(sweep, own_model):
     assert run.code == 0, run.out
     routed = [r for r in rows_of(run.run_dir) if r["arm"] != "direct"]
     assert routed
-    assert all(r["engine_id"] == "other/0" and r["router_engine_ids"] == ["scripted/0"] for r in routed)
+    assert all(
+        r["engine_id"] == "other/0" and r["router_engine_ids"] == ["scripted/0"] for r in routed
+    )
 
 
-def test_the_same_command_again_finds_all_done_and_another_is_refused(independent_run, sweep, tmp_path):
+def test_the_same_command_again_finds_all_done_and_another_is_refused(
+    independent_run, sweep, tmp_path
+):
     shutil.copytree(independent_run.run_dir, tmp_path / "run")
     before = stamps((tmp_path / "run" / "shards").iterdir())
     again = sweep("r=1..3", "n=20")
@@ -156,21 +179,38 @@ def test_a_run_goes_on_in_the_precision_of_its_rows(sweep, tmp_path):
     run_dir = tmp_path / "run"
     made = Manifest.load(run_dir)
     assert made.precision == {"scripted": "float32"}
-    replace(made, precision={"scripted": "bfloat16"}).save(run_dir)  # as another machine's processor had it
+    replace(made, precision={"scripted": "bfloat16"}).save(
+        run_dir
+    )  # as another machine's processor had it
     lose_a_shard(run_dir)
     assert sweep(*asked).code == 0
     assert Manifest.load(run_dir).precision == {"scripted": "bfloat16"}
 
 
-def test_a_control_benchmark_is_run_beside_and_a_rebuilt_report_judges_as_the_run_did(sweep, tmp_path):
+def test_a_control_benchmark_is_run_beside_and_a_rebuilt_report_judges_as_the_run_did(
+    sweep, tmp_path
+):
     """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
     for name, word in (("exam", "What"), ("fresh", "Now what")):
-        rows = [{"question": f"{word} is {i} + {i}?", "choices": [f"{2 * i}", f"{2 * i + 1}"], "answer": 0}
-                for i in range(12)]  # fmt: skip
+        rows = [
+            {
+                "question": f"{word} is {i} + {i}?",
+                "choices": [f"{2 * i}", f"{2 * i + 1}"],
+                "answer": 0,
+            }
+            for i in range(12)
+        ]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    exam = ("benchmark=mcq_file", f"benchmark.path={tmp_path}/exam.jsonl", "verdict.alpha=0.01", "seed=7")
+    exam = (
+        "benchmark=mcq_file",
+        f"benchmark.path={tmp_path}/exam.jsonl",
+        "verdict.alpha=0.01",
+        "seed=7",
+    )
     fresh = ("=mcq_file", f".path={tmp_path}/fresh.jsonl", ".name=fresh")
-    run = sweep("r=1..2", "n=12", *exam, *(f"control_benchmark{word}" for word in fresh), "report=true")
+    run = sweep(
+        "r=1..2", "n=12", *exam, *(f"control_benchmark{word}" for word in fresh), "report=true"
+    )
     assert run.code == 0, run.out
     rows = rows_of(run.run_dir)
     assert len({row["benchmark"] for row in rows}) == 2 and len(rows) == 2 * 12 * 4
@@ -187,7 +227,9 @@ def test_a_control_benchmark_is_run_beside_and_a_rebuilt_report_judges_as_the_ru
 def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
     for name, alpha in (("a", 0.05), ("b", 0.01)):
         (tmp_path / name).mkdir()
-        Manifest("f", {}, analysis={"seed": 42, "thresholds": {"alpha": alpha}}).save(tmp_path / name)
+        Manifest("f", {}, analysis={"seed": 42, "thresholds": {"alpha": alpha}}).save(
+            tmp_path / name
+        )
     runs = [tmp_path / "a", tmp_path / "b"]
     assert analysis_options(runs[:1], {"seed": None}).keys() == {"seed", "thresholds"}
     with pytest.raises(ConfigError, match="judged with different thresholds"):
@@ -209,7 +251,10 @@ def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_i
 
     other = sweep(*words, f"messages_from={place}", run_dir=tmp_path / "other")
     mine, theirs = (
-        {(r["question_id"], r["arm"], r["routers"], r["replicate"]): r for r in rows_of(run.run_dir)}
+        {
+            (r["question_id"], r["arm"], r["routers"], r["replicate"]): r
+            for r in rows_of(run.run_dir)
+        }
         for run in (tested, other)
     )
     assert mine.keys() == theirs.keys()
@@ -226,8 +271,14 @@ def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_i
 
 
 def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_path):
-    refused = sweep("n=20", "r=1..4", f"messages_from={independent_run.run_dir}", run_dir=tmp_path / "other")
-    assert refused.code == 1 and "has no messages of" in refused.out and not (tmp_path / "other").exists()
+    refused = sweep(
+        "n=20", "r=1..4", f"messages_from={independent_run.run_dir}", run_dir=tmp_path / "other"
+    )
+    assert (
+        refused.code == 1
+        and "has no messages of" in refused.out
+        and not (tmp_path / "other").exists()
+    )
 
 
 @pytest.mark.long  # two runs, three reports
@@ -235,9 +286,14 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_ru
     """The same router messages whatever becomes of them; rows, costs and verdict of each way to put them together."""
     words = ("n=30", "r=1..3", "draws=nested", "ensemble_control=true")
     runs = {"concatenate": nested_run}
-    runs |= {one: sweep(*words, f"aggregator={one}", run_dir=tmp_path / one) for one in ("summary", "vote")}
+    runs |= {
+        one: sweep(*words, f"aggregator={one}", run_dir=tmp_path / one)
+        for one in ("summary", "vote")
+    }
     key = itemgetter("question_id", "arm", "routers")
-    stored = ([row for row in rows_of(run.run_dir) if not row["replicate"]] for run in runs.values())
+    stored = (
+        [row for row in rows_of(run.run_dir) if not row["replicate"]] for run in runs.values()
+    )
     whole, summary, vote = ({key(row): row for row in rows} for rows in stored)
     assert len({Manifest.load(run.run_dir).fingerprint for run in runs.values()}) == 3
     for at, row in whole.items():
@@ -247,19 +303,31 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_ru
         if r == 0:
             assert told["prompt"] == asked["prompt"] == row["prompt"]
             continue
-        assert len(told["router_messages"]) == r + 1 and told["router_messages"][-1] in told["prompt"]
+        assert (
+            len(told["router_messages"]) == r + 1 and told["router_messages"][-1] in told["prompt"]
+        )
         assert (row["router_calls"], told["router_calls"], asked["router_calls"]) == (1, 2, 1)
         if r == 1:  # a vote of one is the answer
-            assert asked["response"] == row["response"] and asked["request_sha256"] == row["request_sha256"]
+            assert (
+                asked["response"] == row["response"]
+                and asked["request_sha256"] == row["request_sha256"]
+            )
         else:
             ballots = [line[4:] for line in asked["response"].splitlines()]
             assert len(ballots) == r and asked["request_sha256"] is None
-            counts = {letter: ballots.count(letter) for letter in ballots}  # in the order in which they were named
+            counts = {
+                letter: ballots.count(letter) for letter in ballots
+            }  # in the order in which they were named
             assert "ABCD"[asked["answer"]] == max(counts, key=counts.__getitem__)
             assert asked["prompt"].startswith(vote[*at[:2], r - 1]["prompt"])
-            assert asked["prompt_tokens"] < 2 * len(asked["prompt"]) / 4 / r  # it pays for the new ballot alone
+            assert (
+                asked["prompt_tokens"] < 2 * len(asked["prompt"]) / 4 / r
+            )  # it pays for the new ballot alone
     for name, run in runs.items():
-        gates = {gate["name"]: gate for gate in verdict_of(run.run_dir, tmp_path / f"{name}-report")["gates"]}
+        gates = {
+            gate["name"]: gate
+            for gate in verdict_of(run.run_dir, tmp_path / f"{name}-report")["gates"]
+        }
         reached = gates["manipulation_reached_worker"]
         assert (reached["status"], reached["numbers"]["lost"]) == ("pass", 0.0), name
         page = (tmp_path / f"{name}-report" / "report.html").read_text()
@@ -273,12 +341,16 @@ def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_ru
 def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own_model, tmp_path):
     """A model that needs the question falls by 9 points for 10 words in 100."""
     replies = "{forward_full/router: echo, noisy_rewrite/router: noise}"
-    scripted = f"{{accuracy: {{deleted: 0.9}}, gain_per_level: {{deleted: -0.009}}, replies: {replies}}}"
+    scripted = (
+        f"{{accuracy: {{deleted: 0.9}}, gain_per_level: {{deleted: -0.009}}, replies: {replies}}}"
+    )
     path, verdicts = own_model("able", f"scripted: {scripted}"), []
     for words in ((), ("dose=[0,.1,.2,.4,.6]",)):
         run = sweep("n=150", "r=1", path, *words, model="able", run_dir=tmp_path / f"{len(words)}")
         verdict = verdict_of(run.run_dir)
-        verdicts.append({k: v for k, v in verdict.items() if k not in ("headline", "watermark")})  # answers found
+        verdicts.append(
+            {k: v for k, v in verdict.items() if k not in ("headline", "watermark")}
+        )  # answers found
         assert ('id="dose"' in (run.run_dir / "report" / "report.html").read_text()) == bool(words)
     assert verdicts[0] == verdicts[1]  # to the last figure
     rows = list(csv.DictReader((run.run_dir / "report" / "tables" / "dose.csv").open()))

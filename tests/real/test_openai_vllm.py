@@ -44,7 +44,15 @@ def serve(actor: EngineActor, folder: str, port: int) -> None:
     from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    words = ["--model", folder, "--served-model-name", MODEL, "--api-key", KEY, "--enable-prompt-tokens-details"]
+    words = [
+        "--model",
+        folder,
+        "--served-model-name",
+        MODEL,
+        "--api-key",
+        KEY,
+        "--enable-prompt-tokens-details",
+    ]
     args = make_arg_parser(FlexibleArgumentParser()).parse_args(words)
 
     llm = actor._engine._llm
@@ -70,7 +78,9 @@ def vllm_server_url(engine_here: EnginePool, embedded_model_dir: Path) -> str:
 
     port = free_port()
     (actor,) = engine_here.actors
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # an actor does not find the tests
+    ray.cloudpickle.register_pickle_by_value(
+        sys.modules[__name__]
+    )  # an actor does not find the tests
     ray.get(actor.__ray_call__.remote(serve, str(embedded_model_dir), port))
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
@@ -80,7 +90,9 @@ def vllm_server_url(engine_here: EnginePool, embedded_model_dir: Path) -> str:
                     return f"http://127.0.0.1:{port}/v1"
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    return pytest.fail(f"vLLM's server did not start: {ray.get(actor.__ray_call__.remote(failure))}")
+    return pytest.fail(
+        f"vLLM's server did not start: {ray.get(actor.__ray_call__.remote(failure))}"
+    )
 
 
 @pytest.fixture
@@ -92,8 +104,12 @@ def with_engine(
 
     def run(use: Callable[[OpenAIEngine], Awaitable[T]], model: str = MODEL) -> T:
         async def main() -> T:
-            endpoint = EndpointConfig(url=vllm_server_url, model=model, api_key_env=KEY_ENV, concurrency=8)
-            engine = OpenAIEngine(ModelConfig(endpoints=[endpoint], retry=RetryConfig(max_attempts=2)))
+            endpoint = EndpointConfig(
+                url=vllm_server_url, model=model, api_key_env=KEY_ENV, concurrency=8
+            )
+            engine = OpenAIEngine(
+                ModelConfig(endpoints=[endpoint], retry=RetryConfig(max_attempts=2))
+            )
             await engine.start()
             try:
                 return await use(engine)
@@ -118,7 +134,10 @@ def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -
     asked = [ask(p, max_tokens=24, temperature=0.8, top_p=0.95) for p in prompts]
 
     async def thrice(engine: OpenAIEngine):
-        return [await engine.run(each) for each in (asked, asked[::-1], [replace(one, seed=12) for one in asked])]
+        return [
+            await engine.run(each)
+            for each in (asked, asked[::-1], [replace(one, seed=12) for one in asked])
+        ]
 
     first, second, other = with_engine(thrice)
     assert [g.error for g in first] == [None] * 12
@@ -126,12 +145,17 @@ def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -
     assert len({g.text for g in first}) > 6
     # vLLM repeats a seed bit by bit only in the same batch: here and there rounding tips a token, and what follows.
     assert alike(first, second[::-1]) > 0.3 > alike(first, other)  # measured: .70 and .005
-    assert {g.engine_id for g in first} == {first[0].engine_id} and first[0].engine_id.endswith(f"#{MODEL}")
+    assert {g.engine_id for g in first} == {first[0].engine_id} and first[0].engine_id.endswith(
+        f"#{MODEL}"
+    )
 
 
 def alike(some: list[Generation], others: list[Generation]) -> float:
     """How much of each text its counterpart begins with, on average."""
-    same = [sum(takewhile(bool, map(eq, a.text, b.text))) / len(a.text) for a, b in zip(some, others, strict=True)]
+    same = [
+        sum(takewhile(bool, map(eq, a.text, b.text))) / len(a.text)
+        for a, b in zip(some, others, strict=True)
+    ]
     return mean(same)
 
 
@@ -151,9 +175,13 @@ def test_letters_have_logprobs(with_engine) -> None:
     assert never is None  # no token of this name: an endpoint tells only the top 20
 
 
-def test_a_prompt_that_is_too_long_is_an_error_row_and_its_neighbours_are_answered(with_engine) -> None:
+def test_a_prompt_that_is_too_long_is_an_error_row_and_its_neighbours_are_answered(
+    with_engine,
+) -> None:
     too_long = ask("word " * 5000)
-    before, bad, after = with_engine(lambda e: e.run([ask("Hi", max_tokens=4), too_long, ask("Hello", max_tokens=4)]))
+    before, bad, after = with_engine(
+        lambda e: e.run([ask("Hi", max_tokens=4), too_long, ask("Hello", max_tokens=4)])
+    )
     assert bad.error is not None and bad.error.startswith("prompt too long: ")
     assert "4096" in bad.error and bad.finish_reason is FinishReason.ERROR
     assert before.error is None and after.error is None

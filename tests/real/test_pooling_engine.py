@@ -21,7 +21,8 @@ TEXTS = (
     "Which animal barks?",
     "What animal is it that barks?",
     "",
-    "A train leaves at nine and travels sixty miles an hour for three hours and a half. How far does it come? " * 4,
+    "A train leaves at nine and travels sixty miles an hour for three hours and a half. How far does it come? "
+    * 4,
     "Wörter mit Umlauten, und 3,5 km.",
 )
 
@@ -59,7 +60,9 @@ def classified_by_vllm(folder: str, pairs: list[tuple[str, str]]) -> list[float 
 
 
 @pytest.mark.real
-def test_vllm_pools_as_transformers_does(tmp_path: Path, other_process: ProcessPoolExecutor) -> None:
+def test_vllm_pools_as_transformers_does(
+    tmp_path: Path, other_process: ProcessPoolExecutor
+) -> None:
     """From a folder as `save_pretrained` writes it, which does not say how to pool: vLLM would take the first token."""
     from transformers import AutoModel, AutoTokenizer
 
@@ -73,7 +76,9 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path, other_process: ProcessP
     found = asked.result(400)
     assert [row.tokens for row in found] == [row.tokens for row in expected]
     assert (
-        [row.error for row in found] == [row.error for row in expected] == [None, None, "the text is empty", None, None]
+        [row.error for row in found]
+        == [row.error for row in expected]
+        == [None, None, "the text is empty", None, None]
     )
     for ours, theirs in zip(found, expected, strict=True):
         if ours.vector is not None and theirs.vector is not None:
@@ -82,7 +87,9 @@ def test_vllm_pools_as_transformers_does(tmp_path: Path, other_process: ProcessP
 
 
 @pytest.mark.real
-def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path, other_process: ProcessPoolExecutor) -> None:
+def test_vllm_classifies_pairs_as_transformers_does(
+    tmp_path: Path, other_process: ProcessPoolExecutor
+) -> None:
     """A BERT with a random head of three labels: it is told which tokens are the second text's, and its configuration
     asks vLLM for no softmax, as those of cross-encoders do."""
     import torch
@@ -91,13 +98,23 @@ def test_vllm_classifies_pairs_as_transformers_does(tmp_path: Path, other_proces
     torch.manual_seed(0)
     labels = {0: "contradiction", 1: "neutral", 2: "entailment"}
     config = BertConfig(
-        hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=64,
-        initializer_range=0.3, id2label=labels, label2id={name: i for i, name in labels.items()},
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+        id2label=labels,
+        label2id={name: i for i, name in labels.items()},
         sbert_ce_default_activation_function="torch.nn.modules.linear.Identity",
-    )  # fmt: skip
+    )
     BertForSequenceClassification(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(find_model(f"package:{MODULE}").path).save_pretrained(tmp_path)
-    pairs = [("a dog barks", "an animal makes a sound, which is loud"), ("it rains", "it is dry"), ("x", "x")]
+    pairs = [
+        ("a dog barks", "an animal makes a sound, which is loud"),
+        ("it rains", "it is dry"),
+        ("x", "x"),
+    ]
     pairs += [(second, first) for first, second in pairs[:2]] + [("word " * 40, "word " * 40)]
     expected = TransformersEntailment(find_model(str(tmp_path))).entails(pairs)
     found = other_process.submit(classified_by_vllm, str(tmp_path), pairs).result(400)

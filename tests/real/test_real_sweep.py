@@ -41,7 +41,9 @@ def shards_of(run_dir: Path) -> dict[str, int]:
 def engine_core(pool: EnginePool) -> int:
     """The pid of vLLM's inner engine process, as the actor that started it knows it."""
     (actor,) = pool.actors
-    (core,) = ray.get(actor.__ray_call__.remote(lambda _: [one.pid for one in multiprocessing.active_children()]))
+    (core,) = ray.get(
+        actor.__ray_call__.remote(lambda _: [one.pid for one in multiprocessing.active_children()])
+    )
     return int(core)
 
 
@@ -69,7 +71,9 @@ def assert_finished(run_dir: Path, precision: str) -> None:
         assert row["error"] is None and row["parsed"]
         assert len(row["option_logprobs"]) == len(row["options"]) == 4
         assert all(value < 0 for value in row["option_logprobs"])
-        assert {row["engine_id"], *row["router_engine_ids"]} == {"smollm2_135m/0"}  # one copy of the model
+        assert {row["engine_id"], *row["router_engine_ids"]} == {
+            "smollm2_135m/0"
+        }  # one copy of the model
         assert len(row["router_messages"]) == row["routers"]
         if row["arm"] != "direct":
             assert any(row["router_messages"])
@@ -99,7 +103,9 @@ def test_a_real_sweep_ends_with_a_report_and_is_not_done_again(tmp_path, engine_
 
 
 @pytest.mark.long  # vLLM loads again, for two CPU minutes; tests/pipeline/test_kill.py kills scripted engines
-def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tmp_path, engine_here):
+def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(
+    tmp_path, engine_here
+):
     run_dir = tmp_path / "run"
     killer = Killer(run_dir, engine_core(engine_here))
     killer.start()
@@ -113,21 +119,35 @@ def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(tm
 
 
 @pytest.mark.long
-def test_what_raw_vllm_is_timed_with_is_what_the_sweep_asked(tmp_path, engine_here, run_requests, embedded_model_dir):
+def test_what_raw_vllm_is_timed_with_is_what_the_sweep_asked(
+    tmp_path, engine_here, run_requests, embedded_model_dir
+):
     """`make gpu` holds the sweep against these requests: as many tokens, and asked again, the stored messages."""
     done = sweep_here("n=3", "r=1..2", run_dir=tmp_path / "run", model="smollm2_135m")
     assert done.code == 0, done.out
     rows = list(iter_outcomes(done.run_dir))
     routed = router_requests(done.run_dir)
     scored = [GenerationRequest(row.prompt, "", "", 0, continuations=row.options) for row in rows]
-    model, tokenizer = load_model_config("smollm2_135m"), AutoTokenizer.from_pretrained(embedded_model_dir)
+    model, tokenizer = (
+        load_model_config("smollm2_135m"),
+        AutoTokenizer.from_pretrained(embedded_model_dir),
+    )
     room = SimpleNamespace(model_config=SimpleNamespace(max_model_len=model.max_model_len))
     raw = SimpleNamespace(get_tokenizer=lambda: tokenizer, llm_engine=room)
-    tokens = [sum(len(p["prompt_token_ids"]) for p, _ in sent(raw, model, asked)) for asked in (routed, scored)]
-    assert tokens == [sum(row.router_prompt_tokens for row in rows), sum(row.prompt_tokens for row in rows)]
+    tokens = [
+        sum(len(p["prompt_token_ids"]) for p, _ in sent(raw, model, asked))
+        for asked in (routed, scored)
+    ]
+    assert tokens == [
+        sum(row.router_prompt_tokens for row in rows),
+        sum(row.prompt_tokens for row in rows),
+    ]
     stored = [text for row in rows for text in row.router_messages]
     replies = [reply.text for reply in run_requests(routed)]
     assert len(replies) == len(stored) == 3 * (1 + 1 + 2)  # forward_full r=1, noisy r=1..2
     assert len(set(stored)) > len(stored) / 2  # two routers may pass on the same words
     # Rounding in another batch shape may tip a sample, as in test_real_engine.
-    assert sum(a == b for a, b in zip(replies, stored, strict=True)) > len(stored) / 2, (replies, stored)
+    assert sum(a == b for a, b in zip(replies, stored, strict=True)) > len(stored) / 2, (
+        replies,
+        stored,
+    )

@@ -30,26 +30,42 @@ _ALONE = "STORM_HAS_A_DISK"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m storm", description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=240, help="no kill after so long (Ray's start aside)")
+    parser.add_argument(
+        "--seconds", type=float, default=240, help="no kill after so long (Ray's start aside)"
+    )
     parser.add_argument("--nights", type=int, default=1000, help="at most so many runs")
     parser.add_argument("--kills", type=int, default=10, help="for each run, if it lasts")
-    parser.add_argument("--workers", type=int, default=2, help="nodes beside the head; one is killed where two are")
-    parser.add_argument("--seed", type=int, help="of the first night; nothing is added to the ledger then")
-    parser.add_argument("--table", action="store_true", help="only the table of what the ledger holds")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="nodes beside the head; one is killed where two are"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="of the first night; nothing is added to the ledger then"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="only the table of what the ledger holds"
+    )
     options = parser.parse_args()
     if options.table:
         print(table(read_ledger()))
         return 0
     if _ALONE not in os.environ:
-        return subprocess.run([*_own_mounts(), sys.executable, "-m", "storm", *sys.argv[1:]], check=False).returncode
+        return subprocess.run(
+            [*_own_mounts(), sys.executable, "-m", "storm", *sys.argv[1:]], check=False
+        ).returncode
     ledger = read_ledger()
-    first = options.seed if options.seed is not None else 1 + max((one["seed"] for one in ledger), default=0)
+    first = (
+        options.seed
+        if options.seed is not None
+        else 1 + max((one["seed"] for one in ledger), default=0)
+    )
     begun = time.monotonic()
     clean = True
     folder = Path(tempfile.mkdtemp(prefix="storm-"))
     disk = None
     if os.environ[_ALONE]:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "storm", folder], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "storm", folder], check=True
+        )
         disk = Disk(folder)
     else:
         print("No file system of its own can be mounted here: the disk is not filled.")
@@ -59,7 +75,10 @@ def main() -> int:
     try:
         words = [*SWEEP, f"model.scripted.scripted.latency_s={CHUNK_S}"]
         expected = undisturbed(nodes, folder, SWEEP)
-        print(f"{expected.num_rows} rows undisturbed, Ray is up: {time.monotonic() - begun:.0f} s", flush=True)
+        print(
+            f"{expected.num_rows} rows undisturbed, Ray is up: {time.monotonic() - begun:.0f} s",
+            flush=True,
+        )
         begun = time.monotonic()
         for seed in range(first, first + options.nights):
             if time.monotonic() - begun > options.seconds:

@@ -25,31 +25,57 @@ from storm.machines import Machine, Machines, own_network
 from storm.nights import SWEEP, count, rows_by_key
 
 _ALONE = "STORM_HAS_A_NETWORK"
-_JOB = ("audit.sweep", *(word for word in SWEEP if not word.startswith("progress")), "cluster=ray_address")
+_JOB = (
+    "audit.sweep",
+    *(word for word in SWEEP if not word.startswith("progress")),
+    "cluster=ray_address",
+)
 _CASE_S = 200.0
 _BEGUN = 8  # shards: the work is under way
 
 _ON_GPU = ("model.scripted.scripted.on_gpu=true", "cluster.autoscale=true")
 
 _TWO_MODELS = (
-    "model=[scripted,other]", "benchmark=elementary", f"hydra.searchpath=[file://{Path(__file__).parent / 'conf'}]",
-)  # fmt: skip
+    "model=[scripted,other]",
+    "benchmark=elementary",
+    f"hydra.searchpath=[file://{Path(__file__).parent / 'conf'}]",
+)
 
 # Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there too.
 _AUTOSCALING: dict[str, Any] = {
-    "cluster_name": "storm", "max_workers": 2, "idle_timeout_minutes": 5, "upscaling_speed": 1.0,
-    "provider": {"type": "fake_multinode", "gcs_address": "10.77.0.1:6379", "use_node_id_as_ip": True,
-                 "disable_node_updaters": True, "disable_launch_config_check": True},
-    "auth": {"ssh_user": "nobody"}, "head_node_type": "ray.head.default", "head_node": {}, "worker_nodes": {},
-    "file_mounts": {}, "cluster_synced_files": [], "initialization_commands": [], "setup_commands": [],
-    "head_setup_commands": [], "worker_setup_commands": [], "head_start_ray_commands": [],
+    "cluster_name": "storm",
+    "max_workers": 2,
+    "idle_timeout_minutes": 5,
+    "upscaling_speed": 1.0,
+    "provider": {
+        "type": "fake_multinode",
+        "gcs_address": "10.77.0.1:6379",
+        "use_node_id_as_ip": True,
+        "disable_node_updaters": True,
+        "disable_launch_config_check": True,
+    },
+    "auth": {"ssh_user": "nobody"},
+    "head_node_type": "ray.head.default",
+    "head_node": {},
+    "worker_nodes": {},
+    "file_mounts": {},
+    "cluster_synced_files": [],
+    "initialization_commands": [],
+    "setup_commands": [],
+    "head_setup_commands": [],
+    "worker_setup_commands": [],
+    "head_start_ray_commands": [],
     "worker_start_ray_commands": [],
     "available_node_types": {
         "ray.head.default": {"resources": {}, "node_config": {}, "max_workers": 0},
-        "gpu": {"resources": {"CPU": 2, "GPU": 1, "object_store_memory": 100_000_000}, "node_config": {},
-                "min_workers": 0, "max_workers": 2},
+        "gpu": {
+            "resources": {"CPU": 2, "GPU": 1, "object_store_memory": 100_000_000},
+            "node_config": {},
+            "min_workers": 0,
+            "max_workers": 2,
+        },
     },
-}  # fmt: skip
+}
 
 
 class Job:
@@ -58,11 +84,15 @@ class Job:
     def __init__(self, machines: Machines, folder: Path, name: str, *words: str) -> None:
         self._machines, self.run_dir, self.log = machines, folder / name, folder / f"{name}.log"
         models = [word for word in (*_JOB, *words) if word.startswith("model=")]
-        self._words = [word for word in (*_JOB, *words) if word not in models[:-1]] + [f"run_dir={self.run_dir}"]
+        self._words = [word for word in (*_JOB, *words) if word not in models[:-1]] + [
+            f"run_dir={self.run_dir}"
+        ]
         self.codes: list[int] = []
         self.still_s = 0.0
 
-    def start(self, how: Callable[[Sequence[str], Path], subprocess.Popen[bytes]] | None = None) -> None:
+    def start(
+        self, how: Callable[[Sequence[str], Path], subprocess.Popen[bytes]] | None = None
+    ) -> None:
         self._process = (how or self._machines.submit)(self._words, self.log)
 
     def stored(self) -> int:
@@ -74,7 +104,9 @@ class Job:
         deadline = time.monotonic() + _CASE_S
         while self.stored() < _BEGUN:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"It ended before there were {_BEGUN} shards:\n{self.log.read_text()[-3000:]}")
+                raise RuntimeError(
+                    f"It ended before there were {_BEGUN} shards:\n{self.log.read_text()[-3000:]}"
+                )
             time.sleep(0.1)
 
     def wait(self, meanwhile: Callable[[float], None] = lambda seconds: None) -> int:
@@ -95,7 +127,9 @@ class Job:
 
     def said(self) -> list[str]:
         """The sentences about what it waits for or why it ended."""
-        told = re.compile(r"nothing was stored|waiting for .* GPU|no longer answers|^error:|failed with exit code")
+        told = re.compile(
+            r"nothing was stored|waiting for .* GPU|no longer answers|^error:|failed with exit code"
+        )
         return [line.strip() for line in self.log.read_text().splitlines() if told.search(line)]
 
     def driver(self) -> psutil.Process:
@@ -239,51 +273,80 @@ def _cluster(case: str, folder: Path) -> Iterator[Machines]:
 def run(case: str, calm_run: Path | None = None, questions: int = 208) -> dict[str, Any]:
     """What happened to the job. calm_run: one that nothing was done to; else one is run afterwards."""
     do, words = CASES[case]
-    folder = Path(tempfile.mkdtemp(prefix="m-", dir="/tmp"))  # Ray's sockets lie here, whose paths must be short
+    folder = Path(
+        tempfile.mkdtemp(prefix="m-", dir="/tmp")
+    )  # Ray's sockets lie here, whose paths must be short
     begun = time.monotonic()
     with _cluster(case, folder) as machines:
         up_s = time.monotonic() - begun
-        job = Job(machines, folder, case, f"n={questions}", "model.scripted.scripted.latency_s=0.5", *words)
+        job = Job(
+            machines,
+            folder,
+            case,
+            f"n={questions}",
+            "model.scripted.scripted.latency_s=0.5",
+            *words,
+        )
         try:
             do(machines, job)
             job_s = time.monotonic() - begun - up_s
-            calm_run = calm_run or _calm(machines, folder, f"n={questions}", *(words if words[:2] == _ON_GPU else ()))
+            calm_run = calm_run or _calm(
+                machines, folder, f"n={questions}", *(words if words[:2] == _ON_GPU else ())
+            )
         finally:
             nodes = [f"{node['node_ip']} {node['state']}" for node in machines.nodes()]
     found, expected = rows_by_key(job.run_dir), rows_by_key(calm_run)
     lost, double, wrong = count(found, expected)
     return {
-        "case": case, "up_s": round(up_s), "exit_codes": job.codes,
-        "rows": found.num_rows, "lost": lost, "double": double, "wrong": wrong,
-        "nothing_stored_s": round(job.still_s), "job_s": round(job_s), "said": job.said(), "nodes": nodes,
+        "case": case,
+        "up_s": round(up_s),
+        "exit_codes": job.codes,
+        "rows": found.num_rows,
+        "lost": lost,
+        "double": double,
+        "wrong": wrong,
+        "nothing_stored_s": round(job.still_s),
+        "job_s": round(job_s),
+        "said": job.said(),
+        "nodes": nodes,
         "logs": str(folder),
-    }  # fmt: skip
+    }
 
 
 def _calm(machines: Machines, folder: Path, *words: str) -> Path:
     calm = Job(machines, folder, "calm", *words)
     calm.start()
     if calm.wait() != 0:
-        raise RuntimeError(f"A run that nothing was done to failed:\n{calm.log.read_text()[-3000:]}")
+        raise RuntimeError(
+            f"A run that nothing was done to failed:\n{calm.log.read_text()[-3000:]}"
+        )
     return calm.run_dir
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m storm.cluster", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m storm.cluster", description=__doc__.split("\n\n")[0]
+    )
     parser.add_argument("case", choices=CASES, help="; ".join(CASES))
     parser.add_argument("--questions", type=int, default=208)
-    parser.add_argument("--calm", type=Path, default=None, help="a run that nothing was done to; else one follows")
+    parser.add_argument(
+        "--calm", type=Path, default=None, help="a run that nothing was done to; else one follows"
+    )
     options = parser.parse_args()
     if _ALONE not in os.environ:
         words = own_network()
         if words is None:
-            print("No network namespace can be made here: root or user namespaces are needed, and `ip`.")
+            print(
+                "No network namespace can be made here: root or user namespaces are needed, and `ip`."
+            )
             return 2
         command = [*words, sys.executable, "-m", "storm.cluster", *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, _ALONE: "yes"}, check=False).returncode
     found = run(options.case, options.calm, options.questions)
     print(json.dumps(found, indent=1))
-    return int(bool(found["lost"] or found["double"] or found["wrong"] or found["exit_codes"][-1] != 0))
+    return int(
+        bool(found["lost"] or found["double"] or found["wrong"] or found["exit_codes"][-1] != 0)
+    )
 
 
 if __name__ == "__main__":

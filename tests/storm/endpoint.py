@@ -42,10 +42,16 @@ def _faults() -> dict[str, Callable[[Call], Reply]]:
         "slow drip": lambda call: Reply(body=body, fault="drip"),
         "broken off": lambda call: Reply(body=body, fault="truncate"),
         "connection reset": lambda call: Reply(fault="reset"),
-        "garbage": lambda call: Reply(body=f"<html>{BAD} {call.headers.get('authorization')}</html>"),
-        "half a JSON": lambda call: Reply(body=json.dumps(body)[:-30], headers={"content-type": "application/json"}),
+        "garbage": lambda call: Reply(
+            body=f"<html>{BAD} {call.headers.get('authorization')}</html>"
+        ),
+        "half a JSON": lambda call: Reply(
+            body=json.dumps(body)[:-30], headers={"content-type": "application/json"}
+        ),
         "no choices": lambda call: Reply(body={**body, "choices": []}),
-        "an error with status 200": lambda call: Reply(body={**body, "error": {"message": f"{BAD} {KEY}"}}),
+        "an error with status 200": lambda call: Reply(
+            body={**body, "error": {"message": f"{BAD} {KEY}"}}
+        ),
         "another model": lambda call: Reply(body={**body, "model": "m-mini"}),
     }
 
@@ -55,14 +61,26 @@ class Hostile:
     changed_after: answers of the model's first version."""
 
     def __init__(self, seed: int, share: float = SHARE, changed_after: int = 40) -> None:
-        self._rng, self._share, self._faults, self._changed_after = random.Random(seed), share, _faults(), changed_after
+        self._rng, self._share, self._faults, self._changed_after = (
+            random.Random(seed),
+            share,
+            _faults(),
+            changed_after,
+        )
         self.did: Counter[str] = Counter()
 
     def __call__(self, call: Call) -> Reply:
         if self._rng.random() >= self._share:
             self.did["answered"] += 1
-            version = {"system_fingerprint": "fp_1" if self.did["answered"] <= self._changed_after else "fp_2"}
-            return Reply(body=completion(answer_to(call.prompt)) | version, delay_s=self._rng.uniform(0, 0.02))
+            version = {
+                "system_fingerprint": "fp_1"
+                if self.did["answered"] <= self._changed_after
+                else "fp_2"
+            }
+            return Reply(
+                body=completion(answer_to(call.prompt)) | version,
+                delay_s=self._rng.uniform(0, 0.02),
+            )
         name = self._rng.choice(list(self._faults))
         self.did[name] += 1
         return self._faults[name](call)
@@ -92,13 +110,19 @@ async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
 
     hostile = Hostile(seed)
     async with FaultyServer(hostile) as server:
-        endpoint = EndpointConfig(server.url, "m", concurrency=32, api_key_env=KEY_ENV, timeout_s=timeout_s)
+        endpoint = EndpointConfig(
+            server.url, "m", concurrency=32, api_key_env=KEY_ENV, timeout_s=timeout_s
+        )
         retry = RetryConfig(base_delay_s=0.02, max_delay_s=0.2, outage_s=60)
-        model = ModelConfig(endpoints=[endpoint], retry=retry, circuit=CircuitConfig(cooldown_s=0.2))
+        model = ModelConfig(
+            endpoints=[endpoint], retry=retry, circuit=CircuitConfig(cooldown_s=0.2)
+        )
         engine = OpenAIEngine(model, random.Random(seed))
         await engine.start()
         asked = [
-            GenerationRequest(f"question {i}", affinity=str(i), label="direct/0", seed=i, max_tokens=8)
+            GenerationRequest(
+                f"question {i}", affinity=str(i), label="direct/0", seed=i, max_tokens=8
+            )
             for i in range(calls)
         ]
         begun = time.monotonic()
@@ -106,21 +130,37 @@ async def storm(calls: int, seed: int, timeout_s: float) -> dict[str, Any]:
         seconds = time.monotonic() - begun
         await engine.close()
     failed = sum(one.error is not None for one in got)
-    wrong = sum(one.error is None and one.text != answer_to(q.prompt) for q, one in zip(asked, got, strict=True))
+    wrong = sum(
+        one.error is None and one.text != answer_to(q.prompt)
+        for q, one in zip(asked, got, strict=True)
+    )
     told = sum(KEY in repr(one) for one in got)
     return {
-        "seed": seed, "questions": calls, "calls": hostile.did.total(), 
+        "seed": seed,
+        "questions": calls,
+        "calls": hostile.did.total(),
         "faults": {name: n for name, n in hostile.did.items() if name != "answered"},
-        "answered": calls - failed, "error_rows": failed, "lost": calls - len(got), "silently_wrong": wrong,
-        "replies_with_the_key": told, "seconds": round(seconds, 1),
-    }  # fmt: skip
+        "answered": calls - failed,
+        "error_rows": failed,
+        "lost": calls - len(got),
+        "silently_wrong": wrong,
+        "replies_with_the_key": told,
+        "seconds": round(seconds, 1),
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m storm.endpoint", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m storm.endpoint", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--timeout-s", type=float, default=2.0, help="of an attempt: what hangs is given up after it")
+    parser.add_argument(
+        "--timeout-s",
+        type=float,
+        default=2.0,
+        help="of an attempt: what hangs is given up after it",
+    )
     options = parser.parse_args()
     os.environ[KEY_ENV] = KEY
     found = asyncio.run(storm(options.calls, options.seed, options.timeout_s))

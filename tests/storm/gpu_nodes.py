@@ -22,9 +22,13 @@ QUESTIONS, ROWS = 40, 40 * 7
 _LIMIT_S = 400.0
 _JOIN_AFTER_S = 20.0
 _ENGINES = (
-    "model.scripted.scripted.on_gpu=true", "model.scripted.tensor_parallel_size=2", "model.scripted.replicas=2",
-    "model.scripted.scripted.latency_s=1", f"n={QUESTIONS}", "progress=true",
-)  # fmt: skip
+    "model.scripted.scripted.on_gpu=true",
+    "model.scripted.tensor_parallel_size=2",
+    "model.scripted.replicas=2",
+    "model.scripted.scripted.latency_s=1",
+    f"n={QUESTIONS}",
+    "progress=true",
+)
 
 
 def lose(case: str, folder: Path) -> dict[str, Any]:
@@ -56,21 +60,32 @@ def lose(case: str, folder: Path) -> dict[str, Any]:
     engines = len(ray_workers(os.getpid(), "ray::EngineActor"))
     nodes.close()
     return {
-        "case": case, "killed": bool(killed), "exit_code": process.exitcode if ended else None, "rows": rows,
-        "lost": ROWS - rows, "nothing_stored_s": round(still, 1), "said": said, "engines_left": engines,
+        "case": case,
+        "killed": bool(killed),
+        "exit_code": process.exitcode if ended else None,
+        "rows": rows,
+        "lost": ROWS - rows,
+        "nothing_stored_s": round(still, 1),
+        "said": said,
+        "engines_left": engines,
         "log": str(log),
-    }  # fmt: skip
+    }
 
 
 def _due(case: str, shards: int, log: Path) -> bool:
     """Whether it is time to kill."""
     if case != "loading":
         return shards > 0
-    return len(ray_workers(os.getpid(), "ray::EngineActor")) == 2 and "loading the engine" in log.read_text()
+    return (
+        len(ray_workers(os.getpid(), "ray::EngineActor")) == 2
+        and "loading the engine" in log.read_text()
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m storm.gpu_nodes", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m storm.gpu_nodes", description=__doc__.split("\n\n")[0]
+    )
     parser.add_argument("case", choices=("running", "loading", "joins"))
     found = lose(parser.parse_args().case, Path(tempfile.mkdtemp(prefix="g-", dir="/tmp")))
     print(json.dumps(found))

@@ -47,10 +47,24 @@ class Machine:
     def __init__(self, number: int, start: Sequence[str], env: dict[str, str], log: Path) -> None:
         self.address, self._link = f"10.77.0.{number}", f"worker{number}"
         self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        _until(lambda: _network(self._holder.pid) != _network(os.getpid()), 10, "no network namespace")
+        _until(
+            lambda: _network(self._holder.pid) != _network(os.getpid()), 10, "no network namespace"
+        )
         self._inside = inside = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
         for words in (
-            ["ip", "link", "add", self._link, "type", "veth", "peer", "name", "eth0", "netns", str(self._holder.pid)],
+            [
+                "ip",
+                "link",
+                "add",
+                self._link,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                str(self._holder.pid),
+            ],
             ["ip", "link", "set", self._link, "master", "machines", "up"],
             [*inside, "ip", "address", "add", f"{self.address}/24", "dev", "eth0"],
             [*inside, "ip", "link", "set", "eth0", "up"],
@@ -59,7 +73,10 @@ class Machine:
             subprocess.run(words, check=True)
         with log.open("w") as file:
             self.node = subprocess.Popen(
-                [*inside, *start, f"--node-ip-address={self.address}"], env=env, stdout=file, stderr=file
+                [*inside, *start, f"--node-ip-address={self.address}"],
+                env=env,
+                stdout=file,
+                stderr=file,
             )
         tell_agent_port(_AGENT, self.node.pid)
 
@@ -91,7 +108,9 @@ class Machine:
         self._neighbour("delete", other)
 
     def _neighbour(self, do: str, other: Machine, *words: str) -> None:
-        subprocess.run([*self._inside, "ip", "neighbour", do, other.address, "dev", "eth0", *words], check=True)
+        subprocess.run(
+            [*self._inside, "ip", "neighbour", do, other.address, "dev", "eth0", *words], check=True
+        )
 
     def kill(self) -> None:
         """kill -9 of everything at once, as when the power goes."""
@@ -104,13 +123,19 @@ class Machine:
 class Machines:
     """A head without CPUs, and workers. `head_options`: more words for `ray start --head`."""
 
-    def __init__(self, folder: Path, workers: int, head_options: Sequence[str] = (), cpus: int = 2) -> None:
+    def __init__(
+        self, folder: Path, workers: int, head_options: Sequence[str] = (), cpus: int = 2
+    ) -> None:
         self._folder, self._next = folder, 2
         self.workers: list[Machine] = []
         self.env = {
-            **os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0",
-            "RAY_process_group_cleanup_enabled": "1", "PATH": f"{Path(_RAY).parent}:{os.environ['PATH']}",
-        }  # fmt: skip
+            **os.environ,
+            "RAY_AUTH_MODE": "disabled",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",
+            "RAY_process_group_cleanup_enabled": "1",
+            "PATH": f"{Path(_RAY).parent}:{os.environ['PATH']}",
+        }
         for name in ("RAY_ADDRESS", "PYTHONDONTWRITEBYTECODE"):
             self.env.pop(name, None)
         self.dashboard, self.address = f"http://{_HEAD}:8265", f"{_HEAD}:6379"
@@ -129,7 +154,9 @@ class Machines:
 
     def _joined(self, workers: int) -> bool:
         for machine in list(self.workers):
-            if machine.node.poll() is not None:  # Ray gives up a node that takes half a minute to start
+            if (
+                machine.node.poll() is not None
+            ):  # Ray gives up a node that takes half a minute to start
                 self.kill_worker(machine)
                 self.add()
         return self.alive() == workers + 1
@@ -137,10 +164,18 @@ class Machines:
     def start_head(self) -> None:
         """The first one, or another in the place of one that was killed."""
         start = [
-            _RAY, "start", "--head", "--block", "--num-cpus=0", f"--node-ip-address={_HEAD}", "--port=6379",
-            "--dashboard-host=0.0.0.0", "--object-store-memory=200000000", f"--temp-dir={self._folder}/head",
+            _RAY,
+            "start",
+            "--head",
+            "--block",
+            "--num-cpus=0",
+            f"--node-ip-address={_HEAD}",
+            "--port=6379",
+            "--dashboard-host=0.0.0.0",
+            "--object-store-memory=200000000",
+            f"--temp-dir={self._folder}/head",
             *self._head_options,
-        ]  # fmt: skip
+        ]
         deadline = time.monotonic() + _START_S
         while True:
             with (self._folder / "head.log").open("a") as log:
@@ -154,7 +189,10 @@ class Machines:
 
     def kill_head(self) -> None:
         """Its Ray and what that started, the drivers among it."""
-        everyone = [*psutil.Process(self._head.pid).children(recursive=True), psutil.Process(self._head.pid)]
+        everyone = [
+            *psutil.Process(self._head.pid).children(recursive=True),
+            psutil.Process(self._head.pid),
+        ]
         for process in everyone:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -162,9 +200,14 @@ class Machines:
 
     def add(self) -> Machine:
         start = [
-            _RAY, "start", "--block", f"--address={self.address}", f"--num-cpus={self._cpus}",
-            "--object-store-memory=100000000", f"--temp-dir={self._folder}/{self._next}",
-        ]  # fmt: skip
+            _RAY,
+            "start",
+            "--block",
+            f"--address={self.address}",
+            f"--num-cpus={self._cpus}",
+            "--object-store-memory=100000000",
+            f"--temp-dir={self._folder}/{self._next}",
+        ]
         machine = Machine(self._next, start, self.env, self._folder / f"worker{self._next}.log")
         self._next += 1
         self.workers.append(machine)
@@ -177,8 +220,11 @@ class Machines:
     def jobs(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [_RAY, "job", *words, "--address", self.dashboard],
-            env=self.env, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def nodes(self) -> list[dict[str, Any]]:
         """Those that Ray has known; [] where its dashboard does not answer."""
@@ -194,7 +240,16 @@ class Machines:
 
     def submit(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         """`jobs/submit.py`, which ends with the driver's own exit code."""
-        command = [sys.executable, "jobs/submit.py", "--address", self.dashboard, "--", "python", "-m", *words]
+        command = [
+            sys.executable,
+            "jobs/submit.py",
+            "--address",
+            self.dashboard,
+            "--",
+            "python",
+            "-m",
+            *words,
+        ]
         with log.open("ab") as file:
             return subprocess.Popen(command, cwd=ROOT, env=self.env, stdout=file, stderr=file)
 
@@ -202,7 +257,9 @@ class Machines:
         """The command on the head, and no job: the nodes have the program, and nothing is unpacked there."""
         env = {**self.env, "RAY_ADDRESS": self.address}
         with log.open("ab") as file:
-            return subprocess.Popen([sys.executable, "-m", *words], cwd=ROOT, env=env, stdout=file, stderr=file)
+            return subprocess.Popen(
+                [sys.executable, "-m", *words], cwd=ROOT, env=env, stdout=file, stderr=file
+            )
 
     def close(self) -> None:
         for machine in self.workers:

@@ -23,9 +23,19 @@ import pyarrow.dataset as ds
 from busy_ray import tell_agent_port
 
 KINDS = ("engine", "stage", "driver", "node", "disk full")
-SWEEP = ("model=scripted", "r=1..3", "n=208", "draws=nested", "ensemble_control=true",
-         "clean_replicates=1", "noisy_replicates=1", "report=false", "progress=false",
-         "store.rows_per_shard=12", "cluster.chunks_in_flight=4")  # fmt: skip
+SWEEP = (
+    "model=scripted",
+    "r=1..3",
+    "n=208",
+    "draws=nested",
+    "ensemble_control=true",
+    "clean_replicates=1",
+    "noisy_replicates=1",
+    "report=false",
+    "progress=false",
+    "store.rows_per_shard=12",
+    "cluster.chunks_in_flight=4",
+)
 CHUNK_S = 0.5  # of a call to the engine: the run lasts long enough to be disturbed, and leaves the CPUs alone
 KEY = ["model", "benchmark", "question_id", "arm", "routers", "replicate"]
 _STUCK_S = 240.0  # an attempt that lasts longer than this after its last kill is a finding
@@ -34,7 +44,13 @@ _NODE_CPUS = 4
 # Imported once, as starting the command anew costs ten seconds a time; all but Ray, whose client no fork survives.
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
-    ["audit.sweep.__main__", "audit.config.resolve", "audit.sweep.report", "audit.runtime.summary", "pandas"]
+    [
+        "audit.sweep.__main__",
+        "audit.config.resolve",
+        "audit.sweep.report",
+        "audit.runtime.summary",
+        "pandas",
+    ]
 )
 
 
@@ -65,14 +81,19 @@ class Nodes:
         """gpus: of each worker; they are numbers alone."""
         os.environ.pop("RAY_ADDRESS", None)
         os.environ.update(
-            RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_DATA_USAGE_DISABLED="1",
+            RAY_AUTH_MODE="disabled",
+            RAY_USAGE_STATS_ENABLED="0",
+            RAY_DATA_USAGE_DISABLED="1",
             RAY_worker_niceness="0",
             # A dead node is found out within seconds, so that many can die in a night.
-            RAY_health_check_period_ms="1000", RAY_health_check_failure_threshold="3",
-        )  # fmt: skip
+            RAY_health_check_period_ms="1000",
+            RAY_health_check_failure_threshold="3",
+        )
         from ray.cluster_utils import Cluster
 
-        cpus = 0 if workers else _NODE_CPUS  # a head without CPUs, as on a cluster, where there are others
+        cpus = (
+            0 if workers else _NODE_CPUS
+        )  # a head without CPUs, as on a cluster, where there are others
         self._next_port = port
         self._cluster = Cluster()
         light = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
@@ -93,7 +114,12 @@ class Nodes:
 
     def _ports(self) -> dict[str, Any]:
         """Of a node's agents, which Ray finds itself where it has the time (`tell_agent_port`)."""
-        names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+        names = (
+            "metrics_agent_port",
+            "metrics_export_port",
+            "dashboard_agent_listen_port",
+            "runtime_env_agent_port",
+        )
         return {name: self._port() for name in names}
 
     def victims(self, title: str) -> list[int]:
@@ -103,7 +129,12 @@ class Nodes:
         """All of a worker node's processes at once, as when its machine loses power. joins: another one does."""
         node = rng.choice(sorted(self._cluster.worker_nodes, key=lambda node: str(node.unique_id)))
         raylets = [info.process.pid for group in node.all_processes.values() for info in group]
-        everyone = [c for pid in raylets if psutil.pid_exists(pid) for c in psutil.Process(pid).children(True)]
+        everyone = [
+            c
+            for pid in raylets
+            if psutil.pid_exists(pid)
+            for c in psutil.Process(pid).children(True)
+        ]
         self._cluster.remove_node(node, allow_graceful=False)
         for process in everyone:
             with _gone_is_fine():
@@ -156,7 +187,9 @@ def _gone_is_fine() -> Iterator[None]:
 
 def start(address: str, run_dir: Path, words: Sequence[str], log: Path) -> BaseProcess:
     """The command, as a process that can be killed."""
-    process = _processes.Process(target=_drive, args=(address, [f"run_dir={run_dir}", *words], str(log)))
+    process = _processes.Process(
+        target=_drive, args=(address, [f"run_dir={run_dir}", *words], str(log))
+    )
     process.start()
     return process
 
@@ -179,7 +212,9 @@ def undisturbed(nodes: Nodes, folder: Path, words: Sequence[str]) -> pa.Table:
     process = start(nodes.address, folder / "undisturbed", words, log)
     process.join(_STUCK_S)
     if process.exitcode != 0:
-        raise RuntimeError(f"A run that nothing was done to ended with {process.exitcode}:\n{log.read_text()}")
+        raise RuntimeError(
+            f"A run that nothing was done to ended with {process.exitcode}:\n{log.read_text()}"
+        )
     rows = rows_by_key(folder / "undisturbed")
     assert rows.num_rows == rows.select(KEY).group_by(KEY).aggregate([]).num_rows > 0
     return rows
@@ -198,9 +233,16 @@ def rows_by_key(run_dir: Path) -> pa.Table:
 
 
 def night(
-    seed: int, nodes: Nodes, folder: Path, disk: Disk | None, expected: pa.Table, words: Sequence[str],
-    plan: Sequence[str], last_kill: float = math.inf, moments_s: tuple[float, float] = (12.0, 4.0),
-) -> Night:  # fmt: skip
+    seed: int,
+    nodes: Nodes,
+    folder: Path,
+    disk: Disk | None,
+    expected: pa.Table,
+    words: Sequence[str],
+    plan: Sequence[str],
+    last_kill: float = math.inf,
+    moments_s: tuple[float, float] = (12.0, 4.0),
+) -> Night:
     """Disturb one run until all of `plan` was done, `last_kill` (monotonic) is past or it ended, then let it end.
     moments_s: the first kill of a start comes within so many seconds (from Ray's start over the engine's to the work),
     the next ones within so many of the one before."""
@@ -219,7 +261,11 @@ def night(
             wait -= 0.1
             if not process.is_alive() or wait > 0:
                 continue
-            if kinds and time.monotonic() < last_kill and _strike(kinds[0], process, nodes, disk, rng):
+            if (
+                kinds
+                and time.monotonic() < last_kill
+                and _strike(kinds[0], process, nodes, disk, rng)
+            ):
                 one.kills[kinds.pop(0)] += 1
                 wait, moved = rng.uniform(0.1, moments_s[1]), time.monotonic()
             if time.monotonic() - moved > _STUCK_S:
@@ -232,7 +278,9 @@ def night(
         said = code == 0 or '"status": "finished"' in _manifest(run_dir)
         if said and rows_by_key(run_dir).num_rows < expected.num_rows:
             one.looked_complete += 1
-        if one.stuck > 1 or one.starts > 10 + 2 * len(plan):  # once, the same command again has to get it done
+        if one.stuck > 1 or one.starts > 10 + 2 * len(
+            plan
+        ):  # once, the same command again has to get it done
             break
     found = rows_by_key(run_dir)
     one.rows, one.seconds = found.num_rows, round(time.monotonic() - begun, 1)
@@ -250,7 +298,11 @@ def count(found: pa.Table, expected: pa.Table) -> tuple[int, int, int]:
     if found.equals(expected):
         return lost, double, 0
     right = {tuple(row[name] for name in KEY): row for row in expected.to_pylist()}
-    return lost, double, sum(right.get(tuple(row[name] for name in KEY)) != row for row in found.to_pylist())
+    return (
+        lost,
+        double,
+        sum(right.get(tuple(row[name] for name in KEY)) != row for row in found.to_pylist()),
+    )
 
 
 def _manifest(run_dir: Path) -> str:
@@ -258,7 +310,9 @@ def _manifest(run_dir: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def _strike(kind: str, process: BaseProcess, nodes: Nodes, disk: Disk | None, rng: random.Random) -> bool:
+def _strike(
+    kind: str, process: BaseProcess, nodes: Nodes, disk: Disk | None, rng: random.Random
+) -> bool:
     """Do it; False where there is nothing to kill yet."""
     if kind == "driver":
         process.kill()

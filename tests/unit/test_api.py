@@ -48,7 +48,10 @@ def test_the_reference_page_shows_all_that_is_public() -> None:
     """mkdocstrings makes it from the docstrings; each public function and error is of a module that the page names."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text()
     shown = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
-    errors = re.findall(r"\w+", page.partition("::: audit.core.errors")[2].partition("members: [")[2].partition("]")[0])
+    errors = re.findall(
+        r"\w+",
+        page.partition("::: audit.core.errors")[2].partition("members: [")[2].partition("]")[0],
+    )
     for name in audit.__all__:
         public = getattr(audit, name)
         assert public.__module__ in shown and public.__doc__, name
@@ -58,12 +61,20 @@ def test_the_reference_page_shows_all_that_is_public() -> None:
 
 def test_the_models_of_one_call_are_not_those_of_the_next(tmp_path: Path) -> None:
     """A reference that one call describes is unknown to the next, and to Hydra too."""
-    rows = "".join(f'{{"question": "{k}?", "choices": ["a", "b"], "answer": {k % 2}}}\n' for k in range(4))
+    rows = "".join(
+        f'{{"question": "{k}?", "choices": ["a", "b"], "answer": {k % 2}}}\n' for k in range(4)
+    )
     for name in ("exam", "unseen"):
         (tmp_path / f"{name}.jsonl").write_text(rows)
-    asked = {"data": tmp_path / "exam.jsonl", "control_data": tmp_path / "unseen.jsonl", "run_dir": tmp_path / "run"}
+    asked = {
+        "data": tmp_path / "exam.jsonl",
+        "control_data": tmp_path / "unseen.jsonl",
+        "run_dir": tmp_path / "run",
+    }
     with pytest.raises(audit.AuditError):  # nobody listens there
-        audit.run_memory(endpoint="http://127.0.0.1:9/v1", model_id="mine", references=["b"], n=4, **asked)
+        audit.run_memory(
+            endpoint="http://127.0.0.1:9/v1", model_id="mine", references=["b"], n=4, **asked
+        )
     assert not {"mine", "b"} & described_models().keys()
     with pytest.raises(ConfigError, match="'b'"):
         audit.run_memory(model="scripted", references=["b"], **asked)

@@ -28,7 +28,9 @@ SMALL = Design(n=100, routers=3)
 FOUND_OF_10_POINTS = 0.884
 
 
-def outcomes(design: Design, world: World, total: int, *, seed: int = 42, run=map) -> dict[str, float]:
+def outcomes(
+    design: Design, world: World, total: int, *, seed: int = 42, run=map
+) -> dict[str, float]:
     """The rates of so many models, or panels."""
     procedure = of_worlds([("it", design, world)], total * design.panel, seed)
     ((entries, _),) = calibrate(procedure, run)
@@ -44,7 +46,9 @@ def test_a_small_calibration_has_both_errors() -> None:
     *_, (entries, complete) = calibrate(of_designs([SMALL], clean=30, other=15, seed=42))
     rates = entries[0]["rates"]
     assert complete and len(entries) == 1
-    assert within(rates, "clean_paper_setting", 0.42, 0.50)  # DESIGN's simulation of the paper's rule
+    assert within(
+        rates, "clean_paper_setting", 0.42, 0.50
+    )  # DESIGN's simulation of the paper's rule
     for error in ("clean_excess", "gain_one_r_cleared", "gain_5_cleared"):
         assert within(rates, error, 0.0, 0.05), error
     assert rates["gain_10_excess"] > rates["clean_excess"]
@@ -92,7 +96,9 @@ def test_the_result_depends_on_the_seed_and_not_on_how_chunks_are_run() -> None:
 
 
 def test_nested_draws_are_correlated_over_r_and_independent_ones_are_not() -> None:
-    design = Design(n=20_000, routers=2, discordance=0.4)  # of at most 0.42: items hardly differ by themselves
+    design = Design(
+        n=20_000, routers=2, discordance=0.4
+    )  # of at most 0.42: items hardly differ by themselves
     agree = {}
     for draws in ("independent", "nested"):
         cell = simulate(replace(design, draws=draws), World(), np.random.default_rng(0)).cell
@@ -144,21 +150,34 @@ def test_the_shipped_table_meets_the_targets() -> None:
             assert round(r["gain_10_excess"] * r["gain_10_simulations"]) >= bound, d
         printed = nearest(table, Design(**d))
         assert printed is not None and printed.design == d
-        assert percent(r["clean_excess"]) in printed.sentence and "false negative" in printed.sentence.lower()
+        assert (
+            percent(r["clean_excess"]) in printed.sentence
+            and "false negative" in printed.sentence.lower()
+        )
         assert "(this run: " not in printed.sentence
-    wider = nearest(table, Design(**d), thresholds=replace(SweepThresholds(), effect_of_interest=0.1).to_dict())
+    wider = nearest(
+        table, Design(**d), thresholds=replace(SweepThresholds(), effect_of_interest=0.1).to_dict()
+    )
     assert wider is not None and "effect_of_interest 0.05 (this run: 0.1)." in wider.sentence
-    wide = next(e["rates"] for e in table["designs"] if Design(**e["design"]) == Design(1000, 9, "nested", 3))
+    wide = next(
+        e["rates"]
+        for e in table["designs"]
+        if Design(**e["design"]) == Design(1000, 9, "nested", 3)
+    )
     assert wide["clean_cleared"] >= 0.5
     simulated = [e["name"] for e in table["worlds"]]
     assert simulated == [name for name, _, _ in WORLDS if name in simulated]
     null = [e for e in table["worlds"] if not e["name"].startswith("+") and e["world"]["grouped"]]
     for e in null:
         assert e["rates"]["any_excess"] <= 0.05 + 2 * e["rates"]["any_excess_se"], e["name"]
-    documented = (Path(__file__).resolve().parents[2] / "docs/findings/calibration.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).resolve().parents[2] / "docs/findings/calibration.md").read_text(
+        encoding="utf-8"
+    )
     assert f"{FOUND_OF_10_POINTS:.1%} of 1,000".replace("%", " %") in documented
     missing = documented.partition("## Not simulated")[2].partition("\n## ")[0]
-    assert [name for name, _, _ in WORLDS if name not in simulated and f"- {name}\n" not in missing] == []
+    assert [
+        name for name, _, _ in WORLDS if name not in simulated and f"- {name}\n" not in missing
+    ] == []
     assert missing.count("- the design of") == len(SHIPPED) - len(designs)
 
 
@@ -173,9 +192,12 @@ def test_the_command_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["--n", "1"], "at least 2"), (["--n", "100", "--routers", "3..5"], "1..9")]
+    ("arguments", "message"),
+    [(["--n", "1"], "at least 2"), (["--n", "100", "--routers", "3..5"], "1..9")],
 )
-def test_bad_arguments_are_told(arguments: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
+def test_bad_arguments_are_told(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture
+) -> None:
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
 

@@ -24,16 +24,31 @@ from audit.governance.chronology import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "audit" / "chronology.schema.json").read_text()))
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((ROOT / "audit" / "chronology.schema.json").read_text())
+)
 
 ENTRY: dict[str, Any] = {
-    "id": "T1", "failure_class": "F3c", "found": "2026-11-22", "found_by": "label mass per cell",
-    "affected": ["m x toxigen"], "symptom": "both deltas exactly 0", "provenance": "introduced-in-repair",
+    "id": "T1",
+    "failure_class": "F3c",
+    "found": "2026-11-22",
+    "found_by": "label mass per cell",
+    "affected": ["m x toxigen"],
+    "symptom": "both deltas exactly 0",
+    "provenance": "introduced-in-repair",
     "fix": "labels are asked for by id",
     "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
-    "deltas": [{"cell": "m x toxigen", "statistic": "delta of the attribute edits", "before": 0.2, "after": 0.7}],
-    "status": "FIXED", "reason": "nothing is left of it",
-}  # fmt: skip
+    "deltas": [
+        {
+            "cell": "m x toxigen",
+            "statistic": "delta of the attribute edits",
+            "before": 0.2,
+            "after": 0.7,
+        }
+    ],
+    "status": "FIXED",
+    "reason": "nothing is left of it",
+}
 
 
 def line(**change: Any) -> str:
@@ -41,19 +56,32 @@ def line(**change: Any) -> str:
 
 
 def test_an_entry_and_its_totals() -> None:
-    text = line() + line(id="T2", provenance="inherited", status="DISCLOSED-UNFIXED", fix="", test="", reason="no data")
+    text = line() + line(
+        id="T2",
+        provenance="inherited",
+        status="DISCLOSED-UNFIXED",
+        fix="",
+        test="",
+        reason="no data",
+    )
     found = parse_chronology(text + "\n")
     assert found.sentence.startswith("2 entries")
     assert [e.id for e in found.unfixed] == ["T2"] and found.entries[0].status is Residual.FIXED
     assert found.tests == ("test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",)
     shown = render(found)
-    assert "Not fixed: T2 (no data)" in shown and "| m x toxigen | delta of the attribute edits | 0.2 | 0.7 |" in shown
+    assert (
+        "Not fixed: T2 (no data)" in shown
+        and "| m x toxigen | delta of the attribute edits | 0.2 | 0.7 |" in shown
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"symptom": " "}, r"not auditable: field 4 \(symptom, what a reader saw and believed\) is missing"),
+        (
+            {"symptom": " "},
+            r"not auditable: field 4 \(symptom, what a reader saw and believed\) is missing",
+        ),
         ({"deltas": []}, r"not auditable: field 7 \(deltas, how much it moved\) is missing"),
         ({"deltas": [{**ENTRY["deltas"][0], "after": None}]}, "deltas.0.after: None"),
         ({"deltas": [{**ENTRY["deltas"][0], "before": " "}]}, "deltas.0.before: "),
@@ -68,7 +96,7 @@ def test_an_entry_and_its_totals() -> None:
         ({"cause": "?"}, "an entry: .*cause"),
         ({"id": "7 up"}, "id: .*B07"),
     ],
-)  # fmt: skip
+)
 def test_what_the_schema_and_the_reader_both_refuse(change: dict[str, Any], message: str) -> None:
     with pytest.raises(AuditError, match=message):
         parse_entry(ENTRY | change)
@@ -121,7 +149,9 @@ def test_add_writes_whole_entries_only(tmp_path: Path) -> None:
         read_chronology(tmp_path / "nothing.jsonl")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "entry.json").write_text(json.dumps(ENTRY))
     assert main(["add", str(tmp_path / "entry.json"), str(tmp_path)]) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(line(id="T2", deltas=[])))
@@ -134,18 +164,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["check", str(tmp_path)]) == 1
 
 
-def test_a_project_may_keep_its_chronology_in_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_project_may_keep_its_chronology_in_docs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / NAME).write_text(line())
     (tmp_path / "tests").mkdir()
     assert main(["check", str(tmp_path)]) == 1  # T1's test is not below tests/, beside docs/
     assert f"{tmp_path / 'tests'}" in capsys.readouterr().err
     (tmp_path / NAME).write_text(line(id="T2") + line(id="T3"))
-    assert [entry.id for entry in read_chronology(tmp_path).entries] == ["T2", "T3"]  # nearer than docs/
+    assert [entry.id for entry in read_chronology(tmp_path).entries] == [
+        "T2",
+        "T3",
+    ]  # nearer than docs/
 
 
 def test_this_projects_own_chronology() -> None:
     found = read_chronology(project_file())
-    assert all(SCHEMA.is_valid(json.loads(text)) for text in project_file().read_text().splitlines())
+    assert all(
+        SCHEMA.is_valid(json.loads(text)) for text in project_file().read_text().splitlines()
+    )
     assert not missing_tests(found, ROOT / "tests")
     assert found.repair_introduced and found.unfixed

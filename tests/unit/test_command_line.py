@@ -30,7 +30,10 @@ from audit.sweep.config import SweepConfig, from_hydra, worker_of
         ("worker=qwen3_8b", "+model@worker=qwen3_8b"),
         ("worker=null", "worker=null"),
         ("control_benchmark=mcq_file", "+benchmark@control_benchmark=mcq_file"),
-        ("+anything=1", "+anything=1"),  # checked once it is composed: it may be a group of one's own
+        (
+            "+anything=1",
+            "+anything=1",
+        ),  # checked once it is composed: it may be a group of one's own
     ],
 )
 def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str) -> None:
@@ -47,12 +50,17 @@ def test_r_may_be_a_bare_list_and_nothing_else_is_changed(typed: str, read: str)
         (["arms=direct,noisy_rewrite"], "'arms=[direct,noisy_rewrite]'"),
         (["--config-dir", "my conf", "n=20,30", "-m"], "once for each n;"),
         (["model=scripted", "worker=qwen3_8b,llama3_8b"], "once for each worker;"),
-        (["benchmark=mmlu", "control_benchmark=arc_easy,elementary"], "once for each control_benchmark;"),
+        (
+            ["benchmark=mmlu", "control_benchmark=arc_easy,elementary"],
+            "once for each control_benchmark;",
+        ),
         (["benchmark.path=a,b.jsonl"], """'benchmark.path="a,b.jsonl"'"""),
         (["r=range(1,4)"], "r=1..9 or r=1,3,9"),
     ],
 )
-def test_several_jobs_are_refused_with_the_spelling_that_works(typed: list[str], instead: str) -> None:
+def test_several_jobs_are_refused_with_the_spelling_that_works(
+    typed: list[str], instead: str
+) -> None:
     with pytest.raises(ConfigError, match="one command is one job") as error:
         hydra_arguments(typed, SweepConfig)
     assert instead in str(error.value)
@@ -69,21 +77,31 @@ def test_an_unknown_key_is_not_met_with_the_advice_to_add_a_plus() -> None:
     """Which key is the nearest: test_config.py."""
     with pytest.raises(ConfigError, match=r"Unknown key.*'benchmark'"):
         hydra_arguments(["benchmrk=arc_easy"], SweepConfig)
-    assert hydra_arguments(["benchmrk=arc_easy", "--config-dir=mine"], SweepConfig)  # one of one's own may have more
+    assert hydra_arguments(
+        ["benchmrk=arc_easy", "--config-dir=mine"], SweepConfig
+    )  # one of one's own may have more
 
 
 @pytest.mark.parametrize(
     ("file", "told"),
     [
         ("# @package model.mine\nname: mine\n engine: vllm\n", ("mine.yaml, line 3",)),
-        ("# @package model.mine\nname: mine\nmax_model_len: many\n", ("model.mine.max_model_len", "whole number")),
-        ("# @package model.mine\nname: mine\nworker: {max_tokns: 3}\n", ("'model.mine.worker.max_tokens'?",)),
+        (
+            "# @package model.mine\nname: mine\nmax_model_len: many\n",
+            ("model.mine.max_model_len", "whole number"),
+        ),
+        (
+            "# @package model.mine\nname: mine\nworker: {max_tokns: 3}\n",
+            ("'model.mine.worker.max_tokens'?",),
+        ),
         ("name: mine\nengine: vllm\n", ("# @package model.mine",)),
         ("- a\n", ("model/mine.yaml",)),
     ],
 )
 @pytest.mark.parametrize("option", ["--config-dir={}", "hydra.searchpath=['{}']"])
-def test_a_slip_in_a_file_of_ones_own_is_named(tmp_path: Path, file: str, told: tuple[str, ...], option: str) -> None:
+def test_a_slip_in_a_file_of_ones_own_is_named(
+    tmp_path: Path, file: str, told: tuple[str, ...], option: str
+) -> None:
     (tmp_path / "my conf" / "model").mkdir(parents=True)
     (tmp_path / "my conf" / "model" / "mine.yaml").write_text(file)
     with pytest.raises(ConfigError) as error:
@@ -106,12 +124,25 @@ def test_worker_and_control_benchmark_take_what_model_and_benchmark_take(tmp_pat
     (tmp_path / "model").mkdir()
     shipped = (CONF_DIR / "model" / "scripted.yaml").read_text()
     (tmp_path / "model" / "mine.yaml").write_text(shipped.replace("scripted\n", "mine\n", 2))
-    words = ["model=scripted", "worker=mine", f"hydra.searchpath=[file://{tmp_path}]", "worker.worker.max_tokens=7"]
-    words += ["control_benchmark=mcq_file", "control_benchmark.path=fresh.jsonl", "control_benchmark.name=fresh"]
+    words = [
+        "model=scripted",
+        "worker=mine",
+        f"hydra.searchpath=[file://{tmp_path}]",
+        "worker.worker.max_tokens=7",
+    ]
+    words += [
+        "control_benchmark=mcq_file",
+        "control_benchmark.path=fresh.jsonl",
+        "control_benchmark.name=fresh",
+    ]
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF_DIR)):
         config = from_hydra(compose("sweep", hydra_arguments(words, SweepConfig)))
     answering = worker_of(config, config.model["scripted"])
-    assert (answering.name, answering.engine, answering.worker.max_tokens) == ("mine", "scripted", 7)
+    assert (answering.name, answering.engine, answering.worker.max_tokens) == (
+        "mine",
+        "scripted",
+        7,
+    )
     control = config.control_benchmark
     assert (control.name, control.format, control.path) == ("fresh", "mcq_file", "fresh.jsonl")
 
@@ -133,7 +164,9 @@ def test_a_key_of_what_is_not_chosen_says_what_to_choose(typed: str) -> None:
         (["model=[scripted,scripted]"], "scripted is given 2 times"),
     ],
 )
-def test_the_commands_refuse_and_run_nothing(name: str, arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_the_commands_refuse_and_run_nothing(
+    name: str, arguments: list[str], words: str, tmp_path: Path
+) -> None:
     done = typed(name, "model=scripted", "run_dir=run", *arguments, folder=tmp_path)
     assert done.code == 1 and words in done.err and "Traceback" not in done.err
     assert not (tmp_path / "run").exists() and "questions" not in done.out
@@ -141,8 +174,12 @@ def test_the_commands_refuse_and_run_nothing(name: str, arguments: list[str], wo
 
 def test_two_files_for_one_model_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "mine.yaml").write_text("# @package model.scripted\nname: scripted\nengine: scripted\n")
-    done = typed("plan", f"hydra.searchpath=[file://{tmp_path}]", "model=[scripted,mine]", folder=tmp_path)
+    (tmp_path / "model" / "mine.yaml").write_text(
+        "# @package model.scripted\nname: scripted\nengine: scripted\n"
+    )
+    done = typed(
+        "plan", f"hydra.searchpath=[file://{tmp_path}]", "model=[scripted,mine]", folder=tmp_path
+    )
     assert done.code == 1 and "scripted and mine" in done.err
 
 
@@ -162,13 +199,19 @@ def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_p
     spent = [_cpu_seconds("-m", *words.split(), cwd=tmp_path)]
     while min(spent) >= 1 and len(spent) < 3:
         spent.append(_cpu_seconds("-m", *words.split(), cwd=tmp_path))
-    hydra = min(_cpu_seconds("-c", "import hydra", cwd=tmp_path) for _ in range(3)) if min(spent) >= 1 else 0.0
+    hydra = (
+        min(_cpu_seconds("-c", "import hydra", cwd=tmp_path) for _ in range(3))
+        if min(spent) >= 1
+        else 0.0
+    )
     assert min(spent) < max(1.0, hydra / 0.3)
 
 
 def test_words_that_hold_a_secret_are_not_kept_for_the_next_command() -> None:
     plain = ["model=scripted", "n=20", "model.m.worker.max_tokens=16", "r=1..3", "--cfg"]
     assert _without_secrets(plain) == plain
-    assert _without_secrets(["n=20", "cluster.runtime_env.env_vars.MY_TOKEN=hunter2hunter2"]) is None
+    assert (
+        _without_secrets(["n=20", "cluster.runtime_env.env_vars.MY_TOKEN=hunter2hunter2"]) is None
+    )
     assert _without_secrets(["cluster.runtime_env={env_vars: {HF_TOKEN: hunter2hunter2}}"]) is None
     assert _without_secrets(["registry=postgresql://me:secret@host/db"]) is None

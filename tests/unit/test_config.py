@@ -38,7 +38,9 @@ def test_the_default_is_the_calibrated_sweep_of_the_embedded_model():
 
 @pytest.mark.parametrize("name", known_models())
 def test_every_shipped_model_composes(name):
-    assert list(config(*(ENDPOINT if name == "openai_compatible" else [f"model={name}"])).model) == [name]
+    assert list(
+        config(*(ENDPOINT if name == "openai_compatible" else [f"model={name}"])).model
+    ) == [name]
 
 
 def test_several_models_in_one_job():
@@ -59,8 +61,14 @@ def test_several_models_in_one_job():
         (["draws=nestd"], "Did you mean 'nested'?"),
         (["reading=letters"], "Did you mean 'letter'?"),
         (["store.format=csv"], "Expected arrow or parquet"),
-        (["reading=number"], "reading=number does not fit benchmark elementary, whose items have options"),
-        (["benchmark=gsm8k", "reading=letter"], "does not fit benchmark gsm8k, whose answers are read as number"),
+        (
+            ["reading=number"],
+            "reading=number does not fit benchmark elementary, whose items have options",
+        ),
+        (
+            ["benchmark=gsm8k", "reading=letter"],
+            "does not fit benchmark gsm8k, whose answers are read as number",
+        ),
         (["reading=text"], "reading=text of model smollm2_135m reads no answer"),
         (["gate=true", "report=false"], "gate=true needs the verdict"),
         (["model.smollm2_135m.engine=vlm"], "Did you mean 'vllm'?"),
@@ -69,12 +77,21 @@ def test_several_models_in_one_job():
         (["model.smollm2_135m.name=other"], "model.smollm2_135m.name=smollm2_135m"),
         (["model.smollm2_135m.max_restarts=-1"], "max_restarts of model smollm2_135m is -1"),
         (["model.smollm2_135m.load_timeout_s=0"], "load_timeout_s of model smollm2_135m is 0"),
-        (["model.smollm2_135m.preparing.temperature=-0.1"], "preparing.temperature of model smollm2_135m is -0.1"),
-        (["model.smollm2_135m.worker.temperature=nan"], "worker.temperature of model smollm2_135m is nan"),
+        (
+            ["model.smollm2_135m.preparing.temperature=-0.1"],
+            "preparing.temperature of model smollm2_135m is -0.1",
+        ),
+        (
+            ["model.smollm2_135m.worker.temperature=nan"],
+            "worker.temperature of model smollm2_135m is nan",
+        ),
         (["model.smollm2_135m.worker.top_p=0"], "worker.top_p of model smollm2_135m is 0.0"),
         (["verdict.alpha=2"], "Threshold alpha is 2"),
         (["+verdict.alfa=0.1"], "Did you mean 'alpha'?"),
-        (["model=scripted", "+model.scripted.scripted.accuracy.noisy=0.3"], "of model scripted: 'noisy'"),
+        (
+            ["model=scripted", "+model.scripted.scripted.accuracy.noisy=0.3"],
+            "of model scripted: 'noisy'",
+        ),
         (["+xyzzy=1"], r"Unknown key: 'xyzzy'\. Known at the top: aggregator, arms, benchmark"),
         (["model.smollm2_135m.replicas=many"], "replicas"),
         ([*ENDPOINT, "reading=option_text"], "needs engine vllm"),
@@ -82,7 +99,11 @@ def test_several_models_in_one_job():
         (["model=scripted", "replicate_restart=true", "cost.max=1"], "replicate_restart"),
         ([*ENDPOINT, "replicate_restart=true"], "replicate_restart"),
         (
-            ["model=[scripted,qwen3_8b]", "+model@worker=qwen3_8b", "+model.qwen3_8b.engine_args.revision=main"],
+            [
+                "model=[scripted,qwen3_8b]",
+                "+model@worker=qwen3_8b",
+                "+model.qwen3_8b.engine_args.revision=main",
+            ],
             "engine_args of model qwen3_8b may not hold revision",
         ),
         (["cluster.chunks_in_flight=0"], "Invalid cluster.chunks_in_flight"),
@@ -90,7 +111,9 @@ def test_several_models_in_one_job():
     ],
 )
 def test_a_wrong_value_is_refused_before_anything_starts(overrides, words):
-    with pytest.raises((ConfigError, OmegaConfBaseException), match="(?s)" + words.replace("?", r"\?")):
+    with pytest.raises(
+        (ConfigError, OmegaConfBaseException), match="(?s)" + words.replace("?", r"\?")
+    ):
         config(*overrides)
 
 
@@ -156,25 +179,38 @@ def test_references_are_run_too_and_not_judged(audit):
 def test_one_model_under_two_names_is_refused():
     with pytest.raises(ConfigError, match="Models scripted and again are the same model"):
         config("model=scripted", "+model@model.again=scripted", "model.again.name=again")
-    other = config("model=scripted", "+model@model.again=scripted", "model.again.name=again", "model.again.replicas=2")
+    other = config(
+        "model=scripted",
+        "+model@model.again=scripted",
+        "model.again.name=again",
+        "model.again.replicas=2",
+    )
     assert list(other.model) == ["scripted", "again"]
 
 
 def test_other_engine_args_are_passed_on():
-    given = config("+model.smollm2_135m.engine_args.enable_chunked_prefill=true").model["smollm2_135m"].engine_args
+    given = (
+        config("+model.smollm2_135m.engine_args.enable_chunked_prefill=true")
+        .model["smollm2_135m"]
+        .engine_args
+    )
     assert given == {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": True}
 
 
 def test_every_engine_arg_that_the_engine_sets_from_an_option_is_refused():
     # What the engine adapter fills in from the configuration, less what engine_args may tune.
-    model = ModelConfig(name="m", path="p", max_model_len=64, tensor_parallel_size=2, executor="ray")
+    model = ModelConfig(
+        name="m", path="p", max_model_len=64, tensor_parallel_size=2, executor="ray"
+    )
     filled = engine_args(model, "p", "abc", on_gpu=True, cpu_build=False)
     assert set(filled) - set(DECIDED_ENGINE_ARGS) == {"enable_prefix_caching", "disable_log_stats"}
 
 
 @pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize("place", ["file", "file/below/run"])
-def test_a_run_directory_that_cannot_be_made_is_refused_first(audit: str, place: str, tmp_path: Path) -> None:
+def test_a_run_directory_that_cannot_be_made_is_refused_first(
+    audit: str, place: str, tmp_path: Path
+) -> None:
     """Before a benchmark is read or an engine's library is loaded."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="file is a file"):

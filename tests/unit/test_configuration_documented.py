@@ -31,7 +31,12 @@ def leaves(config: DictConfig, above: tuple[str, ...] = ()) -> Iterator[tuple[st
     for key in config:
         node = config._get_node(key)
         path = above if above == ("model",) and key in MODELS else (*above, str(key))
-        if isinstance(node, DictConfig) and not node._is_none() and not node._is_missing() and len(node):
+        if (
+            isinstance(node, DictConfig)
+            and not node._is_none()
+            and not node._is_missing()
+            and len(node)
+        ):
             yield from leaves(node, path)
         else:
             yield path
@@ -64,15 +69,28 @@ def documented() -> set[str]:
     files = [path.read_text(encoding="utf-8") for path in (ROOT / "conf").rglob("*.yaml")]
     keys = {key for text in files for key in commented(text)}
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs/reference").glob("*.md")]
-    return keys | {key for page in pages for key in re.findall(r"`(?:\w+\.)*(\w+)(?:=[^`]*)?`", page)}
+    return keys | {
+        key for page in pages for key in re.findall(r"`(?:\w+\.)*(\w+)(?:=[^`]*)?`", page)
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_key_is_documented(command: str, documented: set[str]) -> None:
     """A key is documented if it or a mapping that holds it is, groups such as `model` and `verdict` aside."""
-    groups = {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()} | {"control_benchmark", "store"}
+    groups = {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()} | {
+        "control_benchmark",
+        "store",
+    }
     words = [f"model=[{','.join(MODELS)}]"]
-    paths = {path for path in leaves(compose_command(command, words, COMMANDS[command])) if path[0] != "hydra"}
+    paths = {
+        path
+        for path in leaves(compose_command(command, words, COMMANDS[command]))
+        if path[0] != "hydra"
+    }
     assert len(paths) > 40
-    missing = [".".join(path) for path in sorted(paths) if not documented.intersection(set(path) - groups or path)]
+    missing = [
+        ".".join(path)
+        for path in sorted(paths)
+        if not documented.intersection(set(path) - groups or path)
+    ]
     assert missing == []

@@ -36,13 +36,19 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
         assert command.module in (f"audit.commands.{own}", f"audit.{name}.__main__")
         assert callable(getattr(import_module(command.module), "main" if command.hydra else "run"))
         assert not command.hydra or name == "plan" or (CONF_DIR / f"{name}.yaml").is_file()
-    here = {f"audit.commands.{path.stem}" for path in (ROOT / "audit" / "commands").glob("[!_]*.py")}
+    here = {
+        f"audit.commands.{path.stem}" for path in (ROOT / "audit" / "commands").glob("[!_]*.py")
+    }
     assert here - {command.module for command in COMMANDS.values()} == {"audit.commands.again"}
 
 
 def test_errors_are_said_at_one_door() -> None:
     """`exits.refused` prints them; plant.train is a process of its own, whose parent reads what it says."""
-    said = {path.name for path in (ROOT / "audit").rglob("*.py") if re.search(r"print\(.*error: ", path.read_text())}
+    said = {
+        path.name
+        for path in (ROOT / "audit").rglob("*.py")
+        if re.search(r"print\(.*error: ", path.read_text())
+    }
     assert said == {"exits.py", "train.py"}
 
 
@@ -60,7 +66,9 @@ def test_help_of_an_audit_fits_a_screen_or_two(name: str) -> None:
     assert len(out.splitlines()) < 60 and f"audit {name} --cfg job" in out and "model: " in out
 
 
-OFFERED: dict[str, list[str] | set[str]] = {  # what is typed: all that is offered, or what is among it
+OFFERED: dict[
+    str, list[str] | set[str]
+] = {  # what is typed: all that is offered, or what is among it
     "audit sw": ["sweep "],
     "audit sweep ": {"model=", "r=", "benchmark=", "clean_replicates=", "--cfg"},
     "audit plan n=10 model=qwen3_8": ["model=qwen3_8b "],
@@ -91,15 +99,23 @@ from audit.__main__ import console; console()"""
 def test_completion_offers_commands_keys_and_what_groups_hold(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     env = {
-        "PATH": os.environ["PATH"], "_ARGCOMPLETE": "1", "COMP_TYPE": "9", "_ARGCOMPLETE_IFS": "\v",
+        "PATH": os.environ["PATH"],
+        "_ARGCOMPLETE": "1",
+        "COMP_TYPE": "9",
+        "_ARGCOMPLETE_IFS": "\v",
         "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n",
-    }  # fmt: skip
+    }
     jobs = [((), {**env, "COMP_LINE": line, "COMP_POINT": str(len(line))}) for line in OFFERED]
     told = [out.split("\v") for out, _ in forked(ASK, jobs, tmp_path)]
     for (line, expected), found in zip(OFFERED.items(), told, strict=True):
-        assert found == expected if isinstance(expected, list) else expected <= set(found), (line, found)
+        assert found == expected if isinstance(expected, list) else expected <= set(found), (
+            line,
+            found,
+        )
     found = told[1]
-    assert not [one for one in found if "hydra" in one or "override" in one] and "--json" not in found
+    assert (
+        not [one for one in found if "hydra" in one or "override" in one] and "--json" not in found
+    )
 
 
 def test_bash_completes(tmp_path: Path) -> None:
@@ -113,19 +129,25 @@ for line in "audit sweep model=qwen3_8" "audit rep" "audit review ap"; do
 done
 """
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        ["bash", "-c", script], env=env, capture_output=True, text=True, timeout=300, check=True
+    )
     assert done.stdout == "[qwen3_8b ][report ][approve ]"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_other_scripts_are_read_by_their_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_other_scripts_are_read_by_their_shell(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     assert main(["completion", shell]) == 0
     subprocess.run([shell, "-n"], input=capsys.readouterr().out, text=True, timeout=300, check=True)
 
 
-EXAMPLE = re.compile(r"^(?:[ #]{2,}|\s*|.*?: `)((?:audit [a-z]|python -m audit|make [a-z]|\.venv/bin/audit).*)$")
+EXAMPLE = re.compile(
+    r"^(?:[ #]{2,}|\s*|.*?: `)((?:audit [a-z]|python -m audit|make [a-z]|\.venv/bin/audit).*)$"
+)
 
 
 @pytest.mark.parametrize(
@@ -150,39 +172,71 @@ def _texts(path: Path) -> Iterator[str]:
     """Every sentence of a module that is no docstring, with X for what is put into it."""
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(
-                str(getattr(part, "value", "")) if isinstance(part, ast.Constant) else "X" for part in node.values
+                str(getattr(part, "value", "")) if isinstance(part, ast.Constant) else "X"
+                for part in node.values
             )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | parts:
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings | parts
+        ):
             yield node.value
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "audit").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "audit").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_what_a_message_says_to_type_is_safe_in_zsh(path: Path) -> None:
     for text in _texts(path):
-        for line in text.splitlines() if " " in text else ():  # without a space: a word that the program itself types
+        for line in (
+            text.splitlines() if " " in text else ()
+        ):  # without a space: a word that the program itself types
             bare = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`]*`", "", line)
             assert not re.search(r"(?<!\w)\+?[a-z_][\w.]*=[\[{]", bare), line
 
 
 def test_a_wheel_has_every_file_and_works_from_any_folder(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path),
+    ]
     subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     for folder, inside in ((ROOT / "audit", "audit"), (ROOT / "conf", "audit/_conf")):
         found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-        there = {path.relative_to(tmp_path / "site" / inside) for path in (tmp_path / "site" / inside).rglob("*")}
+        there = {
+            path.relative_to(tmp_path / "site" / inside)
+            for path in (tmp_path / "site" / inside).rglob("*")
+        }
         assert not {path for path in found - there if "__pycache__" not in path.parts}
     (tmp_path / "site" / "conf").mkdir()  # another package's, beside it
     (tmp_path / "here").mkdir()
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     words = [sys.executable, "-m", "audit", "plan", "model=scripted", "n=10", "r=1"]
     done = subprocess.run(
-        words, cwd=tmp_path / "here", env=env, capture_output=True, text=True, timeout=300, check=False
+        words,
+        cwd=tmp_path / "here",
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0 and "router calls" in done.stdout, done.stderr

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "AGENTS.md", "jobs/README.md", "cluster/README.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "AGENTS.md",
+    "jobs/README.md",
+    "cluster/README.md",
+]
 PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 
 
@@ -20,9 +27,13 @@ def sentences(text: str) -> list[int]:
     paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", "\n".join(kept))
     counts = []
     for paragraph in paragraphs:
-        plain = re.sub(r"`[^`]*`", "X", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split())))
+        plain = re.sub(
+            r"`[^`]*`", "X", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+        )
         counts += [
-            len(one.split()) for one in re.split(r'(?<=[.!?])\s+(?=[A-Z("*0-9])', plain) if re.search("[a-z]", one)
+            len(one.split())
+            for one in re.split(r'(?<=[.!?])\s+(?=[A-Z("*0-9])', plain)
+            if re.search("[a-z]", one)
         ]
     return counts
 
@@ -46,22 +57,41 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("mkdocs"), reason="`make docs` installs what builds the site")
+@pytest.mark.skipif(
+    not importlib.util.find_spec("mkdocs"), reason="`make docs` installs what builds the site"
+)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site/reference/commands.html").read_text()
     assert "audit perturb" in page and "https://fonts" not in page
     rates = (tmp_path / "site/findings/memory_calibration.html").read_text()
-    assert rates.count("1000 / 500, R=8") >= 5  # once in the head of each of the five shipped tables
+    assert (
+        rates.count("1000 / 500, R=8") >= 5
+    )  # once in the head of each of the five shipped tables
 
 
 def test_the_glossary_names_what_the_program_has() -> None:
-    rows = (ROOT / "docs/reference/glossary.md").read_text().split("|---|---|---|\n")[1].splitlines()
+    rows = (
+        (ROOT / "docs/reference/glossary.md").read_text().split("|---|---|---|\n")[1].splitlines()
+    )
     names = [row.split("|")[3].strip(" `") for row in rows]
     files = [*(ROOT / "audit").rglob("*.py"), *(ROOT / "conf").rglob("*.yaml")]
-    words = {word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    words = {
+        word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
     assert len(names) > 60
     assert [name for name in names if name not in words] == []
 

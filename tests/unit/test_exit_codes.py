@@ -19,7 +19,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/reference/exit_codes.md"
 def table() -> dict[str, dict[int, str]]:
     """{command: {code: what the table says}}, cells that say nothing left out."""
     lines = PAGE.read_text().split("<!-- exit codes")[1].splitlines()[1:]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]
+    ]
     head, _, *body = rows
     found: dict[str, dict[int, str]] = {}
     for column, title in enumerate(head[1:], start=1):
@@ -63,7 +65,9 @@ REFUSED = {
 
 def test_every_command_is_in_the_table_once() -> None:
     assert set(table()) == set(COMMANDS)
-    assert set(REFUSED) == set(COMMANDS) - {"completion"}  # completion takes nothing that could be refused
+    assert set(REFUSED) == set(COMMANDS) - {
+        "completion"
+    }  # completion takes nothing that could be refused
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -73,18 +77,32 @@ def test_what_a_command_does_is_in_its_column(name: str, tmp_path: Path) -> None
     assert typed(name, "--nonsense", folder=tmp_path).code == 2 and "usage" in says[2]
     if name in REFUSED:
         assert typed(name, *REFUSED[name], folder=tmp_path).code == 1 and says[1]
-    assert says[INTERRUPTED] and says[TERMINATED] and says[BROKEN_PIPE]  # of all alike: `exits.run_command`
+    assert (
+        says[INTERRUPTED] and says[TERMINATED] and says[BROKEN_PIPE]
+    )  # of all alike: `exits.run_command`
 
 
 def test_a_verdicts_code_stands_beside_its_name() -> None:
     """Of every audit, and nowhere but in the column of the gate, by which a suite ends."""
     says = table()
-    cells = [(str(verdict), one.grade) for verdict, word in words().items() for one in (word.where.values() or [word])]
+    cells = [
+        (str(verdict), one.grade)
+        for verdict, word in words().items()
+        for one in (word.where.values() or [word])
+    ]
     for verdict, grade in cells:
         code = grade.decision().exit_code
-        said = str(verdict).replace("excess_explained_by", "explained by").replace("_cause_unknown", "")
-        assert said.replace("_", " ") in says["gate"][code].replace("a gain explained", "explained"), verdict
-    assert all(not {3, 4, 5} & set(codes) for name, codes in says.items() if name not in ("gate", "suite"))
+        said = (
+            str(verdict)
+            .replace("excess_explained_by", "explained by")
+            .replace("_cause_unknown", "")
+        )
+        assert said.replace("_", " ") in says["gate"][code].replace(
+            "a gain explained", "explained"
+        ), verdict
+    assert all(
+        not {3, 4, 5} & set(codes) for name, codes in says.items() if name not in ("gate", "suite")
+    )
 
 
 def test_an_unknown_command_is_wrong_usage() -> None:
@@ -102,8 +120,12 @@ def test_the_code_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(("said", "shown"), [((), "Interrupted."), (("12 rows kept",), "12 rows kept")])
-def test_ctrl_c_is_a_sentence(said: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("said", "shown"), [((), "Interrupted."), (("12 rows kept",), "12 rows kept")]
+)
+def test_ctrl_c_is_a_sentence(
+    said: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     def stopped() -> int:
         raise KeyboardInterrupt(*said)
 
@@ -129,8 +151,11 @@ def test_a_reader_that_goes_away_is_met_with_silence(words: list[str]) -> None:
     """As `audit plan ... | head -0`: the pipe is closed before the first line. Tables are rich's, which ends with 1."""
     process = subprocess.Popen(
         [sys.executable, "-m", "audit", *words],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""

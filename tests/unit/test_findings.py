@@ -11,7 +11,11 @@ CHEAP = ("song2026", "demo")  # of shipped files alone
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in CHEAP else pytest.param(name, marks=pytest.mark.long) for name in findings.PAGES]
+    "name",
+    [
+        name if name in CHEAP else pytest.param(name, marks=pytest.mark.long)
+        for name in findings.PAGES
+    ],
 )
 def test_a_page_and_its_picture_are_current(name: str, tmp_path: Path) -> None:
     """`make findings ARGS='--page NAME'` mends a failure."""

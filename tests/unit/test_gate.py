@@ -18,7 +18,7 @@ from documents import (
     typed_cell,
     verdict_named,
     verdict_of_cells,
-)  # fmt: skip
+)
 from governed import Capsys
 from junitparser import JUnitXml
 from outcome_tables import analyse_outcomes
@@ -50,11 +50,17 @@ def written(tmp_path: Path, text: str) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        "{", "[]", '{"audit": "sweep", "cells": []}', '{"audit": "sweep", "cells": [{"verdict": "guilty"}]}',
-        '{"audit": "sweep", "cells": [3]}', '{"cells": [{"verdict": "excess"}], "rows": []}',
+        "{",
+        "[]",
+        '{"audit": "sweep", "cells": []}',
+        '{"audit": "sweep", "cells": [{"verdict": "guilty"}]}',
+        '{"audit": "sweep", "cells": [3]}',
+        '{"cells": [{"verdict": "excess"}], "rows": []}',
     ],
-)  # fmt: skip
-def test_a_file_that_is_no_verdict_means_the_run_failed(text: str, tmp_path: Path, capsys: Capsys) -> None:
+)
+def test_a_file_that_is_no_verdict_means_the_run_failed(
+    text: str, tmp_path: Path, capsys: Capsys
+) -> None:
     assert main([written(tmp_path, text)]) == 1
     assert "verdict.json" in capsys.readouterr().err
 
@@ -69,10 +75,16 @@ def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsy
 
 def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: Capsys) -> None:
     run = analyse_outcomes(
-        synthetic_outcomes(60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False),
+        synthetic_outcomes(
+            60, (1, 2), rng=np.random.default_rng(1), model="[bold]m[/bold]", with_direct=False
+        ),
         n_resamples=199,
     )
-    assert main([written(tmp_path, json_text(run.to_dict()))]) == rule(typed(run.to_dict())).exit_code == 5
+    assert (
+        main([written(tmp_path, json_text(run.to_dict()))])
+        == rule(typed(run.to_dict())).exit_code
+        == 5
+    )
     printed = capsys.readouterr().out
     assert "UNDERPOWERED" in printed and "direct" in printed
     assert "[bold]m[/bold]" in printed  # a model's name is text, not markup
@@ -83,8 +95,14 @@ def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsy
     whole = {"model": "other", "benchmark": "b", "found": 1000, "expected": 1000}
     for name in ("no_excess_detected", "excess", "withheld"):
         assert rule(typed(verdict_named(name, rows=[short, whole]))).exit_code == 1
-    assert rule(typed(verdict_named("excess", rows=[whole, {**whole, "expected": None}]))).exit_code == 3
-    assert main([written(tmp_path, json.dumps(verdict_named("no_excess_detected", rows=[short])))]) == 1
+    assert (
+        rule(typed(verdict_named("excess", rows=[whole, {**whole, "expected": None}]))).exit_code
+        == 3
+    )
+    assert (
+        main([written(tmp_path, json.dumps(verdict_named("no_excess_detected", rows=[short])))])
+        == 1
+    )
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == "INCOMPLETE, 512 OF 1,000 ANSWERS: m on b"  # before any verdict
 
@@ -104,7 +122,9 @@ def test_an_incomplete_run_has_failed_whatever_its_verdict(tmp_path: Path, capsy
         ((), "no decision", 1),
     ],
 )
-def test_a_panel_is_as_its_worst_cell(names: tuple[str, ...], decision: str, code: int, tmp_path: Path) -> None:
+def test_a_panel_is_as_its_worst_cell(
+    names: tuple[str, ...], decision: str, code: int, tmp_path: Path
+) -> None:
     """What each verdict alone comes to: the next test."""
     found = rule(typed(verdict_named(*names)))
     assert (found.decision, found.exit_code) == (decision, code)
@@ -128,23 +148,43 @@ def test_gate_joint_page_and_colours_read_one_table(audit: str) -> None:
     """Of every verdict of every audit, in every archetype."""
     told = part_of(audit, "vocabulary")
     instrument, table = told.INSTRUMENT, told.VERDICTS
-    evidence = {"drop": {"original": None, "drop": LIMITS, "cs": LIMITS}, "gap": None, "primary": None, "csr": {}}
+    evidence = {
+        "drop": {"original": None, "drop": LIMITS, "cs": LIMITS},
+        "gap": None,
+        "primary": None,
+        "csr": {},
+    }
     for name, archetype in itertools.product(table, ("diagnostic", "invariance", "mixed", None)):
-        plain = cell_of(str(name), audit, evidence={**evidence, "score": LIMITS, "archetype": archetype})
+        plain = cell_of(
+            str(name), audit, evidence={**evidence, "score": LIMITS, "archetype": archetype}
+        )
         cell = typed_cell(plain, audit)
         word = word_of(table, cell)
         ruling = rule(typed(verdict_of_cells([plain], audit)))
         row = finding(instrument, cell, word)
         decision, code, says, tone = OUTCOMES[word.grade]
-        assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (decision, code, tone, tone)
+        assert (ruling.decision, ruling.exit_code, word.tone, row.tone) == (
+            decision,
+            code,
+            tone,
+            tone,
+        )
         assert synthesis([row])[0].startswith(says) and row.grade == word.grade
 
 
 @pytest.mark.parametrize(
     ("status", "archetype", "decision"),
     [
-        ("confirmatory_selective", "invariance", "block"),  # reacts to the attribute where nothing should move
-        ("confirmatory_non_selective", "diagnostic", "block"),  # the surface moves answers more than the key does
+        (
+            "confirmatory_selective",
+            "invariance",
+            "block",
+        ),  # reacts to the attribute where nothing should move
+        (
+            "confirmatory_non_selective",
+            "diagnostic",
+            "block",
+        ),  # the surface moves answers more than the key does
         ("confirmatory_selective", "diagnostic", "pass"),
         ("confirmatory_non_selective", "invariance", "pass"),
         ("confirmatory_selective", None, "no decision"),
@@ -163,15 +203,28 @@ NAMES = ("evil]](x)::error::y", "b\n::warning::z", "<script>|%0A")
 
 
 def hostile_ruling(tmp_path: Path, capsys: Capsys, kind: str) -> str:
-    text = " ".join((*NAMES, "\x1b[2J", "\u202e", "@all", "https://a.b", "www.c.d", "]]>", "\u2028::error::q"))
-    cells = [cell_of("gain_uncontrolled", model=text, benchmark=text, headline=text, reasons=[text], what_to_do=[text])]
+    text = " ".join(
+        (*NAMES, "\x1b[2J", "\u202e", "@all", "https://a.b", "www.c.d", "]]>", "\u2028::error::q")
+    )
+    cells = [
+        cell_of(
+            "gain_uncontrolled",
+            model=text,
+            benchmark=text,
+            headline=text,
+            reasons=[text],
+            what_to_do=[text],
+        )
+    ]
     gates = [gate_of("parseability", "fail", detail=text)]
     cells.append(cell_of("withheld", gates=gates, controls_missing=[text]))
     assert main([written(tmp_path / kind, of_cells(*cells)), "--format", kind]) == 5
     return capsys.readouterr().out
 
 
-def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path, capsys: Capsys) -> None:
+def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     for kind in FORMATS:
         out = hostile_ruling(tmp_path, capsys, kind)
         assert not {"\x1b", "\u202e", "\u2028", "\r"} & set(out), kind
@@ -185,9 +238,15 @@ def test_no_format_lets_a_hostile_text_begin_a_line_or_a_command(tmp_path: Path,
                 assert not line.lstrip().startswith(("::", "##[")), kind
 
 
-def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(tmp_path: Path, capsys: Capsys) -> None:
+def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     xml = JUnitXml.fromstring(hostile_ruling(tmp_path, capsys, "junit").encode())
-    assert (xml.tests, xml.failures, xml.errors) == (2, 1, 1)  # a review fails, no decision is an error
+    assert (xml.tests, xml.failures, xml.errors) == (
+        2,
+        1,
+        1,
+    )  # a review fails, no decision is an error
     plain = of_cells(cell_of("no_excess_detected"), cell_of("excess"))
     assert main([written(tmp_path / "plain", plain), "--format", "junit"]) == 3
     xml = JUnitXml.fromstring(capsys.readouterr().out.encode())
@@ -197,7 +256,13 @@ def test_junit_is_read_back_by_its_library_and_counts_what_is_not_a_pass(tmp_pat
 def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys: Capsys) -> None:
     out = hostile_ruling(tmp_path, capsys, "markdown")
     body = out.replace("| |", "")
-    assert "<" not in body and "http:" not in body and "www." not in body and "@" not in body and "](" not in body
+    assert (
+        "<" not in body
+        and "http:" not in body
+        and "www." not in body
+        and "@" not in body
+        and "](" not in body
+    )
     rows = [line for line in out.splitlines() if line.startswith("| ") and "---" not in line]
     assert {line.count("|") for line in rows} == {8}  # no text made a cell of its own
 
@@ -205,7 +270,10 @@ def test_markdown_shows_hostile_text_and_obeys_none_of_it(tmp_path: Path, capsys
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_failed_run_fails_in_every_format(kind: str, tmp_path: Path, capsys: Capsys) -> None:
     short = {"model": "m", "benchmark": "b", "found": 512, "expected": 1000}
-    for name, text in (("JSON", "{"), ("512", of_cells(cell_of("no_excess_detected"), rows=[short]))):
+    for name, text in (
+        ("JSON", "{"),
+        ("512", of_cells(cell_of("no_excess_detected"), rows=[short])),
+    ):
         assert main([written(tmp_path / name, text), "--format", kind]) == 1
         out, err = capsys.readouterr()
         assert "no decision" in out and name in (out if name == "512" else err)
@@ -231,13 +299,20 @@ def test_github_writes_the_summary_where_the_job_has_a_page(
 
 
 def test_a_merged_panel_is_gated_in_its_own_folder(tmp_path: Path, capsys: Capsys) -> None:
-    (tmp_path / "verdict.json").write_text(json.dumps(verdict_named("no_excess_detected", "excess")))
+    (tmp_path / "verdict.json").write_text(
+        json.dumps(verdict_named("no_excess_detected", "excess"))
+    )
     assert main([str(tmp_path)]) == 3
     assert "block" in capsys.readouterr().out
 
 
-def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> None:
-    good, bad = verdict_named("no_excess_detected"), verdict_named("drop_cause_unknown", audit="perturb")
+def test_a_page_of_several_audits_is_as_bad_as_its_worst_and_fails_with_one_that_measured_nothing() -> (
+    None
+):
+    good, bad = (
+        verdict_named("no_excess_detected"),
+        verdict_named("drop_cause_unknown", audit="perturb"),
+    )
     ruling = rule(typed(joint_of({"sweep": good, "perturb": bad}, [{"together": ["both"]}])))
     assert (ruling.decision, ruling.exit_code, ruling.together) == ("review", 4, ("m on b: both",))
     assert [cell.audit for cell in ruling.cells] == ["sweep", "perturb"]

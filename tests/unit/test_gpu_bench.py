@@ -9,7 +9,10 @@ from bench.gpu import Part, parts, row
 
 
 def test_the_parts_follow_the_machine(tmp_path: Path) -> None:
-    names = [[p.name for p in parts(gpus, tmp_path, 10, large, [])] for gpus, large in ((0, ""), (2, "qwen3_8b"))]
+    names = [
+        [p.name for p in parts(gpus, tmp_path, 10, large, [])]
+        for gpus, large in ((0, ""), (2, "qwen3_8b"))
+    ]
     assert len(names[0]) == 3 and len(names[1]) == 5 and "qwen3_8b" in names[1][-1]
 
 
@@ -24,8 +27,22 @@ TIMES = {"raw_generate_s": 9.5, "sweep_generate_s": 10.0, "raw_requests": 2245.0
         ("1 skipped\n", 0, "0 pass, 0 fail", False),  # a test that is skipped shows nothing
         (json.dumps({"efficiency": 0.981} | TIMES), 1, "0.98", True),
         (json.dumps({"efficiency": 0.93} | TIMES), 1, "0.93", False),
-        (json.dumps({"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.41}}}}), 3, "0.41", True),
-        (json.dumps({"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.6}}}}), 3, "0.60", False),
+        (
+            json.dumps(
+                {"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.41}}}}
+            ),
+            3,
+            "0.41",
+            True,
+        ),
+        (
+            json.dumps(
+                {"question": {"apart_nats": {"ours, lm_eval": {"median": 0.01, "most": 0.6}}}}
+            ),
+            3,
+            "0.60",
+            False,
+        ),
     ],
 )
 def test_a_figure_is_read_and_held_against_its_target(
@@ -37,7 +54,10 @@ def test_a_figure_is_read_and_held_against_its_target(
 
 def test_a_part_that_fails_is_a_row_with_its_last_words() -> None:
     failing = Part(
-        "fails", [sys.executable, "-c", "raise SystemExit('no | engine')"], "runs", lambda out: ("ran", True)
+        "fails",
+        [sys.executable, "-c", "raise SystemExit('no | engine')"],
+        "runs",
+        lambda out: ("ran", True),
     )
     line, reached = row(failing)
     assert not reached and "failed: no \\| engine" in line and line.count(" | ") == 5

@@ -20,7 +20,9 @@ from audit.config.base import CONF_DIR, load_group
         (None, "2024-05", None),
     ],
 )
-def test_months_are_counted_by_the_calendar(published: str | None, released: str, months: int | None) -> None:
+def test_months_are_counted_by_the_calendar(
+    published: str | None, released: str, months: int | None
+) -> None:
     assert months_between(published, released) == months
 
 
@@ -32,13 +34,23 @@ def test_what_is_newer_than_the_model_needs_no_run_and_what_is_older_does() -> N
         exposure("b", about, "m", "2025-01", "").next
         == "audit memory model=m benchmark=b control_benchmark=YOUR_HELD_OUT_ITEMS"
     )
-    assert exposure("b", about, "m", None, "").months is None and exposure("b", about, "m", None, "").next
+    assert (
+        exposure("b", about, "m", None, "").months is None
+        and exposure("b", about, "m", None, "").next
+    )
 
 
-def test_a_suite_and_an_index_search_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_and_an_index_search_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = tmp_path / "found.csv"
     found.write_text("benchmark,found_in\ngsm8k,C4\n")
-    assert inventory(["gsm8k_contamination_audit_v3", "--model", "qwen3_8b", "--found", str(found), "--json"]) == 0
+    assert (
+        inventory(
+            ["gsm8k_contamination_audit_v3", "--model", "qwen3_8b", "--found", str(found), "--json"]
+        )
+        == 0
+    )
     rows = json.loads(capsys.readouterr().out)
     assert {(row["benchmark"], row["months"], row["found"]) for row in rows} == {
         ("gsm8k", None, "C4"),
@@ -53,7 +65,12 @@ def test_a_file_with_other_columns_and_an_unknown_model_are_refused(tmp_path: Pa
 
 
 def test_every_published_benchmark_has_a_date() -> None:
-    own = {path.stem: load_group("benchmark", path.stem) for path in (CONF_DIR / "benchmark").glob("*.yaml")}
+    own = {
+        path.stem: load_group("benchmark", path.stem)
+        for path in (CONF_DIR / "benchmark").glob("*.yaml")
+    }
     assert [
-        name for name, about in own.items() if (about.get("hub") or about.get("url")) and not about.get("date")
+        name
+        for name, about in own.items()
+        if (about.get("hub") or about.get("url")) and not about.get("date")
     ] == []

@@ -28,8 +28,16 @@ KUBERAY_FILES = sorted((ROOT / "cluster" / "kuberay").glob("*.yaml"))
 RAY_FILES = sorted((ROOT / "cluster").glob("ray-cluster*.yaml"))
 JOB_SCRIPTS = sorted((ROOT / "jobs").glob("*.sh"))
 RUNTIME_ENVS = sorted((ROOT / "jobs").glob("runtime_env*.yaml"))
-HUB_MODELS = ("llama3_70b", "llama3_8b", "llama3_2_3b", "qwen3_8b", "qwen3_30b_a3b", "qwen3_next_80b", "qwen2_5_7b",
-              "mistral_7b")  # fmt: skip
+HUB_MODELS = (
+    "llama3_70b",
+    "llama3_8b",
+    "llama3_2_3b",
+    "qwen3_8b",
+    "qwen3_30b_a3b",
+    "qwen3_next_80b",
+    "qwen2_5_7b",
+    "mistral_7b",
+)
 
 
 def load(path: Path) -> Any:
@@ -45,7 +53,9 @@ def kuberay_validator() -> jsonschema.Draft202012Validator:
 def autoscaler_validator() -> jsonschema.Draft7Validator:
     """Ray's own schema, found without importing ray."""
     (ray,) = importlib.util.find_spec("ray").submodule_search_locations
-    return jsonschema.Draft7Validator(json.loads((Path(ray) / "autoscaler" / "ray-schema.json").read_text()))
+    return jsonschema.Draft7Validator(
+        json.loads((Path(ray) / "autoscaler" / "ray-schema.json").read_text())
+    )
 
 
 def cluster_spec(document: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +66,10 @@ def cluster_spec(document: dict[str, Any]) -> dict[str, Any]:
 def pods(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The pod templates of a RayCluster or RayJob: head first."""
     spec = cluster_spec(document)
-    return [spec["headGroupSpec"]["template"], *(group["template"] for group in spec["workerGroupSpecs"])]
+    return [
+        spec["headGroupSpec"]["template"],
+        *(group["template"] for group in spec["workerGroupSpecs"]),
+    ]
 
 
 def ray_documents() -> list[dict[str, Any]]:
@@ -76,8 +89,12 @@ def _misspelt(fields: dict[str, Any], name: str) -> None:
 
 
 SPOIL: dict[str, Callable[[dict[str, Any]], object]] = {
-    "a number, not a string": lambda d: cluster_spec(d)["headGroupSpec"]["rayStartParams"].update({"num-cpus": 0}),
-    "a misspelt field of a container": lambda d: _misspelt(pods(d)[1]["spec"]["containers"][0], "volumeMounts"),
+    "a number, not a string": lambda d: cluster_spec(d)["headGroupSpec"]["rayStartParams"].update(
+        {"num-cpus": 0}
+    ),
+    "a misspelt field of a container": lambda d: _misspelt(
+        pods(d)[1]["spec"]["containers"][0], "volumeMounts"
+    ),
     "an unknown way to authenticate": lambda d: cluster_spec(d)["authOptions"].update(mode="on"),
 }
 
@@ -101,8 +118,13 @@ def test_every_pod_mounts_the_runs_volume_and_is_scraped() -> None:
             volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
             container = pod["spec"]["containers"][0]
             mounts = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
-            assert set(mounts.values()) == set(volumes)  # every volume is mounted, every mount has its volume
-            assert volumes[mounts["/runs"]]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+            assert set(mounts.values()) == set(
+                volumes
+            )  # every volume is mounted, every mount has its volume
+            assert (
+                volumes[mounts["/runs"]]["persistentVolumeClaim"]["claimName"]
+                == claim["metadata"]["name"]
+            )
             note = pod["metadata"]["annotations"]
             ports = {p["name"]: p["containerPort"] for p in container["ports"]}
             assert note["prometheus.io/scrape"] == "true"
@@ -114,19 +136,28 @@ def test_gpu_workers_hold_the_model_they_run_and_cpu_workers_ask_for_no_gpu() ->
         limits = pods(document)[1]["spec"]["containers"][0]["resources"]["limits"]
         if "gpu" in document["metadata"]["name"]:
             group = cluster_spec(document)["workerGroupSpecs"][0]
-            assert group["minReplicas"] >= 1  # placement looks at the GPUs that are there when the sweep starts
-            assert int(limits["nvidia.com/gpu"]) >= load(ROOT / "conf/model/llama3_70b.yaml")["tensor_parallel_size"]
+            assert (
+                group["minReplicas"] >= 1
+            )  # placement looks at the GPUs that are there when the sweep starts
+            assert (
+                int(limits["nvidia.com/gpu"])
+                >= load(ROOT / "conf/model/llama3_70b.yaml")["tensor_parallel_size"]
+            )
         else:
             assert "nvidia.com/gpu" not in limits
 
 
 def test_ray_version_is_one_everywhere() -> None:
     versions = {cluster_spec(d)["rayVersion"] for d in ray_documents()}
-    in_dockerfile = set(re.findall(r"rayproject/ray:([\d.]+)-", (ROOT / "cluster" / "Dockerfile").read_text()))
+    in_dockerfile = set(
+        re.findall(r"rayproject/ray:([\d.]+)-", (ROOT / "cluster" / "Dockerfile").read_text())
+    )
     assert versions == in_dockerfile
     pinned: set[str] = set()
     for path in (ROOT / "requirements").glob("[cg]pu.txt"):
-        pinned |= set(re.findall(r"^ray(?:\[[^\]]*\])?==([\d.]+)", path.read_text(), flags=re.MULTILINE))
+        pinned |= set(
+            re.findall(r"^ray(?:\[[^\]]*\])?==([\d.]+)", path.read_text(), flags=re.MULTILINE)
+        )
     assert pinned <= versions
 
 
@@ -176,7 +207,9 @@ def test_runtime_env_has_known_fields_and_no_secret(path: Path) -> None:
 @pytest.mark.parametrize("path", RUNTIME_ENVS, ids=lambda p: p.name)
 def test_a_submitted_job_takes_the_shipped_data_along(path: Path) -> None:
     excluded = PathSpec.from_lines("gitwildmatch", load(path)["excludes"])  # as Ray reads them
-    shipped = [str(p.relative_to(ROOT)) for p in (ROOT / "audit" / "data").rglob("*") if p.is_file()]
+    shipped = [
+        str(p.relative_to(ROOT)) for p in (ROOT / "audit" / "data").rglob("*") if p.is_file()
+    ]
     assert any(name.endswith(".arrow") for name in shipped)
     shipped.append("docs/CHRONOLOGY.jsonl")  # every evidence pack holds it
     assert [name for name in shipped if excluded.match_file(name)] == []
@@ -184,14 +217,29 @@ def test_a_submitted_job_takes_the_shipped_data_along(path: Path) -> None:
 
 
 def test_the_image_has_what_its_install_needs(tmp_path: Path) -> None:
-    copied = re.findall(r"^COPY --chown=\S+ (.+) \S+$", (ROOT / "cluster/Dockerfile").read_text(), re.MULTILINE)
+    copied = re.findall(
+        r"^COPY --chown=\S+ (.+) \S+$", (ROOT / "cluster/Dockerfile").read_text(), re.MULTILINE
+    )
     for name in " ".join(copied).split():
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(source, target, ignore=ignore) if source.is_dir() else shutil.copy(source, target)
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
-    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        shutil.copytree(source, target, ignore=ignore) if source.is_dir() else shutil.copy(
+            source, target
+        )
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "dist"),
+    ]
+    done = subprocess.run(
+        build, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "dist").glob("*.whl"))
 
@@ -207,7 +255,9 @@ def _stub_ray(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("path", JOB_SCRIPTS, ids=lambda p: p.name)
 def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
     env = {**_stub_ray(tmp_path), "RUN_DIR": "/runs/x y"}
-    done = subprocess.run([path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [path, "seed=7"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     arguments = json.loads(done.stdout)
     assert arguments[:2] == ["job", "submit"]
@@ -221,7 +271,9 @@ def test_job_scripts_submit_the_sweep(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["llama3_70b.sh", "panel.sh", "openai_endpoints.sh"])
 def test_job_scripts_ask_for_a_run_dir(name: str, tmp_path: Path) -> None:
     env = {k: v for k, v in _stub_ray(tmp_path).items() if k != "RUN_DIR"}
-    done = subprocess.run([ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [ROOT / "jobs" / name], env=env, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode != 0
     assert "RUN_DIR=/runs/" in done.stderr  # the message shows an example
     assert done.stdout == ""
@@ -247,8 +299,12 @@ def _sweeps_in_the_repository() -> list[Any]:
     pages = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
     for name in ("README.md", "jobs/README.md", *pages):
         text = (ROOT / name).read_text().replace("\\\n", " ")
-        lines = re.findall(r"^ {4,}.*(?:python -m audit\.|audit )sweep (.*=.*)$", text, re.MULTILINE)
-        whole = [line for line in lines if not re.search(r"\.\.\.|<|model=[A-Z]+\b", line)]  # others leave words open
+        lines = re.findall(
+            r"^ {4,}.*(?:python -m audit\.|audit )sweep (.*=.*)$", text, re.MULTILINE
+        )
+        whole = [
+            line for line in lines if not re.search(r"\.\.\.|<|model=[A-Z]+\b", line)
+        ]  # others leave words open
         found += [(f"{name}:{i}", f"audit.sweep {line}") for i, line in enumerate(whole)]
     assert len(found) >= 10
     return [pytest.param(_sweep_overrides(command), id=name) for name, command in found]
@@ -325,7 +381,10 @@ def follow(jobs: FakeJobs) -> tuple[int, list[str], list[float]]:
     [
         (Info("SUCCEEDED", 0), 0),
         (Info("FAILED", 4), 4),  # verdict: withheld, brittle, underpowered
-        (Info("FAILED", None, "runtime_env setup failed: no such package"), 1),  # no driver ever ran
+        (
+            Info("FAILED", None, "runtime_env setup failed: no such package"),
+            1,
+        ),  # no driver ever ran
         (Info("FAILED", -9), 137),  # killed, out of memory
         (Info("STOPPED", -15), 130),
     ],
@@ -370,7 +429,9 @@ def test_submit_says_once_and_in_a_sentence_that_the_head_is_gone() -> None:
 
 def test_submit_splits_its_own_options_from_the_command() -> None:
     module = submit_module()
-    assert not re.search(r"^(import|from) (ray|yaml)", (ROOT / "jobs/submit.py").read_text(), re.M)  # for --help
+    assert not re.search(
+        r"^(import|from) (ray|yaml)", (ROOT / "jobs/submit.py").read_text(), re.M
+    )  # for --help
     args = module.parse(["--no-wait", "--", "python", "-m", "audit.sweep", "--help"])
     assert args.command == ["python", "-m", "audit.sweep", "--help"]
     assert load(args.runtime_env)["working_dir"] == "."
@@ -391,21 +452,32 @@ def test_hub_model_configs(name: str) -> None:
     assert config["revision"] is None or re.fullmatch(r"[0-9a-f]{40}", config["revision"])
     assert config["trust_remote_code"] is False
     # Nine router messages and the worker's answer must fit beside the question and the template.
-    assert 9 * config["preparing"]["max_tokens"] + config["worker"]["max_tokens"] + 4096 <= config["max_model_len"]
-    assert set(config["preparing"]) == set(config["worker"]) == {"max_tokens", "temperature", "top_p"}
+    assert (
+        9 * config["preparing"]["max_tokens"] + config["worker"]["max_tokens"] + 4096
+        <= config["max_model_len"]
+    )
+    assert (
+        set(config["preparing"]) == set(config["worker"]) == {"max_tokens", "temperature", "top_p"}
+    )
 
 
 def test_the_public_pair_differs_in_its_weights_alone() -> None:
     from jinja2 import Template
 
-    standard, perturbed = (load(ROOT / f"conf/model/hubble_1b_{kind}.yaml") for kind in ("standard", "perturbed"))
+    standard, perturbed = (
+        load(ROOT / f"conf/model/hubble_1b_{kind}.yaml") for kind in ("standard", "perturbed")
+    )
     assert {key for key in standard if standard[key] != perturbed[key]} == {"name", "path"}
     assert standard.keys() == perturbed.keys()
-    template = Template(standard["chat_template_kwargs"]["chat_template"])  # no chat model: the text as it stands
+    template = Template(
+        standard["chat_template_kwargs"]["chat_template"]
+    )  # no chat model: the text as it stands
     assert template.render(messages=[{"role": "user", "content": "Which?"}]) == "Which?\n"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "cluster").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "conf" / "cluster").glob("*.yaml")), ids=lambda p: p.stem
+)
 def test_cluster_configs(path: Path) -> None:
     config = load(path)
     assert {"address", "num_cpus", "num_gpus", "dashboard", "runtime_env"} <= set(config)
@@ -420,9 +492,16 @@ def test_the_shard_columns_are_described_as_the_schema_has_them() -> None:
     from audit.sweep.audit import SCHEMA
 
     expected = "| column | type | meaning |\n|---|---|---|\n"
-    columns = ((field.name, field.type, field.metadata[b"doc"].decode()) for field in SCHEMA.columns)
+    columns = (
+        (field.name, field.type, field.metadata[b"doc"].decode()) for field in SCHEMA.columns
+    )
     expected += "".join(f"| `{name}` | {kind} | {doc} |\n" for name, kind, doc in columns)
-    table = (ROOT / "docs/reference/columns.md").read_text().split("<!-- columns:", 1)[1].split("-->\n", 1)[1]
+    table = (
+        (ROOT / "docs/reference/columns.md")
+        .read_text()
+        .split("<!-- columns:", 1)[1]
+        .split("-->\n", 1)[1]
+    )
     assert table == expected, f"Put this into docs/reference/columns.md:\n{expected}"
 
 
@@ -433,11 +512,15 @@ def test_every_verdict_is_documented() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {str(v) for v in Verdict}
 
 
-@pytest.mark.parametrize("path", [path for path in KUBERAY_FILES if path.name.startswith("ray")], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [path for path in KUBERAY_FILES if path.name.startswith("ray")], ids=lambda p: p.name
+)
 def test_every_pod_has_shared_memory_for_rays_object_store(path: Path) -> None:
     """Kubernetes gives a pod 64 MiB of /dev/shm; Ray then keeps its objects on the disk."""
     for pod in pods(load(path)):
         (container,) = pod["spec"]["containers"]
         mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
         (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == mounted["/dev/shm"]]
-        assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"]["sizeLimit"].endswith("Gi")
+        assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"][
+            "sizeLimit"
+        ].endswith("Gi")

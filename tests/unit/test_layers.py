@@ -49,7 +49,11 @@ FILES = {
 
 @cache
 def nodes(path: Path, *kinds: type[ast.AST]) -> list[Any]:
-    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, kinds)
+    ]
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -59,7 +63,9 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif node.module is not None:
             yield node.module
-            yield from (name for alias in node.names if (name := f"{node.module}.{alias.name}") in FILES)
+            yield from (
+                name for alias in node.names if (name := f"{node.module}.{alias.name}") in FILES
+            )
 
 
 def rank(module: str) -> int | None:
@@ -73,10 +79,14 @@ def test_no_import_runs_back_up() -> None:
         f"{module} imports {other}"
         for module, path in FILES.items()
         for other in imports(path)
-        if other.startswith("audit.") and (here := rank(module)) is not None and (rank(other) or 0) > here
+        if other.startswith("audit.")
+        and (here := rank(module)) is not None
+        and (rank(other) or 0) > here
     }
     assert not upward
-    assert all(rank(module) is not None for module in FILES if module != "audit"), "give the new module a layer"
+    assert all(rank(module) is not None for module in FILES if module != "audit"), (
+        "give the new module a layer"
+    )
 
 
 def room(module: str) -> str:
@@ -101,7 +111,10 @@ def test_no_import_hides_in_a_string() -> None:
     hidden = {}
     for module, path in FILES.items():
         for node in nodes(path, ast.Call):
-            if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+                "import_module",
+                "__import__",
+            ):
                 texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
                 if any(str(text).startswith("audit") for text in texts):
                     hidden[module] = ast.unparse(node)
@@ -111,7 +124,9 @@ def test_no_import_hides_in_a_string() -> None:
 
 @pytest.mark.parametrize(("package", "room"), [("ray", "audit.runtime"), ("vllm", "audit.engines")])
 def test_one_room_alone_knows(package: str, room: str) -> None:
-    users = {m for m, path in FILES.items() if any(i.split(".")[0] == package for i in imports(path))}
+    users = {
+        m for m, path in FILES.items() if any(i.split(".")[0] == package for i in imports(path))
+    }
     assert users and all(user.startswith(room) for user in users)
 
 
@@ -139,26 +154,48 @@ def test_the_shared_rooms_and_commands_name_no_routers() -> None:
     own = tuple(f"audit.{audit}" for audit in (*AUDITS, "plant", "papers.song2026"))
     assert "audit.sweep.design" in named
     assert {m for m in named if not m.startswith(own)} == {
-        "audit", "audit.api", "audit.commands", "audit.suite.schema",
-        "audit.suite.calibrate", "audit.suite.worlds", "audit.report.sensitivity",
-    }  # fmt: skip
+        "audit",
+        "audit.api",
+        "audit.commands",
+        "audit.suite.schema",
+        "audit.suite.calibrate",
+        "audit.suite.worlds",
+        "audit.report.sensitivity",
+    }
 
 
 def test_every_audit_has_the_same_files() -> None:
     """Who has read one has read all; `part_of` finds what commands need by its name."""
     names = (
-        "__main__", "audit", "config", "design", "analyse", "evidence", "decide",
-        "vocabulary", "report", "page",
-    )  # fmt: skip
+        "__main__",
+        "audit",
+        "config",
+        "design",
+        "analyse",
+        "evidence",
+        "decide",
+        "vocabulary",
+        "report",
+        "page",
+    )
     for audit in AUDITS:
         missing = [name for name in names if f"audit.{audit}.{name}" not in FILES]
-        assert not missing and any(module.startswith(f"audit.{audit}.gates") for module in FILES), (audit, missing)
+        assert not missing and any(module.startswith(f"audit.{audit}.gates") for module in FILES), (
+            audit,
+            missing,
+        )
         assert isinstance(part_of(audit, "analyse").JUDGE, Judge) and isinstance(
             part_of(audit, "report").REPORT, Report
         )
-        assert callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
+        assert (
+            callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
+        )
         assert callable(part_of(audit, "plan").planned)
-        assert part_of(audit, "vocabulary").INSTRUMENT.audit == part_of(audit, "analyse").RunVerdict.audit == audit
+        assert (
+            part_of(audit, "vocabulary").INSTRUMENT.audit
+            == part_of(audit, "analyse").RunVerdict.audit
+            == audit
+        )
 
 
 def test_calibration_tables_have_one_form_and_one_writer() -> None:
@@ -179,7 +216,9 @@ def test_what_is_refused_first_needs_no_arrays() -> None:
     code = "import sys, importlib\nfor one in sys.argv[1:]: importlib.import_module(one)\n"
     code += "print(sorted({'numpy', 'pyarrow', 'jsonschema', 'jinja2'} & set(sys.modules)))"
     names = ["audit.__main__", *(f"audit.{audit}.__main__" for audit in AUDITS)]
-    out = subprocess.run([sys.executable, "-c", code, *names], cwd=ROOT, capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code, *names], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert out.stdout == "[]\n"
 
 

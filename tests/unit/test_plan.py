@@ -31,20 +31,33 @@ def test_every_audit_has_a_plan_for_people_and_for_programs(audit: str):
     assert (read.code, data.code) == (0, 0)
     plans = json.loads(data.out)
     assert plans["run_dir"] in read.out and f"/{audit}-" in plans["run_dir"]
-    assert plans["failed"] == {} and len(plans["plans"]) == 1 and plans["plans"][0]["cost"]["basis"] == ""
+    assert (
+        plans["failed"] == {}
+        and len(plans["plans"]) == 1
+        and plans["plans"][0]["cost"]["basis"] == ""
+    )
 
 
 def test_a_plan_says_what_a_run_would_say_of_the_questions(tmp_path: Path):
-    rows = ["question,A,B,answer", *(f"What is {i // 2} + 1?,{i // 2 + 1},x,{'AB'[i % 2]}" for i in range(60))]
+    rows = [
+        "question,A,B,answer",
+        *(f"What is {i // 2} + 1?,{i // 2 + 1},x,{'AB'[i % 2]}" for i in range(60)),
+    ]
     (tmp_path / "exam.csv").write_text("\n".join(rows))
     told = typed("plan", f"data={tmp_path / 'exam.csv'}", "model=scripted", "n=all", "r=1").out
     notes = [line for line in told.splitlines() if line.startswith("note: exam:")]
-    assert [re.findall(r"\d+", note) for note in notes] == [["30", "60"], ["30"]]  # repeated; with another key
+    assert [re.findall(r"\d+", note) for note in notes] == [
+        ["30", "60"],
+        ["30"],
+    ]  # repeated; with another key
 
 
 @pytest.mark.parametrize(
     ("words", "instead"),
-    [(["audit=suite", "demo"], "audit suite demo plan=true"), (["audit=plant"], "audit plant plan=true")],
+    [
+        (["audit=suite", "demo"], "audit suite demo plan=true"),
+        (["audit=plant"], "audit plant plan=true"),
+    ],
 )
 def test_what_is_no_audit_but_plans_is_named(words: list[str], instead: str):
     done = typed("plan", *words)
@@ -60,9 +73,13 @@ def planned(
     n: int, r: str = "1..9", runs: tuple[int, int] = (3, 2), there: int = 100_000, **also: int
 ) -> tuple[Plan, str]:
     config = SweepConfig(
-        model={"m": ModelConfig(name="m", engine="scripted")}, protocol=load_group("protocol", "song2026"), r=r, n=n,
-        clean_replicates=runs[0], noisy_replicates=runs[1],
-    )  # fmt: skip
+        model={"m": ModelConfig(name="m", engine="scripted")},
+        protocol=load_group("protocol", "song2026"),
+        r=r,
+        n=n,
+        clean_replicates=runs[0],
+        noisy_replicates=runs[1],
+    )
     design = design_of(config)
     calls = PlannedCalls("m", "b", n, Tokens(n, n), PlannedCost(None, None, None, "USD", ""))
     asked = Asked(calls, n, {}, 0, {})
@@ -76,7 +93,9 @@ def power_of(gain: float, n: int, n_tests: int) -> float:
     return mcnemar_power(n, improve, degrade, 0.025 / n_tests)
 
 
-@pytest.mark.parametrize(("r", "panel", "n_tests"), [("1..9", 1, 9), ("1..9", 24, 216), ("3", 12, 12)])
+@pytest.mark.parametrize(
+    ("r", "panel", "n_tests"), [("1..9", 1, 9), ("1..9", 24, 216), ("3", 12, 12)]
+)
 def test_the_detectable_gain_just_reaches_the_power_of_the_corrected_test(r, panel, n_tests):
     plan, _ = planned(1000, r, panel=panel)
     # the search stops within 0.00001 of it
@@ -93,7 +112,11 @@ def test_a_larger_panel_detects_less_and_says_so():
 
 def test_the_questions_that_the_design_needs_are_named():
     plan, text = planned(100)
-    assert power_of(0.05, plan.questions_needed, 9) >= 0.8 > power_of(0.05, plan.questions_needed - 1, 9)
+    assert (
+        power_of(0.05, plan.questions_needed, 9)
+        >= 0.8
+        > power_of(0.05, plan.questions_needed - 1, 9)
+    )
     assert text.count(f"{plan.questions_needed:,}") == 2
 
 
@@ -101,23 +124,42 @@ def test_what_is_run_once_has_the_largest_plausible_shift_that_no_number_of_ques
     """Found by simulation: at the gain that was called detectable, 19 % were found (1 / 1 run, n=658)."""
     repeated, once, both = (planned(658, "1", runs)[0] for runs in ((3, 2), (3, 1), (1, 1)))
     # 1.96 sqrt(.1 (1/c + 1/k) / n + .02^2 a side that is run once) + .84 sqrt(.1 (1/c + 1/k) / n)
-    assert [round(100 * one.minimum_detectable_gain, 1) for one in (repeated, once, both)] == [5.0, 6.0, 8.0]
-    assert both.questions_needed is None and planned(100_000, "1", (1, 1))[0].minimum_detectable_gain > 0.05
+    assert [round(100 * one.minimum_detectable_gain, 1) for one in (repeated, once, both)] == [
+        5.0,
+        6.0,
+        8.0,
+    ]
+    assert (
+        both.questions_needed is None
+        and planned(100_000, "1", (1, 1))[0].minimum_detectable_gain > 0.05
+    )
     assert "no number" in planned(658, "1", (1, 1))[1]
-    assert planned(once.questions_needed, "1", (3, 1))[0].minimum_detectable_gain == pytest.approx(0.05, abs=1e-4)
+    assert planned(once.questions_needed, "1", (3, 1))[0].minimum_detectable_gain == pytest.approx(
+        0.05, abs=1e-4
+    )
     found = [planned(300, "1", runs)[1].splitlines()[-1] for runs in ((3, 2), (3, 1), (1, 1))]
-    assert ["replicates=" in line for line in found] == [False, True, True] and "clean_replicates=3" in found[2]
+    assert ["replicates=" in line for line in found] == [
+        False,
+        True,
+        True,
+    ] and "clean_replicates=3" in found[2]
 
 
 @pytest.mark.parametrize(("runs", "flags"), [((3, 2), ""), ((3, 1), " with noisy_replicates=2")])
 def test_what_a_run_is_told_to_ask_is_what_a_design_without_single_runs_needs(runs, flags):
     config = SweepConfig(
-        model={"m": ModelConfig(name="m", engine="scripted")}, protocol=load_group("protocol", "song2026"), r="1..3",
-        clean_replicates=runs[0], noisy_replicates=runs[1], benchmark=load_group("benchmark", "elementary"),
-    )  # fmt: skip
+        model={"m": ModelConfig(name="m", engine="scripted")},
+        protocol=load_group("protocol", "song2026"),
+        r="1..3",
+        clean_replicates=runs[0],
+        noisy_replicates=runs[1],
+        benchmark=load_group("benchmark", "elementary"),
+    )
     assert repeated(design_of(config).settings) == flags
     assert reachable(config)[1] == (flags and f" (about 863{flags})")
-    gate = enough_data(0.2, THRESHOLDS, 100, needed(THRESHOLDS, 3), repeated(design_of(config).settings))
+    gate = enough_data(
+        0.2, THRESHOLDS, 100, needed(THRESHOLDS, 3), repeated(design_of(config).settings)
+    )
     assert gate.numbers["needed"] == 863 and f"863 questions{flags} (" in gate.advice
 
 
@@ -159,25 +201,42 @@ def test_no_more_questions_are_advised_than_the_benchmark_has():
 
 
 def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Path):
-    rows = [{"question": f"{i} + 1?", "choices": ["0", str(i + 1)], "answer": 1, "part": i % 12} for i in range(120)]
+    rows = [
+        {"question": f"{i} + 1?", "choices": ["0", str(i + 1)], "answer": 1, "part": i % 12}
+        for i in range(120)
+    ]
     (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = typed(
-        "plan", "model=[scripted,openai_compatible]", "benchmark=mcq_file", f"benchmark.path={tmp_path / 'exam.jsonl'}",
-        "benchmark.group_column=part", "n=all",
+        "plan",
+        "model=[scripted,openai_compatible]",
+        "benchmark=mcq_file",
+        f"benchmark.path={tmp_path / 'exam.jsonl'}",
+        "benchmark.group_column=part",
+        "n=all",
         "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
-    )  # fmt: skip
+    )
     assert done.code == 0, done.err
     assert done.out.count("come in 12 groups (") == 2  # once a model
     assert done.out.count("x 2 cells)") == 2
 
 
 def test_what_an_engine_needs_is_planned_and_nothing_is_started():
-    words = ["model=smollm2_135m", "benchmark=elementary", "n=5", "r=1", "model.smollm2_135m.on_cpus=false"]
+    words = [
+        "model=smollm2_135m",
+        "benchmark=elementary",
+        "n=5",
+        "r=1",
+        "model.smollm2_135m.on_cpus=false",
+    ]
     done = typed("plan", "--json", *words, "cluster.num_gpus=0")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["engines"]["smollm2_135m"].startswith("WARNING: Model smollm2_135m needs 1 GPU")
+    assert json.loads(done.out)["engines"]["smollm2_135m"].startswith(
+        "WARNING: Model smollm2_135m needs 1 GPU"
+    )
     done = typed("plan", "--json", *words, "cluster.num_gpus=2")
-    assert json.loads(done.out)["engines"]["smollm2_135m"] == ("Model smollm2_135m needs 1 GPU; its size is not known.")
+    assert json.loads(done.out)["engines"]["smollm2_135m"] == (
+        "Model smollm2_135m needs 1 GPU; its size is not known."
+    )
 
 
 @pytest.mark.parametrize(

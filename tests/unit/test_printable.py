@@ -15,7 +15,9 @@ def test_the_examples_are_so() -> None:
     assert doctest.testmod(exits).failed == 0
 
 
-@pytest.mark.parametrize("plain", ["", "a b", "Grüße, 世界 👩‍🔬", "[bold]\\x1b[/bold]", "a\n\n  b\n"])
+@pytest.mark.parametrize(
+    "plain", ["", "a b", "Grüße, 世界 👩‍🔬", "[bold]\\x1b[/bold]", "a\n\n  b\n"]
+)
 def test_ordinary_text_is_left_alone(plain: str) -> None:
     assert lines(plain) == plain
 

@@ -17,9 +17,14 @@ from audit.core.errors import ConfigError
 from audit.project import KEYS, PROJECT, check_project, project_text, read_project, with_project
 
 FULL = {
-    "endpoint": "http://127.0.0.1:9/v1", "model_id": "mine", "api_key_env": "MY_KEY", "data": "exam.csv",
-    "control_data": "unseen.csv", "references": ["b", "c@http://127.0.0.1:8/v1"], "registry": "runs.db",
-}  # fmt: skip
+    "endpoint": "http://127.0.0.1:9/v1",
+    "model_id": "mine",
+    "api_key_env": "MY_KEY",
+    "data": "exam.csv",
+    "control_data": "unseen.csv",
+    "references": ["b", "c@http://127.0.0.1:8/v1"],
+    "registry": "runs.db",
+}
 
 
 def written(folder: Path, values: Any) -> Path:
@@ -43,7 +48,9 @@ def added(folder: Path, command: str, *words: str) -> dict[str, str]:
         ("variants", ("endpoint", "model_id", "api_key_env", "data")),
     ],
 )
-def test_a_command_takes_what_it_knows(tmp_path: Path, command: str, taken: tuple[str, ...]) -> None:
+def test_a_command_takes_what_it_knows(
+    tmp_path: Path, command: str, taken: tuple[str, ...]
+) -> None:
     found = added(written(tmp_path, FULL), command)
     assert set(found) == set(FULL) & set(taken)
     assert found.get("references", "[b,c@http://127.0.0.1:8/v1]") == "[b,c@http://127.0.0.1:8/v1]"
@@ -66,7 +73,9 @@ def test_a_command_takes_what_it_knows(tmp_path: Path, command: str, taken: tupl
         ("benchmark.id_column=id", set()),
     ],
 )
-def test_the_words_of_a_command_have_the_last_say(tmp_path: Path, word: str, gone: set[str]) -> None:
+def test_the_words_of_a_command_have_the_last_say(
+    tmp_path: Path, word: str, gone: set[str]
+) -> None:
     assert set(added(written(tmp_path, FULL), "memory", word)) == set(FULL) - gone
 
 
@@ -77,7 +86,9 @@ def test_without_a_file_and_for_help_nothing_is_added(tmp_path: Path) -> None:
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.dates(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -91,19 +102,40 @@ def test_whatever_it_holds_is_taken_whole_or_refused(values: Any) -> None:
         assert "Expected" in str(error) or "Known" in str(error)
         return
     assert set(found) <= set(KEYS)
-    assert check_project(yaml.safe_load(project_text(found)) or {}) == found  # as `audit init` writes it
+    assert (
+        check_project(yaml.safe_load(project_text(found)) or {}) == found
+    )  # as `audit init` writes it
     for key, value in found.items():
         assert value == values[key] or value == [values[key]] or [value] == values[key]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["model: [a", "a: &x [1]\nb: *x", "model: a\nmodel: b", "- a", "7", "x" * 70_000, "\0", "[" * 5_000,
-     "api_key: sk-1234567890123456", "api_key_env: sk-12345678901234567", "endpoint: http://u:pw@h/v1",
-     "endpoint: http://h/v1?api_key=abcdefgh", "data: ${oc.env:HOME}", "data: \"a\\nb\"", "model: a,b", "model: '{a}'",
-     "api_key_env: 'MY KEY'", "model_id: alone", "endpoint: http://h/v1", "data: a.csv\nbenchmark: mmlu",
-     "hydra.searchpath: [x]", "run_dir: /etc"],
-)  # fmt: skip
+    [
+        "model: [a",
+        "a: &x [1]\nb: *x",
+        "model: a\nmodel: b",
+        "- a",
+        "7",
+        "x" * 70_000,
+        "\0",
+        "[" * 5_000,
+        "api_key: sk-1234567890123456",
+        "api_key_env: sk-12345678901234567",
+        "endpoint: http://u:pw@h/v1",
+        "endpoint: http://h/v1?api_key=abcdefgh",
+        "data: ${oc.env:HOME}",
+        'data: "a\\nb"',
+        "model: a,b",
+        "model: '{a}'",
+        "api_key_env: 'MY KEY'",
+        "model_id: alone",
+        "endpoint: http://h/v1",
+        "data: a.csv\nbenchmark: mmlu",
+        "hydra.searchpath: [x]",
+        "run_dir: /etc",
+    ],
+)
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / PROJECT).write_text(text)
     with pytest.raises(ConfigError) as error:
@@ -130,25 +162,38 @@ def answers(monkeypatch: pytest.MonkeyPatch, *given_: str) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (("http://127.0.0.1:9/v1", "mine", "exam.csv", "b, c", "runs.db"),
-         {"endpoint": "http://127.0.0.1:9/v1", "model_id": "mine", "data": "exam.csv", "references": ["b", "c"],
-          "registry": "runs.db"}),
+        (
+            ("http://127.0.0.1:9/v1", "mine", "exam.csv", "b, c", "runs.db"),
+            {
+                "endpoint": "http://127.0.0.1:9/v1",
+                "model_id": "mine",
+                "data": "exam.csv",
+                "references": ["b", "c"],
+                "registry": "runs.db",
+            },
+        ),
         (("qwen3_8b", "mmlu", "", ""), {"model": "qwen3_8b", "benchmark": "mmlu"}),
     ],
-)  # fmt: skip
+)
 def test_init_asks_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: tuple[str, ...], expected: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answers(monkeypatch, *said)
     assert init([]) == 0 and read_project(tmp_path) == expected
-    assert init([]) == 1 and read_project(tmp_path) == expected  # it replaces no file unless it is told to
+    assert (
+        init([]) == 1 and read_project(tmp_path) == expected
+    )  # it replaces no file unless it is told to
 
 
-def test_init_takes_its_answers_from_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_takes_its_answers_from_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     answers(monkeypatch)
-    options = {k.replace("_", "-"): ",".join(v) if isinstance(v, list) else v for k, v in FULL.items()}
+    options = {
+        k.replace("_", "-"): ",".join(v) if isinstance(v, list) else v for k, v in FULL.items()
+    }
     assert init(["--yes", *(word for k, v in options.items() for word in (f"--{k}", v))]) == 0
     assert read_project(tmp_path) == FULL
     assert init(["--yes", "--force"]) == 2 and read_project(tmp_path) == FULL  # no model is named

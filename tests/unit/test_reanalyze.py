@@ -5,7 +5,14 @@ import pytest
 from commands_here import reanalyze
 
 from audit.core.errors import DataError
-from audit.papers.song2026 import EXAMPLE, TABLE1_COLUMNS, TABLE3_COLUMNS, analyse, read_settings, shipped
+from audit.papers.song2026 import (
+    EXAMPLE,
+    TABLE1_COLUMNS,
+    TABLE3_COLUMNS,
+    analyse,
+    read_settings,
+    shipped,
+)
 from audit.papers.song2026_reanalysis import expected_without_effect, heterogeneity, trend
 from audit.sweep.paper import setting_row
 
@@ -17,7 +24,9 @@ TABLE2 = shipped("table2_model_router")
 
 @pytest.fixture(scope="module")
 def paper():
-    return analyse(TABLE2, printed=(shipped("table1_model_summary"), shipped("table3_router_summary")))
+    return analyse(
+        TABLE2, printed=(shipped("table1_model_summary"), shipped("table3_router_summary"))
+    )
 
 
 def test_the_papers_panel(paper):
@@ -26,15 +35,24 @@ def test_the_papers_panel(paper):
     assert result.rejected == (14, 3, 4)
     assert contradictions == []
     assert len(result.exact_values) == 8 and all(r.noisy_accuracy == 0 for r in result.exact_values)
-    assert {m for m, c in result.chance.items() if not c.above} == {"Llama-3.1-8B", "Llama-3.2-3B", "Qwen3.5-35B"}
-    assert {t.row.model for t in result.settings if t.holm < 0.05} <= {"Llama-3.1-8B", "Qwen3.5-35B"}
+    assert {m for m, c in result.chance.items() if not c.above} == {
+        "Llama-3.1-8B",
+        "Llama-3.2-3B",
+        "Qwen3.5-35B",
+    }
+    assert {t.row.model for t in result.settings if t.holm < 0.05} <= {
+        "Llama-3.1-8B",
+        "Qwen3.5-35B",
+    }
     assert "62 of 108" in result.sentence
 
 
 def test_exactly_the_two_cells_that_do_not_follow_are_found(paper):
     result, _ = paper
     assert result.compared_cells == 12 * 5 + 9 * 6
-    found = [(m.table, m.key, m.column, m.printed, round(m.recomputed, 4)) for m in result.mismatches]
+    found = [
+        (m.table, m.key, m.column, m.printed, round(m.recomputed, 4)) for m in result.mismatches
+    ]
     assert found == [
         ("Table 1", "Qwen3.5-35B", "mean_positive_excess", 0.178, 0.18),
         ("Table 1", "Qwen3.5-35B", "mean_gain", 0.04, 0.0411),
@@ -68,7 +86,10 @@ def test_no_effect_simulation_agrees_with_the_exact_probability():
     e = expected_without_effect(rows, rng=np.random.default_rng(0), simulations=20_000)
     assert e.setting_rate == pytest.approx((1 - tie) / 2, abs=0.012)
     never = [setting_row("m", 1, 10, 0, 0, 20)]
-    assert expected_without_effect(never, rng=np.random.default_rng(0), simulations=50).setting_rate == 0
+    assert (
+        expected_without_effect(never, rng=np.random.default_rng(0), simulations=50).setting_rate
+        == 0
+    )
 
 
 def test_the_reversal_at_eight_routers_is_made_by_the_eight_cells_of_exactly_zero(paper):
@@ -92,7 +113,9 @@ def test_heterogeneity_is_cochrans_q_by_hand():
     assert found.statistic == pytest.approx(0.08**2 / 0.002896)
     # The moment estimate: (Q - 1) / (w1 + w2 - (w1^2 + w2^2) / (w1 + w2)), by hand 2 w1 w2 / (w1 + w2) below.
     w = [1 / 0.000996, 1 / 0.0019]
-    assert found.spread == pytest.approx(((found.statistic - 1) / (2 * w[0] * w[1] / sum(w))) ** 0.5)
+    assert found.spread == pytest.approx(
+        ((found.statistic - 1) / (2 * w[0] * w[1] / sum(w))) ** 0.5
+    )
 
 
 def test_trend_tries_all_signs_of_the_models():
@@ -109,7 +132,11 @@ def test_h2_and_h3_hold_their_level_on_panels_without_an_effect():
     rng = np.random.default_rng(5)
     rejected = np.zeros(2)
     for _ in range(200):
-        rows = [setting_row(f"m{k}", r, 50, *rng.binomial(20, 0.5, 2), 100) for k in range(8) for r in range(1, 6)]
+        rows = [
+            setting_row(f"m{k}", r, 50, *rng.binomial(20, 0.5, 2), 100)
+            for k in range(8)
+            for r in range(1, 6)
+        ]
         rejected += heterogeneity(rows).pvalue <= 0.05, trend(rows).p_improve <= 0.05
     # 3 standard errors above .05 at 200 draws: .05 + 3 (.05 x .95 / 200)^.5 = .096
     assert (rejected / 200 < 0.096).all()
@@ -121,7 +148,9 @@ def test_the_paper_may_be_named(tmp_path):
     assert reanalyze(["song2026", "--out", str(tmp_path / "named")]) == 0
     assert reanalyze(["--out", str(tmp_path / "default")]) == 0
     for name in ("reanalysis.json", "net_improve.csv"):
-        assert (tmp_path / "named" / name).read_bytes() == (tmp_path / "default" / name).read_bytes()
+        assert (tmp_path / "named" / name).read_bytes() == (
+            tmp_path / "default" / name
+        ).read_bytes()
 
 
 def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
@@ -136,7 +165,14 @@ def test_command_writes_files_and_the_same_bytes_again(tmp_path, capsys):
         "4_without_exact_cells",
         "5_violation_breadth",
     }
-    names = {"reanalysis.json", "settings.csv", "table1.csv", "table3.csv", "mismatches.csv", "net_improve.csv"}
+    names = {
+        "reanalysis.json",
+        "settings.csv",
+        "table1.csv",
+        "table3.csv",
+        "mismatches.csv",
+        "net_improve.csv",
+    }
     names |= {f"figure{one}.svg" for one in drawn}
     assert {p.name for p in (tmp_path / "a").iterdir()} == names
     for name in names:
@@ -174,7 +210,10 @@ def test_rounded_accuracies_stand_for_counts():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("m,1,0.26,1.43,0.17,21,4", r"line 2 \(m, routers=1\): noisy_accuracy is 1.43, expected a share"),
+        (
+            "m,1,0.26,1.43,0.17,21,4",
+            r"line 2 \(m, routers=1\): noisy_accuracy is 1.43, expected a share",
+        ),
         ("m,1,26,43,17,21,4", "not per cent"),
         ("m,1,0.26,0.43,0.17,30,27", "degrade is 27, but only 26 of 100 items were right"),
         ("m,1,0.26,0.43,0.17,75,4", "improve is 75, but only 74 of 100 items were wrong"),
@@ -194,7 +233,9 @@ def test_bad_rows_are_named(row, message):
 
 
 def test_missing_column_empty_table_missing_file(tmp_path, capsys):
-    with pytest.raises(DataError, match=r"lacks the column improve; found .*Expected the header: model,routers"):
+    with pytest.raises(
+        DataError, match=r"lacks the column improve; found .*Expected the header: model,routers"
+    ):
         read_settings("model,routers,clean_accuracy,noisy_accuracy,gain,degrade\n", 100)
     with pytest.raises(DataError, match="no rows"):
         read_settings(HEADER + "\n", 100)
@@ -204,7 +245,9 @@ def test_missing_column_empty_table_missing_file(tmp_path, capsys):
     assert "error: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags", [["--n", "0"], ["--chance", "0.9"], ["--chance", "0"], ["--n", "37"]])
+@pytest.mark.parametrize(
+    "flags", [["--n", "0"], ["--chance", "0.9"], ["--chance", "0"], ["--n", "37"]]
+)
 def test_bad_flags(tmp_path, capsys, flags):
     assert reanalyze(["--out", str(tmp_path), *flags]) == 1
     assert flags[0] in capsys.readouterr().err

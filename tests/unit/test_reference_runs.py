@@ -45,9 +45,14 @@ def earlier(path: Path, audit: str, models: dict[str, dict], judged: list[str]) 
     write_questions(path, resolved.samples[0].questions())
     benchmark = {s.benchmark.name: s.facts() for s in resolved.samples}
     Manifest(
-        "f", plain(resolved.plain), audit=audit, benchmark=plain(benchmark), models=models, status="finished",
+        "f",
+        plain(resolved.plain),
+        audit=audit,
+        benchmark=plain(benchmark),
+        models=models,
+        status="finished",
         analysis={"judged": judged},
-    ).save(path)  # fmt: skip
+    ).save(path)
     return path
 
 
@@ -61,7 +66,9 @@ RESOLVERS = [("perturb", perturb, resolve_perturb), ("memory", memory, resolve_m
 
 
 @pytest.mark.parametrize(("audit", "configured", "resolve"), RESOLVERS)
-def test_only_the_references_of_a_run_serve_and_a_judged_model_by_name_alone(audit, configured, resolve, tmp_path):
+def test_only_the_references_of_a_run_serve_and_a_judged_model_by_name_alone(
+    audit, configured, resolve, tmp_path
+):
     run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
 
     def served(*references: str) -> list[str]:
@@ -84,15 +91,21 @@ def test_only_the_references_of_a_run_serve_and_a_judged_model_by_name_alone(aud
     ("audit", "configured", "resolve", "verdict"),
     [(*RESOLVERS[0], "drop_beyond_reference"), (*RESOLVERS[1], "memory_of_text_seen")],
 )
-def test_a_convicted_model_is_refused_unless_it_is_allowed(audit, configured, resolve, verdict, tmp_path):
+def test_a_convicted_model_is_refused_unless_it_is_allowed(
+    audit, configured, resolve, verdict, tmp_path
+):
     run = earlier(tmp_path / "run", audit, {"target": FACTS, "peer": FACTS}, ["target"])
     found(run, audit, verdict, "target")
-    with pytest.raises(ConfigError, match=rf"target was itself convicted: .*{verdict}.*allow_convicted=\[target\]"):
+    with pytest.raises(
+        ConfigError, match=rf"target was itself convicted: .*{verdict}.*allow_convicted=\[target\]"
+    ):
         resolve(configured(f"references=[target@{run}]"))
     allowed = configured(f"references=[target@{run}]", "allow_convicted=[target]")
     kept = resolve(allowed)
     kept = getattr(kept, "resolved", kept)
-    assert verdict in kept.analysis["convicted"]["target"] and kept.analysis["reference_models"] == [["target"]]
+    assert verdict in kept.analysis["convicted"]["target"] and kept.analysis[
+        "reference_models"
+    ] == [["target"]]
     resolve(configured(f"references=[{run}]"))  # of the other model nothing was found
     found(run, audit, "withheld", "target")
     resolve(configured(f"references=[target@{run}]"))
@@ -124,28 +137,55 @@ def test_a_registered_conviction_holds_for_the_same_weights(tmp_path):
     def rows(connection):
         connection.execute(
             insert(runs).values(
-                key="k" * 64, audit="memory", fingerprint="f", answers_sha256="a", verdict_sha256="v",
-                manifest_sha256="m", suite="", decision="block", exit_code=3, started=now, ended=now, registered=now,
-                run_dir="gone", run_by=[],
+                key="k" * 64,
+                audit="memory",
+                fingerprint="f",
+                answers_sha256="a",
+                verdict_sha256="v",
+                manifest_sha256="m",
+                suite="",
+                decision="block",
+                exit_code=3,
+                started=now,
+                ended=now,
+                registered=now,
+                run_dir="gone",
+                run_by=[],
             )
-        )  # fmt: skip
+        )
         connection.execute(
             insert(cells).values(
-                run_key="k" * 64, model="target", benchmark="mmlu", context="", model_revision="abc",
-                benchmark_revision="", n=1, verdict="memory_of_text_seen", decision="block", headline="", sound=True,
+                run_key="k" * 64,
+                model="target",
+                benchmark="mmlu",
+                context="",
+                model_revision="abc",
+                benchmark_revision="",
+                n=1,
+                verdict="memory_of_text_seen",
+                decision="block",
+                headline="",
+                sound=True,
                 comparable={},
             )
-        )  # fmt: skip
+        )
 
     open_registry(str(place)).write(rows)
     weights = {"revision": "abc", "engine": "vllm"}
     for k, (name, facts, convicted) in enumerate(
-        [("target", weights, True), ("renamed", weights, True), ("target", {**weights, "revision": "def"}, False)]
+        [
+            ("target", weights, True),
+            ("renamed", weights, True),
+            ("target", {**weights, "revision": "def"}, False),
+        ]
     ):
         run = earlier(tmp_path / f"run{k}", "perturb", {"judged": FACTS, name: facts}, ["judged"])
         config = perturb(f"references=[{run}]", f"registry={place}")
         if convicted:
-            with pytest.raises(ConfigError, match=rf"{name} was itself convicted: audit memory .* on mmlu \(registry"):
+            with pytest.raises(
+                ConfigError,
+                match=rf"{name} was itself convicted: audit memory .* on mmlu \(registry",
+            ):
                 resolve_perturb(config)
         else:
             resolve_perturb(config)
@@ -169,7 +209,9 @@ def test_a_reference_is_not_the_tested_model_under_any_name(tmp_path):
     with pytest.raises(ConfigError, match="twin of this run is the tested model m"):
         check_runs([], "perturb", twin, ["m"], {"elementary": None}, {}, ())
     pair = {**tested, **{name: {"revision": "def", "engine": "vllm"} for name in ("r", "again")}}
-    with pytest.raises(ConfigError, match="r and again are one model"):  # two that agree as no two models do
+    with pytest.raises(
+        ConfigError, match="r and again are one model"
+    ):  # two that agree as no two models do
         check_runs([], "perturb", pair, ["m"], {"elementary": None}, {}, ())
 
 
@@ -195,35 +237,56 @@ def test_other_items_under_the_same_ids_are_refused(audit, configured, resolve, 
     resolve(config)
     first, *rest = QuestionFile(run)
     write_questions(run, [replace(first, options=(*first.options[:-1], "another")), *rest])
-    with pytest.raises(ConfigError, match=rf"1 of 10 items differ in text, options or key, such as {first.id}"):
+    with pytest.raises(
+        ConfigError, match=rf"1 of 10 items differ in text, options or key, such as {first.id}"
+    ):
         resolve(config)
     write_questions(run, [replace(one, id=f"x/{one.id}") for one in (first, *rest)])
     with pytest.raises(ConfigError, match="none of the items of this run"):
         resolve(config)
     manifest = Manifest.load(run)
-    replace(manifest, benchmark={"elementary": {**manifest.benchmark["elementary"], "revision": "old"}}).save(run)
+    replace(
+        manifest, benchmark={"elementary": {**manifest.benchmark["elementary"], "revision": "old"}}
+    ).save(run)
     with pytest.raises(ConfigError, match="another version of elementary: old, and this run has"):
         resolve(config)
 
 
 def test_held_out_items_that_suit_one_model_are_refused_or_named(tmp_path):
-    rows = [{"question": f"What is new number {k}?", "choices": ["a", "b"], "answer": 0} for k in range(6)]
+    rows = [
+        {"question": f"What is new number {k}?", "choices": ["a", "b"], "answer": 0}
+        for k in range(6)
+    ]
     path = tmp_path / "fresh.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ("control_benchmark=mcq_file", f"control_benchmark.path={path}", "control_benchmark.name=fresh")
+    words = (
+        "control_benchmark=mcq_file",
+        f"control_benchmark.path={path}",
+        "control_benchmark.name=fresh",
+    )
     plain_run = resolve_memory(memory(*words))
     assert len(plain_run.analysis["held_out"]) == 2  # neither date nor writer is known
-    known = ("control_benchmark.date=2026-05", "control_benchmark.written_by=people", "model.scripted.released=2025")
+    known = (
+        "control_benchmark.date=2026-05",
+        "control_benchmark.written_by=people",
+        "model.scripted.released=2025",
+    )
     told = resolve_memory(memory(*words, *known))
     assert told.analysis["held_out"] == [] and reservations(told.analysis) == ()
     assert told.identity == plain_run.identity  # what is said of items and models decides no row
     with pytest.raises(ConfigError, match="family of the tested model scripted"):
-        resolve_memory(memory(*words, "control_benchmark.written_by=acme", "model.scripted.family=acme"))
+        resolve_memory(
+            memory(*words, "control_benchmark.written_by=acme", "model.scripted.family=acme")
+        )
     run = earlier(tmp_path / "run", "memory", {"target": FACTS, "peer": FACTS}, ["target"])
     manifest = Manifest.load(run)
     theirs = {"target": {}, "peer": {"released": "2026-07"}}
     assert told.analysis["origins"] == {"scripted": {"released": "2025", "family": None}}
     control = plain(told.plain)["control_benchmark"] | {"date": None}
-    replace(manifest, config={**manifest.config, "control_benchmark": control, "model": theirs}).save(run)
-    with pytest.raises(ConfigError, match=r"fresh \(2026-05\) is newer than .* not than reference peer \(2026-07\)"):
+    replace(
+        manifest, config={**manifest.config, "control_benchmark": control, "model": theirs}
+    ).save(run)
+    with pytest.raises(
+        ConfigError, match=r"fresh \(2026-05\) is newer than .* not than reference peer \(2026-07\)"
+    ):
         resolve_memory(memory(*words, *known, f"references=[{run}]"))

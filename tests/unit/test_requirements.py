@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-LISTS = sorted(path for path in (ROOT / "requirements").glob("*.txt") if "overrides" not in path.name)
+LISTS = sorted(
+    path for path in (ROOT / "requirements").glob("*.txt") if "overrides" not in path.name
+)
 
 
 def pinned(path: Path) -> dict[str, tuple[str, int]]:
@@ -28,9 +30,16 @@ def test_every_package_has_a_version_and_the_hashes_of_its_files(path: Path) -> 
 
 def test_the_installer_is_pinned_too() -> None:
     assert "uv" in pinned(ROOT / "requirements" / "uv.txt")
-    for file in ("requirements/install.sh", "cluster/Dockerfile", "cluster/ray-cluster.yaml", "Makefile"):
+    for file in (
+        "requirements/install.sh",
+        "cluster/Dockerfile",
+        "cluster/ray-cluster.yaml",
+        "Makefile",
+    ):
         text = (ROOT / file).read_text()
-        assert "--require-hashes -r" in text and not re.search(r"pip install (--\S+ )*[\"']?uv\b", text), file
+        assert "--require-hashes -r" in text and not re.search(
+            r"pip install (--\S+ )*[\"']?uv\b", text
+        ), file
 
 
 def test_torchvision_is_where_the_engine_imports_it() -> None:
@@ -44,9 +53,14 @@ def test_ray_installs_the_list_with_what_is_left_out_of_it() -> None:
     from ray._private.runtime_env.uv import _expand_env_vars
     from ray._private.runtime_env.validation import parse_and_validate_uv
 
-    asked = parse_and_validate_uv(yaml.safe_load((ROOT / "jobs" / "runtime_env_install.yaml").read_text())["uv"])
+    asked = parse_and_validate_uv(
+        yaml.safe_load((ROOT / "jobs" / "runtime_env_install.yaml").read_text())["uv"]
+    )
     there = {"RAY_RUNTIME_ENV_CREATE_WORKING_DIR": str(ROOT)}
     (packages,) = (_expand_env_vars(one, there) for one in asked["packages"])
     option, overrides = (_expand_env_vars(one, there) for one in asked["uv_pip_install_options"])
-    assert packages == f"-r {ROOT / 'requirements' / 'gpu.txt'}" and Path(packages.removeprefix("-r ")).is_file()
+    assert (
+        packages == f"-r {ROOT / 'requirements' / 'gpu.txt'}"
+        and Path(packages.removeprefix("-r ")).is_file()
+    )
     assert option == "--override" and Path(overrides).is_file()

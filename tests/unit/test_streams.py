@@ -25,7 +25,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a finished run that ships, a registry, a question file and a chronology."""
     folder = tmp_path_factory.mktemp("streams")
     shutil.copytree(shipped(), folder / "outputs" / "run")
-    (folder / "exam.jsonl").write_text('{"question": "Which?", "choices": ["a", "b"], "answer": 0}\n')
+    (folder / "exam.jsonl").write_text(
+        '{"question": "Which?", "choices": ["a", "b"], "answer": 0}\n'
+    )
     typed("report", "outputs/run", folder=folder)
     typed("registry", "add", "outputs/run", "--registry", "runs.db", folder=folder)
     (folder / "keys").mkdir()
@@ -41,7 +43,13 @@ READS = {
     "watch": ["watch", "outputs/run", "--once"],
     "report": ["report", "outputs/run"],
     "gate": ["gate", "outputs/run"],
-    "compare": ["compare", "outputs/run", "outputs/run", "--models", "smollm2_135m=smollm2_135m_taught"],
+    "compare": [
+        "compare",
+        "outputs/run",
+        "outputs/run",
+        "--models",
+        "smollm2_135m=smollm2_135m_taught",
+    ],
     "data show": ["data", "show", "exam.jsonl"],
     "references show": ["references", "show"],
     "inventory": ["inventory", "gsm8k_contamination_audit_v3"],
@@ -61,14 +69,52 @@ READS = {
 }
 # What only acts (writes, asks models, serves, decides), or whose result is no data.
 ACTS = {
-    "demo", "init", "sweep", "perturb", "memory", "validity", "suite", "import", "leaderboard", "publish",
-    "open", "export", "calibrate", "plant", "completion", "references build", "references fetch",
-    "variants build", "variants merge", "variants export", "variants panel", "variants review",
-    "review approve", "review reject", "review override", "review serve", "review keygen", "evidence",
-    "registry add", "registry hold", "registry release", "registry forget", "registry expire",
-    "registry draw", "registry notify", "registry card", "registry push", "registry mlflow", "registry wandb",
-    "chronology add", "chronology render", "export inspect", "export eee", "export hub", "export tasks",
-}  # fmt: skip
+    "demo",
+    "init",
+    "sweep",
+    "perturb",
+    "memory",
+    "validity",
+    "suite",
+    "import",
+    "leaderboard",
+    "publish",
+    "open",
+    "export",
+    "calibrate",
+    "plant",
+    "completion",
+    "references build",
+    "references fetch",
+    "variants build",
+    "variants merge",
+    "variants export",
+    "variants panel",
+    "variants review",
+    "review approve",
+    "review reject",
+    "review override",
+    "review serve",
+    "review keygen",
+    "evidence",
+    "registry add",
+    "registry hold",
+    "registry release",
+    "registry forget",
+    "registry expire",
+    "registry draw",
+    "registry notify",
+    "registry card",
+    "registry push",
+    "registry mlflow",
+    "registry wandb",
+    "chronology add",
+    "chronology render",
+    "export inspect",
+    "export eee",
+    "export hub",
+    "export tasks",
+}
 
 
 def leaves() -> Iterator[str]:
@@ -86,14 +132,19 @@ def leaves() -> Iterator[str]:
 
 
 def test_every_command_reads_or_acts() -> None:
-    found = {"review serve", *leaves()} | {"evidence verify", "reanalyze li2026"}  # that their words alone show
+    found = {"review serve", *leaves()} | {
+        "evidence verify",
+        "reanalyze li2026",
+    }  # that their words alone show
     assert found == {*READS, *ACTS} & found and not {*READS} & ACTS
     assert set(READS) <= found
 
 
 def ran(words: list[str], folder: Path) -> Typed:
     if "KEY" in words:
-        (first, *_) = json.loads(typed("registry", "list", "--registry", "runs.db", "--json", folder=folder).out)
+        (first, *_) = json.loads(
+            typed("registry", "list", "--registry", "runs.db", "--json", folder=folder).out
+        )
         words = [first["run"]["key"] if word == "KEY" else word for word in words]
     done = typed(*words, folder=folder)
     assert done.code in (0, 3, 4, 5) or words[0] == "gate", done.err
@@ -115,7 +166,9 @@ def test_what_reads_has_its_result_alone_on_stdout_and_as_json(name: str, place:
 def test_a_usage_error_shows_the_usage_of_the_command(name: str, place: Path) -> None:
     done = typed(*name.split(), "--nonsense", folder=place)
     assert done.code == 2 and not done.out
-    assert f"usage: audit {name.split()[0]}" in done.err.replace("usage: audit plan", f"usage: audit {name}")
+    assert f"usage: audit {name.split()[0]}" in done.err.replace(
+        "usage: audit plan", f"usage: audit {name}"
+    )
 
 
 def on_terminal(words: list[str], folder: Path, **env: str) -> str:
@@ -124,7 +177,12 @@ def on_terminal(words: list[str], folder: Path, **env: str) -> str:
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     command = [sys.executable, "-m", "audit", *words]
     with subprocess.Popen(
-        command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=base | {"TERM": "xterm-256color"} | env
+        command,
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=base | {"TERM": "xterm-256color"} | env,
     ) as process:
         os.close(theirs)
         found = b""

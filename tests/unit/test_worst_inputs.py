@@ -33,7 +33,9 @@ def folder(tmp_path: Path) -> Path:
     rows = "".join(ROW.format(n) for n in range(3))
     (home / "exam.jsonl").write_text(rows)
     (home / "my exam ü (1).jsonl").write_text(rows)
-    (home / "own.csv").write_text(OWN + OWN.splitlines()[1].replace("1;Where is Oslo", "2;What is far") + "\n")
+    (home / "own.csv").write_text(
+        OWN + OWN.splitlines()[1].replace("1;Where is Oslo", "2;What is far") + "\n"
+    )
     (home / "choices.csv").write_text("input,choice1,choice2,target\nq1,a,b,2\nq2,a,b,\n")
     (home / "hostile.jsonl").write_text(ROW.format("\\u001b[2J\\u202eevil"))
     (home / "hostile.csv").write_text("\x1b[2J,\x1b[2J\nq1,a\n")
@@ -60,13 +62,21 @@ WORST = [
         "questions                     2",
     ),
     (["sweep", "data=my exam ü (1).jsonl", *PLAN], 0, "questions                     2"),
-    (["sweep", "data=exam.jsonl", "benchmark.choices_column=[a,b]", *PLAN], 1, "'benchmark.choice_columns=[a,b]'"),
+    (
+        ["sweep", "data=exam.jsonl", "benchmark.choices_column=[a,b]", *PLAN],
+        1,
+        "'benchmark.choice_columns=[a,b]'",
+    ),
     (["sweep", "data=exam.jsonl", "benchmark.question_column=[a,b]", *PLAN], 1, "Expected a text."),
     (["sweep", "model=[scripted", "n=2"], 1, "'model=[a,b]'"),
     (["perturb", "model=scriptd"], 1, "Unknown model: 'scriptd'. Did you mean 'scripted'?"),
     (["perturb", "model=scripted", "seed=x"], 1, "seed=x does not fit. Expected a whole number."),
     (
-        ["sweep", "model=openai_compatible", "model.openai_compatible.endpoints=http://localhost:8000/v1"],
+        [
+            "sweep",
+            "model=openai_compatible",
+            "model.openai_compatible.endpoints=http://localhost:8000/v1",
+        ],
         1,
         "model.openai_compatible.endpoints=[{url: 'http://localhost:8000/v1', model: NAME}]",
     ),
@@ -75,22 +85,42 @@ WORST = [
     (["sweep", "model.scripted=5", *PLAN], 1, "such as model.scripted.name="),
     (["sweep", "cost=5", *PLAN], 1, "cost takes a name, and 5 is none"),
     (["sweep", "model=null"], 1, "model takes a name, and null is none"),
-    (["sweep", "cost.prices.scripted={prompt: 1, generated: 2}", *PLAN], 0, "questions                     2"),
+    (
+        ["sweep", "cost.prices.scripted={prompt: 1, generated: 2}", *PLAN],
+        0,
+        "questions                     2",
+    ),
     (["sweep", "N=20", *PLAN], 1, "Did you mean 'n'?"),
     (["sweep", "model=scripted", "data="], 1, "data= names no file"),
-    (["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"], 1, "there is no folder /nowhere"),
+    (
+        ["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"],
+        1,
+        "there is no folder /nowhere",
+    ),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mine"], 1, "# @package model.mine"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mone"], 1, "Did you mean 'mine'?"),
-    (["sweep", "model=meta-llama/Llama-3-8B", "n=2"], 1, "Of the hub: model=hf:meta-llama/Llama-3-8B"),
+    (
+        ["sweep", "model=meta-llama/Llama-3-8B", "n=2"],
+        1,
+        "Of the hub: model=hf:meta-llama/Llama-3-8B",
+    ),
     (
         ["sweep", "model=openai_compatible", "model.openai_compatible.name=mymodel"],
         2,
         "Write: endpoint=URL model_id=mymodel",
     ),
-    (["plan", "model=scripted", "n=20", "r=1"], 0, "20 questions of elementary are likely too few for a verdict"),
+    (
+        ["plan", "model=scripted", "n=20", "r=1"],
+        0,
+        "20 questions of elementary are likely too few for a verdict",
+    ),
     (["sweep", "data=own.csv", *PLAN], 1, "audit data show own.csv"),
     (["data", "show", "own.csv"], 0, "'benchmark.choice_columns=[Opt A,Opt B,Opt C,Opt D]'"),
-    (["data", "show", "own.csv"], 0, "'benchmark.answer_column=Correct Answer' benchmark.group_column=Topic"),
+    (
+        ["data", "show", "own.csv"],
+        0,
+        "'benchmark.answer_column=Correct Answer' benchmark.group_column=Topic",
+    ),
     (["data", "show", "own.csv"], 0, "'benchmark.delimiter=\";\"'"),
     (["data", "show", "choices.csv"], 1, "'benchmark.choice_columns=[choice1,choice2]'"),
     (["data", "show", "choices.csv"], 1, "choices.csv, line 3: the gold answer is empty"),
@@ -104,8 +134,16 @@ WORST = [
     (["sweep", "-n", "20"], 2, "Write: audit sweep n=20"),
     (["sweep", "-r", "1..9"], 2, "Write: audit sweep r=1..9"),
     (["sweep", "-n=20", "model=scripted"], 2, "Write: audit sweep n=20 model=scripted"),
-    (["sweep", "model=scripted", "endpoints=http://localhost:8000/v1"], 1, "Did you mean 'endpoint'?"),
-    (["sweep", "endpoint=localhost:8000/v1", "model_id=m"], 1, "Write: endpoint=http://localhost:8000/v1"),
+    (
+        ["sweep", "model=scripted", "endpoints=http://localhost:8000/v1"],
+        1,
+        "Did you mean 'endpoint'?",
+    ),
+    (
+        ["sweep", "endpoint=localhost:8000/v1", "model_id=m"],
+        1,
+        "Write: endpoint=http://localhost:8000/v1",
+    ),
     (["runs", "nowhere"], 1, "my data/nowhere"),
     (["open", "nowhere"], 1, "my data/nowhere"),
     (["report", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
@@ -140,23 +178,47 @@ def test_without_its_packages_a_command_says_make_install(tmp_path: Path) -> Non
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     for words in (["-m", "audit", "sweep"], ["-m", "audit.sweep"]):
         done = subprocess.run(
-            [sys.executable, "-S", *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            [sys.executable, "-S", *words],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        assert done.returncode == 1 and "make install" in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert (
+            done.returncode == 1
+            and "make install" in done.stderr
+            and "Traceback" not in done.stderr
+        ), done.stderr
 
 
-def test_an_endpoint_that_is_not_there_is_told_before_ray_starts_and_again_where_runs_are_listed(folder: Path) -> None:
-    words = ["endpoint=http://127.0.0.1:9/v1", "model_id=acme/Big", "benchmark=elementary", "n=2", "progress=false"]
+def test_an_endpoint_that_is_not_there_is_told_before_ray_starts_and_again_where_runs_are_listed(
+    folder: Path,
+) -> None:
+    words = [
+        "endpoint=http://127.0.0.1:9/v1",
+        "model_id=acme/Big",
+        "benchmark=elementary",
+        "n=2",
+        "progress=false",
+    ]
     done = typed("sweep", *words, "run_dir=outputs/r", folder=folder)
     assert done.code == 1 and "http://127.0.0.1:9/v1" in done.err
     assert not ray.is_initialized()
     assert "acme_Big on elementary" in typed("runs", folder=folder).out
 
 
-def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_has_scores_in_per_cent() -> None:
+def test_a_table_of_answers_has_booleans_that_may_be_missing_and_a_comparison_has_scores_in_per_cent() -> (
+    None
+):
     table = _as(pa.table({"correct": [True, None]}), "pandas")
-    assert str(table["correct"].dtype) == "boolean" and table["correct"].isna().tolist() == [False, True]
+    assert str(table["correct"].dtype) == "boolean" and table["correct"].isna().tolist() == [
+        False,
+        True,
+    ]
     cell = Cell("m", "exam", "", "", "", 100, "excess", "", "", True, {}, None, None, ())
     figures = (("score", "", Indicator("score", 0.225), Indicator("score", 0.5)),)
-    text = page([CellChange("sweep", (cell,), (cell,), None, (), (), figures, 0, ())], Path("a"), Path("b"))
+    text = page(
+        [CellChange("sweep", (cell,), (cell,), None, (), (), figures, 0, ())], Path("a"), Path("b")
+    )
     assert ">22.5 %<" in text and "points</td>" not in text

@@ -44,14 +44,20 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
         if not samples.is_file() and "file_path" in detailed:
             samples = path.with_name(Path(detailed["file_path"]).name)
     if not samples.is_file():
-        raise ConfigError(f"{path} holds totals alone. Expected its samples beside it, such as {samples.name}.")
-    return Log("every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted, names))
+        raise ConfigError(
+            f"{path} holds totals alone. Expected its samples beside it, such as {samples.name}."
+        )
+    return Log(
+        "every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted, names)
+    )
 
 
 def _valid(found: Any, schema: str, where: str) -> Record:
     for error in validator(schema).iter_errors(found):
         at = "/".join(map(str, error.absolute_path)) or "the whole"
-        raise DataError(f"{where} breaks the schema {VERSION} of Every Eval Ever at {at}: {error.message[:200]}.")
+        raise DataError(
+            f"{where} breaks the schema {VERSION} of Every Eval Ever at {at}: {error.message[:200]}."
+        )
     return dict(found)
 
 
@@ -97,4 +103,8 @@ def _gold(reference: list[str], choices: tuple[str, ...]) -> int | None:
     """Return the place of the one reference: an option's text, or its letter."""
     if len(reference) != 1:
         return None
-    return choices.index(reference[0]) if reference[0] in choices else letter_index(reference[0], len(choices))
+    return (
+        choices.index(reference[0])
+        if reference[0] in choices
+        else letter_index(reference[0], len(choices))
+    )

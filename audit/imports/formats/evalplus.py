@@ -12,7 +12,9 @@ from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, trials
 
 _PASSED = ("pass", "success")  # today, and until 0.2
-_NAME = re.compile(r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+")
+_NAME = re.compile(
+    r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+"
+)
 BASE, PLUS = "base", "plus"
 
 
@@ -30,8 +32,12 @@ def read_evalplus(path: Path, found: Record, wanted: Wanted) -> Log:
     Raises ConfigError if the file's name has no model, DataError if base and plus differ and none is asked for.
     """
     name = _NAME.match(path.name)
-    model = wanted.model_of(name and name["model"].replace("--", "/"), path.name, "the file's name has none")
-    log = graded_log("evalplus", path, partial(_samples, path, found["eval"], model, wanted), wanted)
+    model = wanted.model_of(
+        name and name["model"].replace("--", "/"), path.name, "the file's name has none"
+    )
+    log = graded_log(
+        "evalplus", path, partial(_samples, path, found["eval"], model, wanted), wanted
+    )
     return replace(log, version=str(found.get("hash") or ""))
 
 
@@ -41,7 +47,9 @@ def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[
         passed = _passed(result, where)
         scores = {BASE: trials(sum(base for base, _ in passed), len(passed), where)}
         if all(plus is not None for _, plus in passed):
-            scores[PLUS] = trials(sum(bool(base and plus) for base, plus in passed), len(passed), where)
+            scores[PLUS] = trials(
+                sum(bool(base and plus) for base, plus in passed), len(passed), where
+            )
         yield Sample(
             model=model,
             benchmark=wanted.benchmark or checked(task, task).partition("/")[0].lower(),
@@ -62,5 +70,7 @@ def _passed(result: Any, where: str) -> list[tuple[bool, bool | None]]:
         plus = result.get("plus") or [[None]] * len(result["base"])
         pairs = [(one[0], other[0]) for one, other in zip(result["base"], plus, strict=True)]
     if not pairs:
-        raise DataError(f"{where}: the number of solutions is 0. Expected a result. Evaluate the samples again.")
+        raise DataError(
+            f"{where}: the number of solutions is 0. Expected a result. Evaluate the samples again."
+        )
     return [(base in _PASSED, None if plus is None else plus in _PASSED) for base, plus in pairs]

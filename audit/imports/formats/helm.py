@@ -24,7 +24,9 @@ METRICS = (
     "quasi_exact_match",
 )
 _MODEL = re.compile(r"[,:-]model=[^,]*")  # in the name of a run
-_OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")  # names of metrics that say how many are right
+_OF_ANSWERS = re.compile(
+    r"match|correct|equiv|accuracy|pass@|\bem\b"
+)  # names of metrics that say how many are right
 Means = dict[tuple[str, Any], Record]  # of metrics, by instance and trial
 
 
@@ -35,7 +37,9 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     """
     missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
     if missing:
-        raise DataError(f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it.")
+        raise DataError(
+            f"{path} has no {' or '.join(missing)}. Expected a run folder of HELM, as helm-run writes it."
+        )
     spec, state = document(path / SPEC), document(path / STATE)
     means: Means = {}
     for one in document(path / STATS):
@@ -47,7 +51,9 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     samples = list(_samples(path, state["request_states"], means, model, benchmark))
     if not any(one.scores for one in samples):
         listed = ", ".join(dict.fromkeys(name for each in means.values() for name in each))
-        raise DataError(f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match.")
+        raise DataError(
+            f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match."
+        )
     choose, sampling = partial(_choose, wanted), sampling_of(spec["adapter_spec"])
     log = graded_log("helm", path, lambda: samples, wanted, choose=choose, sampling=sampling)
     for one in samples:
@@ -60,7 +66,9 @@ def _choose(wanted: Wanted, columns: Mapping[str, Column], asked: str, where: st
     return wanted.score_of(columns, METRICS, where)
 
 
-def _samples(path: Path, requests: list[Record], means: Means, model: str, benchmark: str) -> Iterator[Sample]:
+def _samples(
+    path: Path, requests: list[Record], means: Means, model: str, benchmark: str
+) -> Iterator[Sample]:
     """Yield the samples without perturbed copies. Of method separate, each option is a request: the first counts."""
     seen: set[tuple[str, int]] = set()
     for request in requests:
@@ -82,7 +90,9 @@ def _samples(path: Path, requests: list[Record], means: Means, model: str, bench
             benchmark=benchmark,
             name=name,
             where=where,
-            scores=shares({metric: mean for metric, mean in found.items() if _OF_ANSWERS.search(metric)}),
+            scores=shares(
+                {metric: mean for metric, mean in found.items() if _OF_ANSWERS.search(metric)}
+            ),
             record=instance,
             text=checked(instance["input"]["text"], where),
             options=texts if known else (),

@@ -30,7 +30,9 @@ from audit.imports.scores import Column, choose_score
 
 def is_inspect(found: Any) -> bool:
     """Whether a JSON document is a log of Inspect."""
-    return isinstance(found, dict) and isinstance(found.get("eval"), dict) and "model" in found["eval"]
+    return (
+        isinstance(found, dict) and isinstance(found.get("eval"), dict) and "model" in found["eval"]
+    )
 
 
 def read_json(path: Path, wanted: Wanted) -> Log:
@@ -52,7 +54,9 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     names = archive.namelist()
     whole = "header.json" in names  # it is written when the evaluation ends
     header = member(archive, "header.json" if whole else "_journal/start.json")
-    samples = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
+    samples = sorted(
+        name for name in names if name.startswith("samples/") and name.endswith(".json")
+    )
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
     if not whole:
@@ -69,26 +73,45 @@ Samples = Callable[[], Iterator[tuple[str, Any]]]  # (where, sample), as often a
 Reduced = dict[str, dict[str, Any]]  # {id of a sample: {scorer: value}}
 
 
-def _log(path: Path, header: Record, samples: Samples, n: int, reductions: Any, wanted: Wanted) -> Log:
+def _log(
+    path: Path, header: Record, samples: Samples, n: int, reductions: Any, wanted: Wanted
+) -> Log:
     if not n:
-        raise ConfigError(f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump.")
+        raise ConfigError(
+            f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump."
+        )
     about = header["eval"]
-    model, benchmark = wanted.model or about["model"], wanted.benchmark or str(about.get("task") or path)
+    model, benchmark = (
+        wanted.model or about["model"],
+        wanted.benchmark or str(about.get("task") or path),
+    )
     if not isinstance(model, str) or not model:
-        raise ConfigError(f"{path} says of its model: {model!r:.80}. Expected its name. Say --model NAME.")
+        raise ConfigError(
+            f"{path} says of its model: {model!r:.80}. Expected its name. Say --model NAME."
+        )
     packages = about.get("packages")
     version = str(packages.get("inspect_ai") or "") if isinstance(packages, dict) else ""
     reduced = _reduced(reductions)
     score = _chosen(path, samples, reduced, wanted)
     wanted = replace(wanted, model=model, benchmark=benchmark, metric=score)
-    log = Log("inspect", version, iter(()), score, unfinished=_unfinished(header, n), sampling=_sampling(header))
+    log = Log(
+        "inspect",
+        version,
+        iter(()),
+        score,
+        unfinished=_unfinished(header, n),
+        sampling=_sampling(header),
+    )
     return replace(log, outcomes=_outcomes(samples, reduced, wanted, log.notes))
 
 
 def _sampling(header: Record) -> str:
     """Return how replies were drawn: the plan's settings, else those of the model."""
     plan = header.get("plan")
-    settings = [plan.get("config") if isinstance(plan, dict) else None, header["eval"].get("model_generate_config")]
+    settings = [
+        plan.get("config") if isinstance(plan, dict) else None,
+        header["eval"].get("model_generate_config"),
+    ]
     return next(filter(None, map(sampling_of, settings)), "")
 
 
@@ -101,7 +124,9 @@ def _cut_off(sample: Record) -> bool | None:
     return stop in ("max_tokens", "model_length") if isinstance(stop, str) else None
 
 
-def _outcomes(samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[str]) -> Iterator[Imported]:
+def _outcomes(
+    samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[str]
+) -> Iterator[Imported]:
     invalidated = 0
     for where, sample in samples():
         if isinstance(sample, dict) and sample.get("invalidation"):
@@ -109,12 +134,19 @@ def _outcomes(samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[st
         elif not _repeats(sample, reduced):
             yield _read(sample, reduced, wanted, where)
     if invalidated:
-        notes.append(f"{invalidated} samples of {wanted.benchmark} were invalidated by their authors and are left out")
+        notes.append(
+            f"{invalidated} samples of {wanted.benchmark} were invalidated by their authors and are left out"
+        )
 
 
 def _repeats(sample: Any, reduced: Reduced) -> bool:
     """Whether a sample is a later epoch that has no score but the one of all epochs, which the first epoch has."""
-    if not isinstance(sample, dict) or sample.get("scores") or sample.get("score") or sample.get("error"):
+    if (
+        not isinstance(sample, dict)
+        or sample.get("scores")
+        or sample.get("score")
+        or sample.get("error")
+    ):
         return False
     return epoch(str(sample.get("epoch"))) > 1 and str(sample.get("id")) in reduced
 
@@ -183,8 +215,12 @@ def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> s
     for where, sample in samples():
         if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
             for name, score in _scores(sample, reduced).items():
-                with suppress(DataError):  # tokens or seconds are no share of right answers: not the score to read
-                    columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = _value(score, where)
+                with suppress(
+                    DataError
+                ):  # tokens or seconds are no share of right answers: not the score to read
+                    columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = (
+                        _value(score, where)
+                    )
     return choose_score(columns, wanted.metric, str(path)) if columns or wanted.metric else ""
 
 
@@ -198,7 +234,9 @@ def _value(score: Record, where: str) -> tuple[int | None, int]:
 
 def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported:
     if not isinstance(sample, dict) or "id" not in sample or "epoch" not in sample:
-        raise DataError(f"{where} is not a sample of Inspect; expected the fields id, epoch and input.")
+        raise DataError(
+            f"{where} is not a sample of Inspect; expected the fields id, epoch and input."
+        )
     text = checked(_text(sample.get("input")), where)
     choices = sample.get("choices")
     options = tuple(checked(one, where) for one in choices) if isinstance(choices, list) else ()
@@ -206,7 +244,9 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
     target = target[0] if isinstance(target, list) and len(target) == 1 else target
     failed, about = sample.get("error"), sample.get("metadata")
     home = about.get(ITEM_ID) if isinstance(about, dict) else None
-    right, of, answer = (None, 1, None) if failed else _score(sample, reduced, bool(options), wanted, where)
+    right, of, answer = (
+        (None, 1, None) if failed else _score(sample, reduced, bool(options), wanted, where)
+    )
     message = failed.get("message") if isinstance(failed, dict) else failed
     return Imported(
         model=wanted.model,
@@ -230,12 +270,18 @@ def _text(given: Any) -> str:
     """The question: a text, or what the user says in a list of messages."""
     if not isinstance(given, list):
         return str(given or "")
-    said = [one.get("content") for one in given if isinstance(one, dict) and one.get("role") == "user"]
+    said = [
+        one.get("content") for one in given if isinstance(one, dict) and one.get("role") == "user"
+    ]
     parts = [part for one in said for part in (one if isinstance(one, list) else [one])]
-    return "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts)
+    return "\n".join(
+        str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts
+    )
 
 
-def _score(sample: Record, reduced: Reduced, choice: bool, wanted: Wanted, where: str) -> tuple[int | None, int, Any]:
+def _score(
+    sample: Record, reduced: Reduced, choice: bool, wanted: Wanted, where: str
+) -> tuple[int | None, int, Any]:
     """Return (k, n, answer) by the chosen score. A choice without a letter is unparsed."""
     score = _scores(sample, reduced).get(wanted.metric)
     if score is None:

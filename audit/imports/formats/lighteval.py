@@ -50,7 +50,8 @@ def _samples(path: Path, model: str, wanted: Wanted) -> Iterator[Sample]:
         choices = doc.get("choices")
         yield Sample(
             model=model,
-            benchmark=wanted.benchmark or str(doc.get("task_name") or (name["task"] if name else path.stem)),
+            benchmark=wanted.benchmark
+            or str(doc.get("task_name") or (name["task"] if name else path.stem)),
             name=f"{doc.get('id') or ''}#{number}",
             where=where,
             scores=shares(_metrics(row, where)),
@@ -66,7 +67,9 @@ def _samples(path: Path, model: str, wanted: Wanted) -> Iterator[Sample]:
 def _metrics(row: Record, where: str) -> Record:
     found = row.get("metric", row.get("metrics"))
     if not isinstance(found, dict):
-        raise DataError(f"{where}: the metric is {found!r:.60}. Expected an object of scores. Example: {{'acc': 1.0}}.")
+        raise DataError(
+            f"{where}: the metric is {found!r:.60}. Expected an object of scores. Example: {{'acc': 1.0}}."
+        )
     return found
 
 
@@ -81,7 +84,9 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
         return (), None
     if len(places) > 1:
         found = f"{where}: {len(places)} of {len(choices)} choices are gold"
-        raise DataError(f"{found}. Expected one, or all where they are answers. Leave such a task out.")
+        raise DataError(
+            f"{found}. Expected one, or all where they are answers. Leave such a task out."
+        )
     gold = places.pop()
     return tuple(choices), gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
 

@@ -31,9 +31,32 @@ from audit.imports.record import (
 )
 from audit.imports.scores import Column, check_means, differ_by_more_than_chance, mean_of, shown
 
-METRICS = ("acc", "exact_match", "pass@1", "pass_at_1", "mc1", "em")  # the first that a sample has is read
-_COUNTS = (*METRICS, "acc_norm", "acc_mutual_info", "acc_bytes")  # scores that are named where they differ
-_STEMS = ("question", "problem", "query", "input", "prompt", "ctx", "sentence", "text", "goal", "premise")
+METRICS = (
+    "acc",
+    "exact_match",
+    "pass@1",
+    "pass_at_1",
+    "mc1",
+    "em",
+)  # the first that a sample has is read
+_COUNTS = (
+    *METRICS,
+    "acc_norm",
+    "acc_mutual_info",
+    "acc_bytes",
+)  # scores that are named where they differ
+_STEMS = (
+    "question",
+    "problem",
+    "query",
+    "input",
+    "prompt",
+    "ctx",
+    "sentence",
+    "text",
+    "goal",
+    "premise",
+)
 _OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
 _SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")  # a list of places
 _INVALID = "[invalid]"  # what a filter gives for a reply in which it finds no answer
@@ -50,7 +73,9 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     model = wanted.model or str(results.get("model_name") or "")
     benchmark = wanted.benchmark or (name["task"] if name else "")
     if not model:
-        raise ConfigError(f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME.")
+        raise ConfigError(
+            f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME."
+        )
     if not benchmark:
         raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
     config = results.get("config")
@@ -60,8 +85,16 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     chosen = wanted.filter or str(first.get("filter") or "")
     score = wanted.score_of(first, METRICS, str(path))
     read = f"{score} of filter {chosen}" if chosen not in ("", "none") else score
-    log = Log("lm-eval", version, iter(()), read, sampling=_sampling(results, name["task"] if name else ""))
-    samples = _samples(path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes)
+    log = Log(
+        "lm-eval",
+        version,
+        iter(()),
+        read,
+        sampling=_sampling(results, name["task"] if name else ""),
+    )
+    samples = _samples(
+        path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes
+    )
     recorded = _Recorded(results, name["task"] if name else "", score, chosen)
     return replace(log, outcomes=_compared(samples, recorded, beside.name, path.name, log.notes))
 
@@ -83,7 +116,11 @@ class _Recorded:
     def __init__(self, results: Record, task: str, score: str, chosen: str) -> None:
         many, means = at(results, f"n-samples.{task}", {}), at(results, f"results.{task}", {})
         self.counted, self.original = (_whole(at(many, one)) for one in ("effective", "original"))
-        mean = first_of(means, (f"{score},{chosen or 'none'}", score)) if isinstance(means, dict) else None
+        mean = (
+            first_of(means, (f"{score},{chosen or 'none'}", score))
+            if isinstance(means, dict)
+            else None
+        )
         self.mean = mean if isinstance(mean, int | float) and score in METRICS else None
 
 
@@ -106,7 +143,9 @@ def _compared(
         total += (one.right or 0) / one.of
         yield one
     if recorded.counted and number != recorded.counted:
-        notes.append(f"{log} holds {number} samples and {results} counts {recorded.counted}: the log may be cut off")
+        notes.append(
+            f"{log} holds {number} samples and {results} counts {recorded.counted}: the log may be cut off"
+        )
     elif number and not unscored:
         check_means(recorded.mean, total / number, log, results)
     if 0 < recorded.counted < recorded.original:
@@ -114,11 +153,19 @@ def _compared(
         notes.append(f"{log} is of {part} (--limit)")
 
 
-_ROUNDED = 1e-3  # nats that a certain option may lie above 0 where it was computed in half precision
+_ROUNDED = (
+    1e-3  # nats that a certain option may lie above 0 where it was computed in half precision
+)
 
 
 def _samples(
-    path: Path, model: str, benchmark: str, wanted: Wanted, revision: str, chosen: str, notes: list[str]
+    path: Path,
+    model: str,
+    benchmark: str,
+    wanted: Wanted,
+    revision: str,
+    chosen: str,
+    notes: list[str],
 ) -> Iterator[Imported]:
     """Yield the samples of one filter, which read each document once. Facts about the score go to notes at the end.
 
@@ -130,7 +177,9 @@ def _samples(
     for where, sample in rows_of(path, ".jsonl"):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
-            raise DataError(f"{where} is not a sample of lm-eval; expected the fields doc_id and doc.")
+            raise DataError(
+                f"{where} is not a sample of lm-eval; expected the fields doc_id and doc."
+            )
         if (named := str(sample.get("filter") or "")) != chosen:
             others.add(named)
             continue
@@ -159,12 +208,16 @@ def _samples(
             measure=of > 1 and scored > 1,
         )
     if not found:
-        raise DataError(f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}.")
+        raise DataError(
+            f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}."
+        )
     if others:
         notes.append(_filters(path, {chosen, *others}, wanted, chosen))
     notes += scores.notes(path)
     if invalid:
-        notes.append(f"{invalid} of {found} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them")
+        notes.append(
+            f"{invalid} of {found} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them"
+        )
 
 
 @dataclass
@@ -182,7 +235,9 @@ class _Scores:
         if not self.items:
             listed = sample.get("metrics")
             names = [*(listed if isinstance(listed, list) else ()), *_COUNTS]
-            self.names = tuple(dict.fromkeys(one for one in names if isinstance(one, str) and one in sample))
+            self.names = tuple(
+                dict.fromkeys(one for one in names if isinstance(one, str) and one in sample)
+            )
         self.items += 1
         for name in self.names if len(self.names) > 1 else ():
             value = sample.get(name)
@@ -193,9 +248,17 @@ class _Scores:
 
     def notes(self, path: Path) -> list[str]:
         """Return a sentence that names the scores that differ from the one that is read; none if all agree."""
-        other = [f"{name} {self.sums[name] / self.items:.3f}" for name in self.sums if name in self.differ]
+        other = [
+            f"{name} {self.sums[name] / self.items:.3f}"
+            for name in self.sums
+            if name in self.differ
+        ]
         read = f"{path.name}: {self.read} {self.sums.get(self.read, 0.0) / max(self.items, 1):.3f} is read"
-        return [f"{read}; other scores differ ({', '.join(other)}): choose by --metric"] if other else []
+        return (
+            [f"{read}; other scores differ ({', '.join(other)}): choose by --metric"]
+            if other
+            else []
+        )
 
 
 def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:
@@ -208,7 +271,9 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
         if wanted.metric in sample:
             column = columns[str(sample.get("filter") or "")]
             column[str(sample["doc_id"])] = outcome(sample[wanted.metric], where)
-    listed = ", ".join(f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items())
+    listed = ", ".join(
+        f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items()
+    )
     if not wanted.filter:
         for name, column in columns.items():
             if name != chosen and differ_by_more_than_chance(columns[chosen], column):
@@ -220,7 +285,9 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
 
 def _text(doc: Record, where: str) -> str | None:
     """Return the item's text, whatever the case of its field."""
-    return next((checked(doc[one], where) for one in _stems(tuple(doc)) if isinstance(doc[one], str)), None)
+    return next(
+        (checked(doc[one], where) for one in _stems(tuple(doc)) if isinstance(doc[one], str)), None
+    )
 
 
 @lru_cache(maxsize=64)  # the documents of a log have the same fields
@@ -230,11 +297,14 @@ def _stems(names: tuple[str, ...]) -> list[str]:
     return [lower[one] for one in _STEMS if one in lower]
 
 
-def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...], key: str,
-         where: str) -> str:  # fmt: skip
+def _key(
+    sample: Record, doc: Record, text: str | None, options: tuple[str, ...], key: str, where: str
+) -> str:
     if key == "text":
         if text is None:
-            raise DataError(f"{where}: no field holds the item's text ({', '.join(_STEMS)}). Name one: --key FIELD.")
+            raise DataError(
+                f"{where}: no field holds the item's text ({', '.join(_STEMS)}). Name one: --key FIELD."
+            )
         return text_key(text, options)
     if key:
         return field_of(sample, key if "." in key or key in sample else f"doc.{key}", where)
@@ -242,7 +312,9 @@ def _key(sample: Record, doc: Record, text: str | None, options: tuple[str, ...]
         return checked(doc[ITEM_ID], where)
     if told := sample.get("doc_hash"):
         return str(told)[:24]
-    return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:24]
+    return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[
+        :24
+    ]
 
 
 def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str, ...]:
@@ -270,7 +342,9 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
 def _scored(sample: Record) -> int:
     """Return how many options have a likelihood; 0 if the reply was generated."""
     read = sample.get("filtered_resps")
-    if not isinstance(read, list) or not all(isinstance(one, list) and len(one) == 2 for one in read):
+    if not isinstance(read, list) or not all(
+        isinstance(one, list) and len(one) == 2 for one in read
+    ):
         return 0
     return len(read) if len(read) <= len(LETTERS) else 0
 
@@ -281,7 +355,9 @@ def _requests(sample: Record) -> list[list[Any]]:
     each = list(arguments.values()) if isinstance(arguments, dict) else arguments
     found = []
     for one in each if isinstance(each, list) else ():
-        found.append(list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else [])
+        found.append(
+            list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []
+        )
     return found
 
 
@@ -296,7 +372,12 @@ def _halves_agree(requests: list[list[Any]]) -> bool:
 
 
 def _gold(
-    sample: Record, doc: Record, options: tuple[str, ...], likeliest: str | None, right: int | None, where: str
+    sample: Record,
+    doc: Record,
+    options: tuple[str, ...],
+    likeliest: str | None,
+    right: int | None,
+    where: str,
 ) -> int | None:
     """Return the place of the right option; None if it is not told, or if the score contradicts it.
 
@@ -304,7 +385,9 @@ def _gold(
     """
     if not options:
         return None
-    labels = next((doc[one].get("labels") for one in ("mc1_targets",) if isinstance(doc.get(one), dict)), None)
+    labels = next(
+        (doc[one].get("labels") for one in ("mc1_targets",) if isinstance(doc.get(one), dict)), None
+    )
     target = str(sample.get("target")).strip()
     if _SEVERAL.fullmatch(target):
         raise DataError(
@@ -317,7 +400,12 @@ def _gold(
     elif place is None and options.count(target) == 1:
         place = options.index(target)
     chosen = letter_index(likeliest, len(options))
-    contradicted = place is not None and right is not None and chosen is not None and (chosen == place) != (right == 1)
+    contradicted = (
+        place is not None
+        and right is not None
+        and chosen is not None
+        and (chosen == place) != (right == 1)
+    )
     return None if contradicted else place
 
 

@@ -54,7 +54,13 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
     model = wanted.model_of(alone and named[0], path.name, "its spec names none, or several")
     samples = list(_samples(path, events, model, wanted.benchmark or str(spec["eval_name"])))
     totals = report if isinstance(report, dict) else {}
-    return graded_log("openai-evals", path, lambda: samples, wanted, totals={MATCH: totals.get("accuracy"), **totals})
+    return graded_log(
+        "openai-evals",
+        path,
+        lambda: samples,
+        wanted,
+        totals={MATCH: totals.get("accuracy"), **totals},
+    )
 
 
 def _add(events: _Events, line: Record, where: str) -> None:
@@ -72,7 +78,9 @@ def _add(events: _Events, line: Record, where: str) -> None:
         case "match":
             events.values.setdefault(MATCH, []).append(data.get("correct"))
             expected = data.get("expected")
-            events.target = "" if isinstance(expected, list) and len(expected) > 1 else single(expected)
+            events.target = (
+                "" if isinstance(expected, list) and len(expected) > 1 else single(expected)
+            )
             events.answer = single(data.get("picked") or data.get("sampled")) or events.answer
         case "metrics":
             for name, value in data.items():
@@ -81,7 +89,9 @@ def _add(events: _Events, line: Record, where: str) -> None:
             events.error = f"{data.get('type')}: {data.get('message')}"
 
 
-def _samples(path: Path, events: dict[str, _Events], model: str, benchmark: str) -> Iterator[Sample]:
+def _samples(
+    path: Path, events: dict[str, _Events], model: str, benchmark: str
+) -> Iterator[Sample]:
     """Yield the samples, each named by its number in the data file, whatever the order of the run.
 
     A score is what is a share in every event. Several events of a sample weigh alike.
@@ -91,9 +101,21 @@ def _samples(path: Path, events: dict[str, _Events], model: str, benchmark: str)
     others = {name for name, each in values if None in map(share, each)}
     for key, one in events.items():
         scores = {
-            name: pooled(filter(None, map(share, one.values.get(name, ())))) for name in names if name not in others
+            name: pooled(filter(None, map(share, one.values.get(name, ()))))
+            for name in names
+            if name not in others
         }
         yield Sample(
-            model, benchmark, key, f"{path}, sample {key}", scores, {}, same=key, text=one.text, options=one.options,
-            answer=one.answer, error=one.error, target=one.target,
-        )  # fmt: skip
+            model,
+            benchmark,
+            key,
+            f"{path}, sample {key}",
+            scores,
+            {},
+            same=key,
+            text=one.text,
+            options=one.options,
+            answer=one.answer,
+            error=one.error,
+            target=one.target,
+        )

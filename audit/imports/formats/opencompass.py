@@ -12,13 +12,27 @@ from typing import Any
 from audit.benchmarks.reply import MARKER
 from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
-from audit.imports.record import Log, Record, Records, Wanted, as_list, first_of, messages, outcome, place_of, single
+from audit.imports.record import (
+    Log,
+    Record,
+    Records,
+    Wanted,
+    as_list,
+    first_of,
+    messages,
+    outcome,
+    place_of,
+    single,
+)
 from audit.imports.scores import pooled
 from audit.imports.table import read_table
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
 _GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
-_TMP, _LABEL = "tmp_", "label: "  # of a file that is being written; of an option whose likelihood was computed
+_TMP, _LABEL = (
+    "tmp_",
+    "label: ",
+)  # of a file that is being written; of an option whose likelihood was computed
 
 
 def is_opencompass(found: Any) -> bool:
@@ -35,16 +49,25 @@ def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
     Raises ConfigError if the folder does not name the model, DataError if the details have no score or another mean.
     """
     named = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
-    (name, part), model = _part(path), wanted.model_of(named, path.name, "it is no folder results/MODEL")
+    (name, part), model = (
+        _part(path),
+        wanted.model_of(named, path.name, "it is no folder results/MODEL"),
+    )
     wanted = replace(wanted, model=model, benchmark=wanted.benchmark or name)
     entries = _entries(found)
     if "details" in found:
         total = found.get("accuracy")
         totals = dict.fromkeys(_CORRECT, total / 100 if isinstance(total, int | float) else None)
-        return graded_log("opencompass", path, partial(_graded, path, entries, wanted), wanted, totals=totals)
+        return graded_log(
+            "opencompass", path, partial(_graded, path, entries, wanted), wanted, totals=totals
+        )
     rows = partial(_replies, path, entries, f"{part}/" if part else "")
     log = read_table(path, "json", replace(wanted, columns={}, key="text"), rows)
-    unfinished = f"{len(entries)} samples, of a run that goes on or broke off" if path.name.startswith(_TMP) else ""
+    unfinished = (
+        f"{len(entries)} samples, of a run that goes on or broke off"
+        if path.name.startswith(_TMP)
+        else ""
+    )
     return replace(log, tool="opencompass", score="reply", unfinished=unfinished)
 
 
@@ -52,7 +75,9 @@ def _entries(found: Record) -> dict[str, Record]:
     """Return the items by name: details are a list, or an object by number with a type beside the items."""
     details = found.get("details", found) or {}
     each = details if isinstance(details, dict) else dict(enumerate(details))
-    return {str(name): one for name, one in each.items() if name != "type" and isinstance(one, dict)}
+    return {
+        str(name): one for name, one in each.items() if name != "type" and isinstance(one, dict)
+    }
 
 
 def _part(path: Path) -> tuple[str, str]:
@@ -71,8 +96,15 @@ def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
         if options and "pred_label" in entry:  # the prediction is a list of probabilities
             read = dict(enumerate(options)).get(entry["pred_label"], "")
         text = messages(first_of(entry, ("origin_prompt", "prompt")), where)
-        row = {"item": prefix + name, "text": text, "gold": single(entry.get("gold")).rpartition(MARKER)[2].strip()}
-        yield where, row | ({"answer": read, "options": list(options)} if options else {"reply": read})
+        row = {
+            "item": prefix + name,
+            "text": text,
+            "gold": single(entry.get("gold")).rpartition(MARKER)[2].strip(),
+        }
+        yield (
+            where,
+            row | ({"answer": read, "options": list(options)} if options else {"reply": read}),
+        )
 
 
 def _options(entry: Record) -> tuple[str, ...]:
@@ -81,20 +113,41 @@ def _options(entry: Record) -> tuple[str, ...]:
         return tuple(map(str, entry["choices"]))
     beside = entry.get("origin_prediction")
     if isinstance(beside, dict):  # details
-        return tuple(name for name, one in beside.items() if isinstance(one, dict) and {"PPL", "BPB"} & one.keys())
+        return tuple(
+            name
+            for name, one in beside.items()
+            if isinstance(one, dict) and {"PPL", "BPB"} & one.keys()
+        )
     return tuple(name.removeprefix(_LABEL) for name in entry if name.startswith(_LABEL))
 
 
 def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[Sample]:
     """Yield the samples of details. A score that is a list has an entry for each replica."""
     for number, entry in entries.items():
-        where, name, options = f"{path}, {number}", str(entry.get("example_abbr") or number), _options(entry)
+        where, name, options = (
+            f"{path}, {number}",
+            str(entry.get("example_abbr") or number),
+            _options(entry),
+        )
         values = {one: as_list(entry[one]) for one in _CORRECT if one in entry}
         if not values:
-            raise DataError(f"{where} has no score. Expected {', '.join(_CORRECT)}. Give predictions/.")
-        scores = {score: pooled(outcome(one, where) for one in each) for score, each in values.items()}
+            raise DataError(
+                f"{where} has no score. Expected {', '.join(_CORRECT)}. Give predictions/."
+            )
+        scores = {
+            score: pooled(outcome(one, where) for one in each) for score, each in values.items()
+        }
         gold, answer = single(first_of(entry, _GOLD)), single(first_of(entry, _ANSWER))
         yield Sample(
-            wanted.model, wanted.benchmark, name, where, scores, entry, messages(entry.get("prompt"), where), options,
-            place_of(gold, options), answer=answer or None, target=gold,
-        )  # fmt: skip
+            wanted.model,
+            wanted.benchmark,
+            name,
+            where,
+            scores,
+            entry,
+            messages(entry.get("prompt"), where),
+            options,
+            place_of(gold, options),
+            answer=answer or None,
+            target=gold,
+        )

@@ -47,7 +47,11 @@ def _samples(path: Path, results: list[Record], wanted: Wanted, about: str) -> I
         if prompt and wanted.benchmark not in ("", prompt):
             continue
         where, provider = f"{path}, result {number}", one["provider"]
-        its_name = (provider.get("label") or provider.get("id")) if isinstance(provider, dict) else provider
+        its_name = (
+            (provider.get("label") or provider.get("id"))
+            if isinstance(provider, dict)
+            else provider
+        )
         model = wanted.model_of(its_name, where, f"the provider is {provider!r:.60}")
         text = checked(_text(one.get("vars") or {}), where)
         test = (model, benchmark, _test(one))
@@ -59,7 +63,10 @@ def _samples(path: Path, results: list[Record], wanted: Wanted, about: str) -> I
             benchmark=benchmark,
             name=sample if "testIdx" in one else f"{sample}#{times[test]}",
             where=where,
-            scores=shares({name: one.get(name) for name in _SCORES} | (named if isinstance(named, dict) else {})),
+            scores=shares(
+                {name: one.get(name) for name in _SCORES}
+                | (named if isinstance(named, dict) else {})
+            ),
             record=one,
             text=text,
             answer=(one.get("response") or {}).get("output"),
@@ -80,7 +87,11 @@ def _error(result: Record) -> str | None:
 def _prompt(result: Record) -> str:
     """Return what names a prompt's template: `raw` is another in every test, promptIdx for every provider."""
     prompt = result.get("prompt")
-    return str((prompt.get("label") if isinstance(prompt, dict) else prompt) or result.get("promptId") or "")
+    return str(
+        (prompt.get("label") if isinstance(prompt, dict) else prompt)
+        or result.get("promptId")
+        or ""
+    )
 
 
 def _test(result: Record) -> str:

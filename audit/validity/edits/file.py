@@ -40,14 +40,27 @@ if TYPE_CHECKING:
 FILE = "edits.arrow"
 _SCHEMA = pa.schema(
     [
-        ("question_id", pa.string()), ("arm", pa.string()), ("level", pa.int16()), ("name", pa.string()),
-        ("contract", pa.string()), ("label_style", pa.string()), ("text", pa.string()), ("context", pa.string()),
-        ("options", pa.list_(pa.string())), ("order", pa.list_(pa.int16())), ("key", pa.int16()),
-        ("group", pa.string()), ("condition", pa.string()), ("benchmark", pa.string()), ("facts", pa.string()),
+        ("question_id", pa.string()),
+        ("arm", pa.string()),
+        ("level", pa.int16()),
+        ("name", pa.string()),
+        ("contract", pa.string()),
+        ("label_style", pa.string()),
+        ("text", pa.string()),
+        ("context", pa.string()),
+        ("options", pa.list_(pa.string())),
+        ("order", pa.list_(pa.int16())),
+        ("key", pa.int16()),
+        ("group", pa.string()),
+        ("condition", pa.string()),
+        ("benchmark", pa.string()),
+        ("facts", pa.string()),
     ]
-)  # fmt: skip
+)
 _ROWS_AT_ONCE = 1024
-_FACTS = {kind.__name__: kind for kind in (BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts)}
+_FACTS = {
+    kind.__name__: kind for kind in (BbqFacts, ContrastFacts, CrowsFacts, ToxigenFacts, XsTestFacts)
+}
 
 
 @dataclass(frozen=True)
@@ -101,12 +114,16 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
         "replaced": dict(plan.replaced),
         "applicable": {family.value: plan.applicable(family) for family in Family},
     }
-    return pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": json.dumps(about).encode()}))
+    return pa.Table.from_pylist(
+        rows, schema=_SCHEMA.with_metadata({b"about": json.dumps(about).encode()})
+    )
 
 
 def digest(table: pa.Table) -> str:
     """Return the sha256 (hex) of what will be asked, for the run's fingerprint."""
-    plain = json.dumps([table.to_pylist(), table.schema.metadata[b"about"].decode()], sort_keys=True)
+    plain = json.dumps(
+        [table.to_pylist(), table.schema.metadata[b"about"].decode()], sort_keys=True
+    )
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -151,7 +168,9 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
         for k in range(reader.num_record_batches):
             for batch in pa.Table.from_batches([reader.get_batch(k)]).to_batches(_ROWS_AT_ONCE):
                 waiting += batch.to_pylist()
-                last = next((i for i in range(len(waiting) - 1, 0, -1) if waiting[i]["arm"] == ORIGINAL), 0)
+                last = next(
+                    (i for i in range(len(waiting) - 1, 0, -1) if waiting[i]["arm"] == ORIGINAL), 0
+                )
                 yield _piece(waiting[:last], about)
                 waiting = waiting[last:]
         yield _piece(waiting, about)
@@ -172,17 +191,26 @@ def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
                 raise KeyError(f"columns {reader.schema.names}")
             yield reader, json.loads(reader.schema.metadata[b"about"])
     except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
-        raise ShardError(f"{path} cannot be read ({error}). Type the run's command again: it writes it anew.") from None
+        raise ShardError(
+            f"{path} cannot be read ({error}). Type the run's command again: it writes it anew."
+        ) from None
 
 
 def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditFile:
     items, edits = {}, {}
     for row in rows:
         item = Item(
-            id=row["question_id"], benchmark=row["benchmark"], stem=row["text"], options=tuple(row["options"]),
-            gold=NO_OPTION, group=row["group"], context=row["context"], condition=row["condition"],
-            order=tuple(row["order"]), facts=_unpacked(row["facts"]),
-        ).keyed(row["key"])  # fmt: skip
+            id=row["question_id"],
+            benchmark=row["benchmark"],
+            stem=row["text"],
+            options=tuple(row["options"]),
+            gold=NO_OPTION,
+            group=row["group"],
+            context=row["context"],
+            condition=row["condition"],
+            order=tuple(row["order"]),
+            facts=_unpacked(row["facts"]),
+        ).keyed(row["key"])
         if row["arm"] == ORIGINAL:
             items[item.id] = item
         else:
@@ -192,13 +220,26 @@ def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditF
     return EditFile(items, edits, about)
 
 
-def _row(id_: str, arm: str, level: int, name: str, contract: str, style: str, item: Item) -> dict[str, Any]:
+def _row(
+    id_: str, arm: str, level: int, name: str, contract: str, style: str, item: Item
+) -> dict[str, Any]:
     return {
-        "question_id": id_, "arm": str(arm), "level": level, "name": name, "contract": str(contract),
-        "label_style": style, "text": item.stem, "context": item.context, "options": list(item.options),
-        "order": list(item.shown), "key": item.key, "group": item.group, "condition": item.condition,
-        "benchmark": item.benchmark, "facts": _packed(item.facts) if arm == ORIGINAL else "",
-    }  # fmt: skip
+        "question_id": id_,
+        "arm": str(arm),
+        "level": level,
+        "name": name,
+        "contract": str(contract),
+        "label_style": style,
+        "text": item.stem,
+        "context": item.context,
+        "options": list(item.options),
+        "order": list(item.shown),
+        "key": item.key,
+        "group": item.group,
+        "condition": item.condition,
+        "benchmark": item.benchmark,
+        "facts": _packed(item.facts) if arm == ORIGINAL else "",
+    }
 
 
 def _packed(facts: Facts | None) -> str:
@@ -224,7 +265,11 @@ def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile)
     by_model = {}
     for name, model in resolved.answering.items():
         weights = resolved.weights.get(model.name)
-        path = None if weights is None or model.engine != "vllm" else _tokenizer(local_path(model, weights), weights)
+        path = (
+            None
+            if weights is None or model.engine != "vllm"
+            else _tokenizer(local_path(model, weights), weights)
+        )
         if path is not None:
             by_model[name] = distances(edits, _tokens(path))
     write_file(run_dir / TOKENS_FILE, (json.dumps(by_model) + "\n").encode())
@@ -284,9 +329,13 @@ def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]
         return {}
     try:
         raw = read_json(path)
-        return {str(m): {str(q): [float(x) for x in v] for q, v in of.items()} for m, of in raw.items()}
+        return {
+            str(m): {str(q): [float(x) for x in v] for q, v in of.items()} for m, of in raw.items()
+        }
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ShardError(f"{path} cannot be read ({error}). Delete it, and type the run's command again.") from None
+        raise ShardError(
+            f"{path} cannot be read ({error}). Delete it, and type the run's command again."
+        ) from None
 
 
 def as_array(found: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatArray:

@@ -21,10 +21,19 @@ from audit.core.number_text import percent
 from audit.core.records import Item
 from audit.scoring.reference import ReferenceScorer
 from audit.validity.edits.record import PLAIN_LABELS, Contract, Edit, Family, context_of
-from audit.validity.edits.surface import differing, distance, format_edit, placebo_edit, wordings, words
+from audit.validity.edits.surface import (
+    differing,
+    distance,
+    format_edit,
+    placebo_edit,
+    wordings,
+    words,
+)
 from audit.variants.record import Variant
 
-CANDIDATES_MAX = 12  # partners that are tried of an item: enough to replace those that change nothing
+CANDIDATES_MAX = (
+    12  # partners that are tried of an item: enough to replace those that change nothing
+)
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
@@ -75,11 +84,15 @@ class Partners:
         """Return the items of the same slot in an order that depends on the seed and this item
         alone."""
         same = self.index[_slot(item)]
-        order = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())]).permutation(len(same))
+        order = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())]).permutation(
+            len(same)
+        )
         return [same[i] for i in order]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        others = [partner for partner in among if partner.key != item.key and partner.stem != item.stem]
+        others = [
+            partner for partner in among if partner.key != item.key and partner.stem != item.stem
+        ]
         for partner in others[:CANDIDATES_MAX]:
             changed = item.keyed(partner.key, stem=partner.stem, condition=partner.condition)
             yield Edit(name, Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
@@ -88,16 +101,27 @@ class Partners:
         """Yield the rows in which the two groups have changed places: their context, the original's
         options and question."""
         for partner in self.index[_slot(item)]:
-            if partner.context == item.context or partner.stem != item.stem or not isinstance(partner.facts, BbqFacts):
+            if (
+                partner.context == item.context
+                or partner.stem != item.stem
+                or not isinstance(partner.facts, BbqFacts)
+            ):
                 continue
             key = item.key
             if item.condition == "disambig":
                 names = [name.lower() for name, _ in facts.names]
                 key = names.index(partner.facts.names[partner.key][0].lower())
-                if key == item.key:  # in 66 pairs of Physical appearance the swapped context states the same
+                if (
+                    key == item.key
+                ):  # in 66 pairs of Physical appearance the swapped context states the same
                     continue
             contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
-            yield Edit("groups_swapped", Family.ATTRIBUTE, contract, item.keyed(key, context=partner.context))
+            yield Edit(
+                "groups_swapped",
+                Family.ATTRIBUTE,
+                contract,
+                item.keyed(key, context=partner.context),
+            )
 
     def _crows(self, item: Item) -> Iterator[Edit]:
         """Yield another pair of groups of the same type in the same sentence. More and less are
@@ -115,11 +139,16 @@ class Partners:
                 continue
             new = other[1:]
             plain = tuple(span.lower() for span in new)
-            if plain in seen or groups & set(plain):  # one of its own groups on the other side would relabel it
+            if plain in seen or groups & set(
+                plain
+            ):  # one of its own groups on the other side would relabel it
                 continue
             seen.add(plain)
             count += 1
-            put = (_put(text, start, *pair) for text, *pair in zip(item.options, spans, new, strict=True))
+            put = (
+                _put(text, start, *pair)
+                for text, *pair in zip(item.options, spans, new, strict=True)
+            )
             changed = replace(item, options=tuple(put))
             yield Edit("other_groups", Family.ATTRIBUTE, Contract.INVARIANT, changed)
 
@@ -297,9 +326,15 @@ def build_plan(
         apart = round(sum(changed) / len(changed)) if changed else 1
         edits = {
             Family.FORMAT: _take(
-                (format_edit(f, item) for f in formats), wanted[Family.FORMAT], scorer, seen, replaced
+                (format_edit(f, item) for f in formats),
+                wanted[Family.FORMAT],
+                scorer,
+                seen,
+                replaced,
             ),
-            Family.SEMANTIC: _take(wordings(item, scorer.benchmark, library), per_family, scorer, seen, replaced),
+            Family.SEMANTIC: _take(
+                wordings(item, scorer.benchmark, library), per_family, scorer, seen, replaced
+            ),
             Family.ATTRIBUTE: attribute,
             Family.PLACEBO: _take([placebo_edit(item, apart)], 1, scorer, seen, replaced),
         }
@@ -315,7 +350,11 @@ def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request
 
 
 def _take(
-    candidates: Iterable[Edit], count: int, scorer: ReferenceScorer, seen: set[Request], replaced: Counter[str]
+    candidates: Iterable[Edit],
+    count: int,
+    scorer: ReferenceScorer,
+    seen: set[Request],
+    replaced: Counter[str],
 ) -> tuple[Edit, ...]:
     """Return the first `count` candidates that ask something new; the others are counted."""
     taken: list[Edit] = []
@@ -331,7 +370,12 @@ def _take(
     return tuple(taken)
 
 
-MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")  # these benchmarks hold slurs, stereotypes or unsafe requests
+MASKED = (
+    "bbq",
+    "crows_pairs",
+    "toxigen",
+    "xstest",
+)  # these benchmarks hold slurs, stereotypes or unsafe requests
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:

@@ -17,10 +17,55 @@ from audit.variants.record import Variant
 
 # A placebo starts with as many of these words as are wanted, then a comma. They state, ask and deny nothing.
 _NEUTRAL = (
-    "Now", "then", "well", "so", "and", "so", "to", "it", "as", "it", "comes", "one", "thing", "after", "another", "in",
-    "good", "time", "and", "just", "as", "it", "is", "here", "and", "so", "it", "goes", "on", "as", "it", "did",
-    "before", "and", "as", "it", "will", "again", "in", "its", "own", "time", "and", "way", "here", "it", "now", "is",
-)  # fmt: skip
+    "Now",
+    "then",
+    "well",
+    "so",
+    "and",
+    "so",
+    "to",
+    "it",
+    "as",
+    "it",
+    "comes",
+    "one",
+    "thing",
+    "after",
+    "another",
+    "in",
+    "good",
+    "time",
+    "and",
+    "just",
+    "as",
+    "it",
+    "is",
+    "here",
+    "and",
+    "so",
+    "it",
+    "goes",
+    "on",
+    "as",
+    "it",
+    "did",
+    "before",
+    "and",
+    "as",
+    "it",
+    "will",
+    "again",
+    "in",
+    "its",
+    "own",
+    "time",
+    "and",
+    "way",
+    "here",
+    "it",
+    "now",
+    "is",
+)
 PREAMBLE = "Please read the following and reply."
 
 
@@ -31,7 +76,9 @@ def each_text(item: Item, change: Callable[[str], str]) -> Item:
     """
     if not item.stem:
         return replace(item, options=tuple(change(text) for text in item.options))
-    return replace(item, stem=change(item.stem), context=change(item.context) if item.context else "")
+    return replace(
+        item, stem=change(item.stem), context=change(item.context) if item.context else ""
+    )
 
 
 def _title(text: str) -> str:
@@ -48,14 +95,19 @@ def _option_order(item: Item) -> Item:
     """Return the options rotated by one place: every option moves, so that none keeps its
     letter."""
     options, shown = item.options, item.shown
-    return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0])).keyed(item.key)
+    return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0])).keyed(
+        item.key
+    )
 
 
 # name -> (change, label style of the options). "label_style" and "option_order" change nothing if no option is shown.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
-    "double_space": (lambda item: each_text(item, lambda text: re.sub(r" +", "  ", text)), PLAIN_LABELS),
+    "double_space": (
+        lambda item: each_text(item, lambda text: re.sub(r" +", "  ", text)),
+        PLAIN_LABELS,
+    ),
     "quotes": (lambda item: each_text(item, lambda text: f'"{text}"'), PLAIN_LABELS),
     "preamble": (lambda item: _in_front(item, f"{PREAMBLE} "), PLAIN_LABELS),
     "option_order": (_option_order, PLAIN_LABELS),
@@ -97,12 +149,19 @@ FRAMES = (
     "Consider what follows. {}",
     "{} That is what I ask.",
 )
-STATEMENT_FRAMES = ("Somebody said: {}", "I read this: {}", "These words were written: {}", "{} So it was said.")
+STATEMENT_FRAMES = (
+    "Somebody said: {}",
+    "I read this: {}",
+    "These words were written: {}",
+    "{} So it was said.",
+)
 BLANK = "___"  # the blank of `records.shared_words`
 _MARKS = ".,;:!?"
 
 
-def wordings(item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]] | None) -> Iterator[Edit]:
+def wordings(
+    item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]] | None
+) -> Iterator[Edit]:
     """Yield semantic edits, best first.
 
     Parameters
@@ -191,9 +250,15 @@ def text_of(item: Item) -> str:
     return f"{item.context} {item.stem or ' '.join(item.options)}".strip()
 
 
-def differing(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[str, int, int, int, int]]:
+def differing(
+    first: Sequence[Hashable], second: Sequence[Hashable]
+) -> list[tuple[str, int, int, int, int]]:
     """Return the opcodes of `SequenceMatcher` without the equal ones: (tag, i1, i2, j1, j2)."""
-    return [c for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes() if c[0] != "equal"]
+    return [
+        c
+        for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+        if c[0] != "equal"
+    ]
 
 
 def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:

@@ -17,7 +17,25 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-WORDS = ["the", "a", "an", "and", "or", "to", "of", "in", "on", "at", "for", "with", "was", "is", "he", "she", "they"]
+WORDS = [
+    "the",
+    "a",
+    "an",
+    "and",
+    "or",
+    "to",
+    "of",
+    "in",
+    "on",
+    "at",
+    "for",
+    "with",
+    "was",
+    "is",
+    "he",
+    "she",
+    "they",
+]
 
 
 def make(folder: Path) -> None:
@@ -49,18 +67,27 @@ def make(folder: Path) -> None:
     words.post_processor = BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
     special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     PreTrainedTokenizerFast(
-        tokenizer_object=words, model_max_length=512, **{f"{name}_token": token for name, token in special.items()}
+        tokenizer_object=words,
+        model_max_length=512,
+        **{f"{name}_token": token for name, token in special.items()},
     ).save_pretrained(folder)
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=512, tie_word_embeddings=False,
-    )  # fmt: skip
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+    )
     model = BertForMaskedLM(config)
     rng = np.random.default_rng(20)
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
             drawn = rng.normal(0, 0.4, size=tuple(parameter.shape)).astype(np.float32)
-            parameter.copy_(torch.from_numpy(drawn + (1.0 if name.endswith("LayerNorm.weight") else 0.0)))
+            parameter.copy_(
+                torch.from_numpy(drawn + (1.0 if name.endswith("LayerNorm.weight") else 0.0))
+            )
     model.save_pretrained(folder)
 
 
@@ -82,7 +109,9 @@ def score(first: str, second: str, model: Any, tokenizer: Any) -> tuple[float, f
             masked[0][spans[side][i]] = tokenizer.mask_token_id
             with torch.no_grad():
                 logits = model(masked).logits[0][spans[side][i]]
-            totals[side] += float(torch.log_softmax(logits.double(), dim=0)[ids[side][0][spans[side][i]]])
+            totals[side] += float(
+                torch.log_softmax(logits.double(), dim=0)[ids[side][0][spans[side][i]]]
+            )
     return totals[0], totals[1]
 
 
@@ -90,14 +119,24 @@ def main(source: Path, folder: Path, limit: int) -> None:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     make(folder)
-    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModelForMaskedLM.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     with source.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))[:limit]
     pll = [score(row["sent_more"], row["sent_less"], model, tokenizer) for row in rows]
     more = sum(round(a, 3) > round(b, 3) for a, b in pll)
     neutral = sum(round(a, 3) == round(b, 3) for a, b in pll)
-    found = {"n": len(rows), "more": more, "neutral": neutral, "pll": [[round(a, 4), round(b, 4)] for a, b in pll]}
-    (HERE / "pll.json").write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
+    found = {
+        "n": len(rows),
+        "more": more,
+        "neutral": neutral,
+        "pll": [[round(a, 4), round(b, 4)] for a, b in pll],
+    }
+    (HERE / "pll.json").write_text(
+        json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8"
+    )
     print({key: found[key] for key in ("n", "more", "neutral")})
 
 

@@ -35,13 +35,19 @@ def main(folder: Path) -> None:
     )
 
     def name(item: Item) -> str:
-        return "unknown" if race[item.id] == item.facts.unknown else item.facts.names[race[item.id]][0].lower()
+        return (
+            "unknown"
+            if race[item.id] == item.facts.unknown
+            else item.facts.names[race[item.id]][0].lower()
+        )
 
     for context in ("ambig", "disambig"):
         rows = [item for item in items if item.condition == context]
         others = [next(o for o in slots[_slot(item)] if o.id != item.id) for item in rows]
         form = np.array([float(arc[item.id] != race[item.id]) for item in rows])
-        moved = np.array([float(name(item) != name(other)) for item, other in zip(rows, others, strict=True)])
+        moved = np.array(
+            [float(name(item) != name(other)) for item, other in zip(rows, others, strict=True)]
+        )
         content = moved if context == "ambig" else 1 - moved
         units = {
             kind: np.unique([label(item) for item in rows], return_inverse=True)[1]
@@ -57,7 +63,10 @@ def main(folder: Path) -> None:
                 for _ in range(DRAWS):
                     turned = (rng.random(len(rows)) < 0.5)[units[exchanged]]
                     kept = np.sort(rng.choice(len(rows), n, replace=False))
-                    a, b = np.where(turned, form, content)[kept], np.where(turned, content, form)[kept]
+                    a, b = (
+                        np.where(turned, form, content)[kept],
+                        np.where(turned, content, form)[kept],
+                    )
                     for kind, cluster in units.items():
                         d = selectivity(a, b, np.full(n, np.nan), cluster[kept])
                         found[kind] += min(d.above_p, d.below_p) <= 0.025

@@ -28,19 +28,27 @@ def spreads(folder: Path) -> list[tuple[str, float, float]]:
     found = []
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf-8") as lines:
-            rows = [row for row in csv.DictReader(lines) if "contamination-models" not in row["model"]]
+            rows = [
+                row for row in csv.DictReader(lines) if "contamination-models" not in row["model"]
+            ]
         gaps = np.array([float(r["score_model"]) - float(r["score_model_ref"]) for r in rows])
-        sampling = np.mean([float(r["score_model_std"]) ** 2 + float(r["score_model_ref_std"]) ** 2 for r in rows])
+        sampling = np.mean(
+            [float(r["score_model_std"]) ** 2 + float(r["score_model_ref_std"]) ** 2 for r in rows]
+        )
         observed = 1.4826 * float(np.median(np.abs(gaps - np.median(gaps))))
-        found.append((path.stem, 100 * observed, 100 * float(np.sqrt(max(observed**2 - sampling, 0.0)))))
+        found.append(
+            (path.stem, 100 * observed, 100 * float(np.sqrt(max(observed**2 - sampling, 0.0))))
+        )
     return found
 
 
-def rates(references: int, tau: float, true: float, scale: float, rng: np.random.Generator) -> tuple[float, float]:
+def rates(
+    references: int, tau: float, true: float, scale: float, rng: np.random.Generator
+) -> tuple[float, float]:
     """Share of models found by (t with R - 1 degrees of freedom, the prior)."""
-    gaps = tau * rng.standard_normal((DRAWS, 1 + references)) + ITEMS_SE / np.sqrt(2) * rng.standard_normal(
-        (DRAWS, 1 + references)
-    )
+    gaps = tau * rng.standard_normal((DRAWS, 1 + references)) + ITEMS_SE / np.sqrt(
+        2
+    ) * rng.standard_normal((DRAWS, 1 + references))
     items = ITEMS_SE * np.sqrt((1 + 1 / references) / 2)
     difference = true + gaps[:, 0] - gaps[:, 1:].mean(axis=1)
     spread = gaps[:, 1:].var(axis=1, ddof=1)
@@ -49,7 +57,8 @@ def rates(references: int, tau: float, true: float, scale: float, rng: np.random
     old = scipy.stats.t.sf(difference / se, references - 1) <= LEVEL
     prior = TauPrior(scale)
     new = [
-        predictive(float(d), float(items), 400, float(s), sampling, references, prior).pvalue <= LEVEL
+        predictive(float(d), float(items), 400, float(s), sampling, references, prior).pvalue
+        <= LEVEL
         for d, s in zip(difference, spread, strict=True)
     ]
     return float(old.mean()), float(np.mean(new))
@@ -60,7 +69,9 @@ def main() -> None:
     print("| comparison | spread, points | without sampling error |\n|---|---|---|")
     for name, observed, true in spreads(folder):
         print(f"| {name} | {observed:.1f} | {true:.1f} |")
-    print("\n| scale | references | tau | false positives at .05 / 6: t, prior | +10 found | +15 found |")
+    print(
+        "\n| scale | references | tau | false positives at .05 / 6: t, prior | +10 found | +15 found |"
+    )
     print("|---|---|---|---|---|---|")
     for scale in (0.03, 0.035):
         for references in (3, 5, 8):

@@ -17,7 +17,11 @@ from audit.statistics.wording_drop import equivalence, item_means
 
 SEED, MODELS = 77, 3000
 NAMES = ("memorised_5", "harder", "memorised_5_groups")
-DESIGNS = (PerturbDesign(1000, 3, 0), PerturbDesign(1000, 3, 0, replicates=2), PerturbDesign(1000, 9, 0))
+DESIGNS = (
+    PerturbDesign(1000, 3, 0),
+    PerturbDesign(1000, 3, 0, replicates=2),
+    PerturbDesign(1000, 9, 0),
+)
 
 
 def refuted(design: PerturbDesign, name: str) -> dict[str, float | None]:
@@ -27,14 +31,23 @@ def refuted(design: PerturbDesign, name: str) -> dict[str, float | None]:
     for _ in range(MODELS):
         cell = simulate(design, WORLDS[name], rng)
         original, variants = item_means(*cell.tested.pair)
-        test = equivalence(mean_of(original - variants, cell.cluster), thresholds.effect_of_interest)
+        test = equivalence(
+            mean_of(original - variants, cell.cluster), thresholds.effect_of_interest
+        )
         found.append(test.p_no_larger <= thresholds.alpha)
     return rate(name, np.array(found, dtype=float))
 
 
 def main() -> None:
-    rows = [[str(d.variants), str(d.replicates), *(shown(refuted(d, name), name) for name in NAMES)] for d in DESIGNS]
-    print(table_text(["variants", "runs of the original", *(name.replace("_", " ") for name in NAMES)], rows))
+    rows = [
+        [str(d.variants), str(d.replicates), *(shown(refuted(d, name), name) for name in NAMES)]
+        for d in DESIGNS
+    ]
+    print(
+        table_text(
+            ["variants", "runs of the original", *(name.replace("_", " ") for name in NAMES)], rows
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -40,7 +40,9 @@ def called(path: Path, *, weak: bool, rng: np.random.Generator) -> tuple[float, 
     hits = np.zeros((DRAWS, 3))
     for k in range(DRAWS):
         i = int(rng.choice(order[-third:] if weak else order))
-        others = rng.choice([j for j in (order[:third] if weak else order) if j != i], REFERENCES, replace=False)
+        others = rng.choice(
+            [j for j in (order[:third] if weak else order) if j != i], REFERENCES, replace=False
+        )
         height = (after[i] - chance) / (after[others] - chance)
         odds = scipy.special.logit(before[others]) - scipy.special.logit(after[others])
         expected = (
@@ -54,7 +56,9 @@ def called(path: Path, *, weak: bool, rng: np.random.Generator) -> tuple[float, 
         for drops in expected:
             models = max(drops.var(ddof=1) - theirs, 0.0) * (1 + 1 / REFERENCES)
             se = np.sqrt(own + theirs / REFERENCES + models)
-            p.append(scipy.special.stdtr(REFERENCES - 1, -(before[i] - after[i] - drops.mean()) / se))
+            p.append(
+                scipy.special.stdtr(REFERENCES - 1, -(before[i] - after[i] - drops.mean()) / se)
+            )
         bracket = Bracket(after[i], after[others].min(), after[others].max(), margin).holds
         hits[k] = max(p[:2]) <= 0.05, max(p) <= 0.05, max(p) <= 0.05 and bracket
     two, three, bracketed = hits.mean(axis=0).tolist()
@@ -63,11 +67,15 @@ def called(path: Path, *, weak: bool, rng: np.random.Generator) -> tuple[float, 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("../shared/data/constat/tables")
-    print("| table | references | points and share | and log-odds | and bracketing |\n|---|---|---|---|---|")
+    print(
+        "| table | references | points and share | and log-odds | and bracketing |\n|---|---|---|---|---|"
+    )
     for name in TABLES:
         for weak in (True, False):
             rng = np.random.default_rng([SEED, weak])
-            shown = " | ".join(f"{100 * x:.1f}" for x in called(folder / f"{name}.csv", weak=weak, rng=rng))
+            shown = " | ".join(
+                f"{100 * x:.1f}" for x in called(folder / f"{name}.csv", weak=weak, rng=rng)
+            )
             print(f"| {name} | {'weakest third' if weak else 'any'} | {shown} |")
 
 

@@ -53,10 +53,20 @@ def scales_of(chance):
 
 def rows_of(path):
     """(planted, public): arrays (models, 6): score, its error, score on the other set, its error, truth, its error."""
-    columns = ("score_model", "score_model_std", "score_model_ref", "score_model_ref_std", "no_cont", "no_cont_std")
+    columns = (
+        "score_model",
+        "score_model_std",
+        "score_model_ref",
+        "score_model_ref_std",
+        "no_cont",
+        "no_cont_std",
+    )
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    sides = [[r for r in rows if ("contamination-models" in r["model"]) == planted] for planted in (True, False)]
+    sides = [
+        [r for r in rows if ("contamination-models" in r["model"]) == planted]
+        for planted in (True, False)
+    ]
     return [np.array([[float(r[c] or "nan") for c in columns] for r in side]) for side in sides]
 
 
@@ -78,7 +88,11 @@ def scales(tested, references, chance):
             gaps.append(float(to(a) - to(b)))
             variances.append(float((slopes[0] * e) ** 2 + (slopes[1] * e_ref) ** 2))
         bounded = np.clip(references[:, 0], least, 0.995)
-        unit = 1.0 if to(0.5) == 0.5 else float(np.mean([1e-4 / (to(x + 1e-4) - to(x)) for x in bounded]))
+        unit = (
+            1.0
+            if to(0.5) == 0.5
+            else float(np.mean([1e-4 / (to(x + 1e-4) - to(x)) for x in bounded]))
+        )
         difference = (gaps[0] - np.mean(gaps[1:])) * unit
         se = unit * np.sqrt(variances[0] + np.mean(variances[1:]) / len(references))
         spread, sampling = unit**2 * np.var(gaps[1:], ddof=1), unit**2 * np.mean(variances[1:])
@@ -87,7 +101,10 @@ def scales(tested, references, chance):
         own = to(np.clip(tested[0], least, 0.995))
         for rows, limits in ((found, (told.high, told.low)), (plain, (high, low))):
             rows.append([float(np.clip(back(own - x / unit), 0, 1)) for x in (difference, *limits)])
-    hulls = [[np.mean([x[0] for x in one]), min(x[1] for x in one), max(x[2] for x in one)] for one in (found, plain)]
+    hulls = [
+        [np.mean([x[0] for x in one]), min(x[1] for x in one), max(x[2] for x in one)]
+        for one in (found, plain)
+    ]
     return [*found[:2], *hulls]
 
 
@@ -102,13 +119,24 @@ def measured(folder, exam, comparison, references, draws):
             chosen = public[rng.choice(len(public), references, replace=False)]
             truth, error = one[4], 1.96 * one[5]
             for k, (estimate, low, high) in enumerate(scales(one, chosen, CHANCES[exam])):
-                lower, upper = estimate - np.hypot(estimate - low, error), estimate + np.hypot(high - estimate, error)
-                rows.append([k, estimate - truth, low <= truth <= high, lower <= truth <= upper, high - low])
+                lower, upper = (
+                    estimate - np.hypot(estimate - low, error),
+                    estimate + np.hypot(high - estimate, error),
+                )
+                rows.append(
+                    [k, estimate - truth, low <= truth <= high, lower <= truth <= upper, high - low]
+                )
     table = np.array(rows)
     found = []
     for k in range(4):
         one = table[table[:, 0] == k]
-        found.append((100 * one[:, 1].mean(), 100 * np.sqrt(np.mean(one[:, 1] ** 2)), *(100 * one[:, 2:].mean(axis=0))))
+        found.append(
+            (
+                100 * one[:, 1].mean(),
+                100 * np.sqrt(np.mean(one[:, 1] ** 2)),
+                *(100 * one[:, 2:].mean(axis=0)),
+            )
+        )
     return found, len(planted), 100 * float((planted[:, 0] - planted[:, 4]).mean())
 
 
@@ -130,4 +158,7 @@ def main(folder, references=REFERENCES, draws=DRAWS):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/constat/tables"), *map(int, sys.argv[2:]))
+    main(
+        Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data/constat/tables"),
+        *map(int, sys.argv[2:]),
+    )

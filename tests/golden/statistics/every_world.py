@@ -14,7 +14,13 @@ from audit.statistics.selectivity import selectivity
 from audit.validity.calibrate import ALPHA_EACH, WORLDS, simulate
 
 SEED, MODELS = 42, 4000
-DESIGNS = ((60, 0.1), (200, 0.03), (200, 0.1), (200, 0.25), (200, 0.5))  # independent items, share that changes
+DESIGNS = (
+    (60, 0.1),
+    (200, 0.03),
+    (200, 0.1),
+    (200, 0.25),
+    (200, 0.5),
+)  # independent items, share that changes
 
 
 def largest(clusters: int, change: float, models: int) -> tuple[float, float]:
@@ -24,7 +30,9 @@ def largest(clusters: int, change: float, models: int) -> tuple[float, float]:
         rng = np.random.default_rng([SEED, clusters, round(1000 * change), k])
         place = np.repeat(np.arange(clusters), world.per_cluster)
         tests = [selectivity(*simulate(world, clusters, change, rng), place) for _ in range(models)]
-        found.append(np.mean([(t.above_p <= ALPHA_EACH, t.below_p <= ALPHA_EACH) for t in tests], axis=0))
+        found.append(
+            np.mean([(t.above_p <= ALPHA_EACH, t.below_p <= ALPHA_EACH) for t in tests], axis=0)
+        )
     above, below = np.max(found, axis=0)
     return float(above), float(below)
 
@@ -33,8 +41,14 @@ def main() -> None:
     rows = []
     for clusters, change in DESIGNS:
         shares = largest(clusters, change, MODELS)
-        rows.append([f"{clusters}, {100 * change:g} %", *(f"{100 * share:.1f} %" for share in shares)])
-    head = ["independent items, surface edits change", "selective, at most", "non-selective, at most"]
+        rows.append(
+            [f"{clusters}, {100 * change:g} %", *(f"{100 * share:.1f} %" for share in shares)]
+        )
+    head = [
+        "independent items, surface edits change",
+        "selective, at most",
+        "non-selective, at most",
+    ]
     print(table_text(head, rows))
 
 

@@ -37,7 +37,11 @@ def likelihoods(rng, world, learnt, gain):
     found = []
     for k in range(1 + world.references):
         sides = [side + 0.5 * rng.standard_t(5, side.size) for side in common]
-        sides[0] = sides[0] + 5 * world.uneven * rng.standard_normal() + (_SD * gain * learnt if k == 0 else 0)
+        sides[0] = (
+            sides[0]
+            + 5 * world.uneven * rng.standard_normal()
+            + (_SD * gain * learnt if k == 0 else 0)
+        )
         found.append((sides[0], sides[1]))
     return found
 
@@ -51,17 +55,29 @@ def rates(rng, world, gain, times):
         found = from_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), texts)
         named, ten = found.named, found.order[:10]
         false = np.sum(named & ~learnt) / max(named.sum(), 1)
-        rows.append([false, named.sum() / 100, np.sum(named & learnt) / max(learnt.sum(), 1), np.mean(~learnt[ten])])
+        rows.append(
+            [
+                false,
+                named.sum() / 100,
+                np.sum(named & learnt) / max(learnt.sum(), 1),
+                np.mean(~learnt[ten]),
+            ]
+        )
     return 100 * np.array(rows)
 
 
 def main(times):
-    print("| world | false discoveries, % | items named | of what was learnt, % | of the first ten false, % |")
+    print(
+        "| world | false discoveries, % | items named | of what was learnt, % | of the first ten false, % |"
+    )
     print("|---|---|---|---|---|")
     for k, (name, (world, gain)) in enumerate(WORLDS.items()):
         rows = rates(np.random.default_rng([23, k]), world, gain, times)
         mean, se = rows.mean(axis=0), rows[:, 0].std() / np.sqrt(times)
-        print(f"| {name} | {mean[0]:.1f} ± {se:.1f} | {mean[1]:.1f} | {mean[2]:.1f} | {mean[3]:.0f} |", flush=True)
+        print(
+            f"| {name} | {mean[0]:.1f} ± {se:.1f} | {mean[1]:.1f} | {mean[2]:.1f} | {mean[3]:.0f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -21,15 +21,21 @@ NORMAL = float(scipy.special.ndtri(0.975))
 def ends(rate: np.ndarray, n: np.ndarray, quantile: float) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's limits; n: effective numbers."""
     centre = (rate + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
-    reach = quantile / (1 + quantile**2 / n) * np.sqrt(rate * (1 - rate) / n + quantile**2 / (4 * n**2))
-    return np.clip(np.minimum(centre - reach, rate), 0, 1), np.clip(np.maximum(centre + reach, rate), 0, 1)
+    reach = (
+        quantile / (1 + quantile**2 / n) * np.sqrt(rate * (1 - rate) / n + quantile**2 / (4 * n**2))
+    )
+    return np.clip(np.minimum(centre - reach, rate), 0, 1), np.clip(
+        np.maximum(centre + reach, rate), 0, 1
+    )
 
 
 def world(clusters: int, size: int, p: float, rho: float) -> np.ndarray:
     """(2 quantiles, 3): misses below, misses above, mean width."""
     rng = np.random.default_rng([SEED, clusters, size, round(100 * p), round(100 * rho)])
     shape = (SAMPLES, clusters)
-    chance = rng.beta(p * (1 / rho - 1), (1 - p) * (1 / rho - 1), shape) if rho else np.full(shape, p)
+    chance = (
+        rng.beta(p * (1 / rho - 1), (1 - p) * (1 / rho - 1), shape) if rho else np.full(shape, p)
+    )
     right = rng.binomial(size, chance)
     n = clusters * size
     rate = right.sum(axis=1) / n
@@ -37,7 +43,12 @@ def world(clusters: int, size: int, p: float, rho: float) -> np.ndarray:
     binomial = rate * (1 - rate) / n
     spread = np.divide(variance, binomial, out=np.full(SAMPLES, n / clusters), where=binomial > 0)
     effective = n / np.maximum(1.0, spread)
-    _same(right[0], size, rate[0], ends(rate, effective, float(scipy.special.stdtrit(clusters - 1, 0.975))))
+    _same(
+        right[0],
+        size,
+        rate[0],
+        ends(rate, effective, float(scipy.special.stdtrit(clusters - 1, 0.975))),
+    )
     found = []
     for quantile in (NORMAL, float(scipy.special.stdtrit(clusters - 1, 0.975))):
         low, high = ends(rate, effective, quantile)
@@ -45,11 +56,15 @@ def world(clusters: int, size: int, p: float, rho: float) -> np.ndarray:
     return np.array(found)
 
 
-def _same(right: np.ndarray, size: int, rate: float, student: tuple[np.ndarray, np.ndarray]) -> None:
+def _same(
+    right: np.ndarray, size: int, rate: float, student: tuple[np.ndarray, np.ndarray]
+) -> None:
     """The package's own interval of the first sample."""
     values = np.concatenate([np.arange(size) < k for k in right]).astype(float)
     found = rate_interval(values, np.repeat(np.arange(len(right)), size))
-    np.testing.assert_allclose((found.estimate, found.low, found.high), (rate, student[0][0], student[1][0]), atol=1e-9)
+    np.testing.assert_allclose(
+        (found.estimate, found.low, found.high), (rate, student[0][0], student[1][0]), atol=1e-9
+    )
 
 
 def row(label: str, worlds: list[np.ndarray]) -> str:
@@ -62,10 +77,17 @@ def row(label: str, worlds: list[np.ndarray]) -> str:
 
 
 def main() -> None:
-    print("| clusters | before: worst | before: mean | before: width | now: worst | now: mean | now: width |")
+    print(
+        "| clusters | before: worst | before: mean | before: width | now: worst | now: mean | now: width |"
+    )
     print("|---|---|---|---|---|---|---|")
     for clusters in CLUSTERS:
-        print(row(str(clusters), [world(clusters, size, p, rho) for size in SIZES for p in P for rho in RHO]))
+        print(
+            row(
+                str(clusters),
+                [world(clusters, size, p, rho) for size in SIZES for p in P for rho in RHO],
+            )
+        )
     for n in SINGLE:
         print(row(f"{n} single items", [world(n, 1, p, 0.0) for p in P]))
 

@@ -60,11 +60,21 @@ WORLDS = {
     "uneven 4 points": World(uneven=0.04),
     "uneven 4 points, qa 30 %, R=3": World(uneven=0.04, knows=0.3, references=3),
     "uneven 4 points, qa 30 %, R=8": World(uneven=0.04, knows=0.3, references=8),
-    "guessed, .40 against .65, harder by a logit, R=8": World(0.4, 0.65, guess=0.25, logits=1, references=8),
-    "guessed, .40 against .65, harder by a logit, R=20": World(0.4, 0.65, guess=0.25, logits=1, references=20),
-    "guessed, .85 against .60, held-out spread 3.5, R=8": World(0.85, 0.6, guess=0.25, held_out=3.5, references=8),
-    "guessed, qa 15 %, .85 against .60, held-out spread .3": World(0.85, 0.6, knows=0.15, guess=0.25, held_out=0.3),
-    "guessed by half, .40 against .65, harder by a logit, R=8": World(0.4, 0.65, guess=0.12, logits=1, references=8),
+    "guessed, .40 against .65, harder by a logit, R=8": World(
+        0.4, 0.65, guess=0.25, logits=1, references=8
+    ),
+    "guessed, .40 against .65, harder by a logit, R=20": World(
+        0.4, 0.65, guess=0.25, logits=1, references=20
+    ),
+    "guessed, .85 against .60, held-out spread 3.5, R=8": World(
+        0.85, 0.6, guess=0.25, held_out=3.5, references=8
+    ),
+    "guessed, qa 15 %, .85 against .60, held-out spread .3": World(
+        0.85, 0.6, knows=0.15, guess=0.25, held_out=0.3
+    ),
+    "guessed by half, .40 against .65, harder by a logit, R=8": World(
+        0.4, 0.65, guess=0.12, logits=1, references=8
+    ),
 }
 
 
@@ -72,7 +82,9 @@ def chances(rng, world, ability, n, spread):
     """(K, n) chance of each model."""
     difficulty = spread * (rng.gamma(4, 0.5, n) - 2)
     slope = np.exp(0.25 * rng.standard_normal(n))
-    return world.guess + (1 - world.guess) * expit(slope * (np.asarray(ability)[:, None] - difficulty))
+    return world.guess + (1 - world.guess) * expit(
+        slope * (np.asarray(ability)[:, None] - difficulty)
+    )
 
 
 def located(world, accuracy, spread):
@@ -81,7 +93,10 @@ def located(world, accuracy, spread):
     many = spread * (rng.gamma(4, 0.5, 20000) - 2)
     slope = np.exp(0.25 * rng.standard_normal(20000))
     return brentq(
-        lambda a: world.guess + (1 - world.guess) * expit(slope * (a - many)).mean() - accuracy, -15, 15, xtol=1e-3
+        lambda a: world.guess + (1 - world.guess) * expit(slope * (a - many)).mean() - accuracy,
+        -15,
+        15,
+        xtol=1e-3,
     )
 
 
@@ -92,11 +107,16 @@ def simulate(rng, world, centre):
     """
     own = np.append(centre[0], centre[1] + world.family * rng.standard_normal(world.references))
     published = chances(rng, world, own, N, world.spread)
-    held_out = np.clip(chances(rng, world, own + centre[2] - world.logits, M, world.held_out) - world.harder, 0, 1)
+    held_out = np.clip(
+        chances(rng, world, own + centre[2] - world.logits, M, world.held_out) - world.harder, 0, 1
+    )
     suits = world.uneven * rng.standard_normal(own.size)[:, None]
     truth = float(published[0].mean())
     among = np.argsort(published.mean(axis=0))[: N // 2] if world.hard_ones else np.arange(N)
-    a, b = ((rng.random(p.shape) < p).astype(float) for p in (np.clip(published + suits, 0, 1), held_out))
+    a, b = (
+        (rng.random(p.shape) < p).astype(float)
+        for p in (np.clip(published + suits, 0, 1), held_out)
+    )
     learnt = np.isin(np.arange(N), rng.choice(among, round(world.knows * N), replace=False))
     a[0, learnt] = 1
     return truth, a, b, learnt
@@ -110,7 +130,9 @@ def centre_of(world):
 
 def main(times):
     scales = "points, ability, guessed"
-    print(f"| world | bias: {scales}, all | RMSE | cover, %: {scales}, hull | width | share (cover) |")
+    print(
+        f"| world | bias: {scales}, all | RMSE | cover, %: {scales}, hull | width | share (cover) |"
+    )
     print("|---|---|---|---|---|---|")
     for k, (name, world) in enumerate(WORLDS.items()):
         rng, centre = np.random.default_rng([22, k]), centre_of(world)
@@ -118,12 +140,24 @@ def main(times):
         for _ in range(times):
             truth, a, b, _ = simulate(rng, world, centre)
             chance = (0.25 if world.guess else 0.0,) * 2
-            found = without_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), chance=chance)
-            four = found.by_points, found.by_ability, found.by_guessing or found.by_ability, found.without
-            rows.append([100 * (one.estimate - truth) for one in four] + [100 * (four[3].high - four[3].low)])
+            found = without_memory(
+                (a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), chance=chance
+            )
+            four = (
+                found.by_points,
+                found.by_ability,
+                found.by_guessing or found.by_ability,
+                found.without,
+            )
+            rows.append(
+                [100 * (one.estimate - truth) for one in four]
+                + [100 * (four[3].high - four[3].low)]
+            )
             covers.append([one.low <= truth <= one.high for one in four])
             true_share = (a[0].mean() - truth) / (1 - truth)
-            shares.append([found.share.estimate, found.share.low <= max(true_share, 0) <= found.share.high])
+            shares.append(
+                [found.share.estimate, found.share.low <= max(true_share, 0) <= found.share.high]
+            )
         bias, cover = np.mean(rows, axis=0), 100 * np.mean(covers, axis=0)
         share = np.mean(shares, axis=0)
         rmse = np.sqrt(np.mean(np.array(rows)[:, 3] ** 2))
@@ -132,7 +166,10 @@ def main(times):
             for one, f in ((bias, "+.1f"), (cover, ".1f"))
         )
         shares_ = f"{100 * share[0]:.1f} ({100 * share[1]:.1f})"
-        print(f"| {name} | {biases} | {rmse:.1f} | {covers_} | {bias[4]:.1f} | {shares_} |", flush=True)
+        print(
+            f"| {name} | {biases} | {rmse:.1f} | {covers_} | {bias[4]:.1f} | {shares_} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -27,9 +27,13 @@ from audit.validity.record import Block, Cell
 
 LEVELS = {Family.FORMAT: 4, Family.SEMANTIC: 3, Family.ATTRIBUTE: 1, Family.PLACEBO: 1}
 SCORER = {
-    "name": "made", "reference_of": "made", "evidence": (), "validated": True, "lettered": False,
+    "name": "made",
+    "reference_of": "made",
+    "evidence": (),
+    "validated": True,
+    "lettered": False,
     "self_test": {"passed": True, "faults": []},
-}  # fmt: skip
+}
 T = ValidityThresholds()
 CAUGHT = Gate("G6_repair_regression", Status.PASS, 0.0, 0.0, "", "", "", True)
 Rng = np.random.Generator
@@ -39,26 +43,46 @@ def block(response: IntArray, key: IntArray, directional: bool = False) -> Block
     shape = response.shape
     name = np.repeat([[f"edit_{k}"] for k in range(shape[0])], shape[1], axis=1).astype(object)
     return Block(
-        name=name, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool), response=response, key=key,
-        directional=np.full(shape, directional), why=np.where(response == UNREAD, "no answer", "").astype(object),
-    )  # fmt: skip
+        name=name,
+        asked=np.ones(shape, dtype=bool),
+        same=np.zeros(shape, dtype=bool),
+        response=response,
+        key=key,
+        directional=np.full(shape, directional),
+        why=np.where(response == UNREAD, "no answer", "").astype(object),
+    )
 
 
 def cell(before: IntArray, key: IntArray, families: dict[Family, Block], options: int) -> Cell:
     n = key.size
     return Cell(
-        model="m", benchmark="made", context="", question_ids=tuple(f"i{k}" for k in range(n)), cluster=np.arange(n),
-        chance=np.full(n, 1 / options), key_position=np.zeros(n, dtype=np.int64),
+        model="m",
+        benchmark="made",
+        context="",
+        question_ids=tuple(f"i{k}" for k in range(n)),
+        cluster=np.arange(n),
+        chance=np.full(n, 1 / options),
+        key_position=np.zeros(n, dtype=np.int64),
         original=block(np.stack([before, before]), np.stack([key, key])),
-        families=families, wanted=3, scorer=SCORER, applicable=dict.fromkeys(Family, 1.0),
-    )  # fmt: skip
+        families=families,
+        wanted=3,
+        scorer=SCORER,
+        applicable=dict.fromkeys(Family, 1.0),
+    )
 
 
-def words(rng: Rng, n: int = 200, *, content: float = 0.1, placebo: float = 0.1, lost: int = 0) -> Cell:
+def words(
+    rng: Rng, n: int = 200, *, content: float = 0.1, placebo: float = 0.1, lost: int = 0
+) -> Cell:
     """Nothing should move. lost: answers to the placebo that are unparsed, of those that moved."""
     key = np.arange(n) % 3
     before = np.where(rng.random(n) < 0.8, key, (key + 1) % 3)
-    shares = {Family.FORMAT: 0.03, Family.SEMANTIC: 0.02, Family.ATTRIBUTE: content, Family.PLACEBO: placebo}
+    shares = {
+        Family.FORMAT: 0.03,
+        Family.SEMANTIC: 0.02,
+        Family.ATTRIBUTE: content,
+        Family.PLACEBO: placebo,
+    }
     families = {}
     for family, levels in LEVELS.items():
         moved = rng.random((levels, n)) < shares[family]
@@ -92,8 +116,12 @@ def by_heart(rng: Rng, n: int = 200, surface: float = 0.2, content: float = 0.02
     families = dict(one.families)
     for family in (Family.FORMAT, Family.SEMANTIC):
         moved = rng.random((LEVELS[family], n)) < surface
-        families[family] = block(np.where(moved, (one.before + 2) % 3, one.before), families[family].key)
-    families[Family.ATTRIBUTE] = block(families[Family.ATTRIBUTE].response, key[None], directional=True)
+        families[family] = block(
+            np.where(moved, (one.before + 2) % 3, one.before), families[family].key
+        )
+    families[Family.ATTRIBUTE] = block(
+        families[Family.ATTRIBUTE].response, key[None], directional=True
+    )
     return replace(one, families=families)
 
 
@@ -110,20 +138,30 @@ WORLDS: dict[str, tuple[Callable[[Rng], Cell], int]] = {  # and models of a pane
     "clean: any words move 10 %": (words, 1),
     "clean: the same, twelve models": (words, 12),
     "clean: any words move 12 %, 8 of the placebo's moves unparsed": (
-        lambda rng: words(rng, content=0.12, placebo=0.12, lost=8), 1),
+        lambda rng: words(rng, content=0.12, placebo=0.12, lost=8),
+        1,
+    ),
     "reacts: content 13 %, placebo 3 %": (lambda rng: words(rng, content=0.13, placebo=0.03), 1),
     "reacts: content 18 %, placebo 8 %": (lambda rng: words(rng, content=0.18, placebo=0.08), 1),
-    "reacts: content 8 %, placebo 3 %, 400 items": (lambda rng: words(rng, 400, content=0.08, placebo=0.03), 1),
+    "reacts: content 8 %, placebo 3 %, 400 items": (
+        lambda rng: words(rng, 400, content=0.08, placebo=0.03),
+        1,
+    ),
     "reacts: content 12 %, placebo 2 %, 400 items, order of options 30 %": (by_order, 1),
     "follows: guesses 85 %, three options": (guesser, 1),
     "follows: guesses 70 %, five options": (lambda rng: guesser(rng, knows=0.3, options=5), 1),
     "by heart: form moves 20 %, content 2 %": (by_heart, 1),
-    "by heart: form moves 30 %, content 15 %": (lambda rng: by_heart(rng, surface=0.3, content=0.15), 1),
-}  # fmt: skip
+    "by heart: form moves 30 %, content 15 %": (
+        lambda rng: by_heart(rng, surface=0.3, content=0.15),
+        1,
+    ),
+}
 
 
 def statuses(cells: list[Cell]) -> list[str]:
-    evidence = [measure(one, margin=T.margin, rng=np.random.default_rng(0), n_resamples=2) for one in cells]
+    evidence = [
+        measure(one, margin=T.margin, rng=np.random.default_rng(0), n_resamples=2) for one in cells
+    ]
     decided = [
         decide(e, (*all_gates(one, e, T), CAUGHT), T, *p)
         for one, e, p in zip(cells, evidence, over_panel(evidence), strict=True)
@@ -136,7 +174,10 @@ def main(models: int) -> None:
         rng = np.random.default_rng(42)
         runs = [statuses([make(rng) for _ in range(panel)]) for _ in range(max(1, models // panel))]
         seen = Counter(status for run in runs for status in set(run))
-        print(f"{name:70}", {status: f"{100 * count / len(runs):.0f} %" for status, count in sorted(seen.items())})
+        print(
+            f"{name:70}",
+            {status: f"{100 * count / len(runs):.0f} %" for status, count in sorted(seen.items())},
+        )
 
 
 if __name__ == "__main__":

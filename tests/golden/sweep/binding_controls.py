@@ -17,7 +17,9 @@ MODELS, SEED, ALPHA = 1_600, 11, 0.05
 
 
 def main() -> None:
-    design, world = next((d, w) for name, d, w in WORLDS if name == "another control binds at each r")
+    design, world = next(
+        (d, w) for name, d, w in WORLDS if name == "another control binds at each r"
+    )
     before = now = 0
     for k in range(MODELS):
         rng = np.random.default_rng([SEED, k])
@@ -26,7 +28,9 @@ def main() -> None:
         within = reduce(np.fmax, [_at(c, c.adjusted, routers) for c in found.plain.comparisons()])
         before += bool((within <= ALPHA).any())
         now += bool((found.plain.adjusted(routers) <= ALPHA).any())
-    print(f"{MODELS} models: within each control {before / MODELS:.1%}, after the controls {now / MODELS:.1%}")
+    print(
+        f"{MODELS} models: within each control {before / MODELS:.1%}, after the controls {now / MODELS:.1%}"
+    )
 
 
 if __name__ == "__main__":

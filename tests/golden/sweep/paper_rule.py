@@ -32,7 +32,16 @@ def main() -> None:
     for cost in COSTS:
         found = fired(cost / 100, MODELS, np.random.default_rng([SEED, cost]))
         rows.append([str(cost), shown(found, "settings"), shown(found, "models")])
-    print(table_text(["points that noise costs", "settings that fire, %", "clean models with at least one, %"], rows))
+    print(
+        table_text(
+            [
+                "points that noise costs",
+                "settings that fire, %",
+                "clean models with at least one, %",
+            ],
+            rows,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -19,8 +19,20 @@ N, VOTES = 20, 3
 
 def variant(q: Item, number: int, text: str) -> Variant:
     return Variant(
-        q.id, number, "", "", q.text, text, q.options, q.gold, q.order, q.target, "control", 0, State.EMPTY
-    )  # fmt: skip
+        q.id,
+        number,
+        "",
+        "",
+        q.text,
+        text,
+        q.options,
+        q.gold,
+        q.order,
+        q.target,
+        "control",
+        0,
+        State.EMPTY,
+    )
 
 
 def main() -> None:
@@ -31,9 +43,12 @@ def main() -> None:
     closing = Policy(context="last_sentence")
     kinds = {
         "another question": [
-            variant(q, 1, o.text) for q, o in zip(questions, questions[1:] + questions[:1], strict=True)
+            variant(q, 1, o.text)
+            for q, o in zip(questions, questions[1:] + questions[:1], strict=True)
         ],
-        "without its facts": [variant(q, 2, split_text(q.text.strip(), closing).stem) for q in questions],
+        "without its facts": [
+            variant(q, 2, split_text(q.text.strip(), closing).stem) for q in questions
+        ],
         "unchanged": [variant(q, 3, q.text) for q in questions],
     }
     votes = iter(ask_judge(judge, [v for kind in kinds.values() for v in kind], VOTES))

@@ -17,7 +17,10 @@ LOW, HIGH = 0.15, 0.45
 
 def measure(embedder: Embedder) -> dict[str, tuple[float, float, float]]:
     """kind -> (share within the window, median distance, share with a rule finding)."""
-    rows = [json.loads(line) for line in (Path(__file__).parent / "pairs.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (Path(__file__).parent / "pairs.jsonl").read_text().splitlines()
+    ]
     for row, other in zip(rows, [*rows[1:], rows[0]], strict=True):
         row["unrelated"] = other["original"]
     originals = embedder.embed([row["original"] for row in rows])
@@ -27,11 +30,16 @@ def measure(embedder: Embedder) -> dict[str, tuple[float, float, float]]:
         pairs = zip(originals, embedder.embed(texts), strict=True)
         distances = [d for a, b in pairs if (d := cosine_distance(a, b)) is not None]
         within = sum(LOW <= d <= HIGH for d in distances) / len(rows)
-        flagged = sum(bool(rule_findings(row["original"], text)) for row, text in zip(rows, texts, strict=True))
+        flagged = sum(
+            bool(rule_findings(row["original"], text))
+            for row, text in zip(rows, texts, strict=True)
+        )
         found[kind] = (within, median(distances), flagged / len(rows))
     return found
 
 
 if __name__ == "__main__":
     for kind, (within, middle, flagged) in measure(load_embedder()).items():
-        print(f"{kind:<20} within {within:.0%}  median distance {middle:.3f}  rule finding {flagged:.0%}")
+        print(
+            f"{kind:<20} within {within:.0%}  median distance {middle:.3f}  rule finding {flagged:.0%}"
+        )

@@ -22,7 +22,9 @@ Z90 = float(norm.ppf(0.95))
 _Case = Case[CellOutcomes, Evidence, float]
 
 
-def measure(cell: CellOutcomes, settings: Settings[ShoutingThresholds], rng: np.random.Generator) -> Evidence:
+def measure(
+    cell: CellOutcomes, settings: Settings[ShoutingThresholds], rng: np.random.Generator
+) -> Evidence:
     plain = cell.row(Setting("original", 0, 0))
     loud = cell.row(max(cell.settings_of("variant"), key=lambda s: s.level))
     both = (plain >= State.WRONG) & (loud >= State.WRONG)
@@ -37,11 +39,15 @@ def gates(case: _Case) -> tuple[Gate, ...]:
     return (parsed(case.cell, case.settings.thresholds.answered_share_min),)
 
 
-def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds) -> Decision:
+def decide(
+    e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds
+) -> Decision:
     speaks, excluded = p <= thresholds.alpha and e.low > 0, e.high <= thresholds.effect_of_interest
     graded = grade([Contrast("cost", speaks, bound=Bound(excluded))], [g.name for g in blocking])
     if blocking:
-        return Decision(Verdict.WITHHELD, graded.grade, gate_reasons(blocking, GATES), advice_of(blocking))
+        return Decision(
+            Verdict.WITHHELD, graded.grade, gate_reasons(blocking, GATES), advice_of(blocking)
+        )
     cost = because("cost", cost=e.cost, low=e.low, high=e.high, p=p)
     left = because("cannot_rule_out", high=e.high, effect=thresholds.effect_of_interest)
     verdict, reasons, advice = {
@@ -54,15 +60,30 @@ def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: Shouting
 def result(case: _Case) -> ShoutingResult:
     e, cell = case.evidence, case.cell
     decision = decide(e, case.panel, failed(case.gates), case.settings.thresholds)
-    head = because(f"headline_{decision.verdict}", model=cell.model, benchmark=cell.benchmark, cost=e.cost, high=e.high)
+    head = because(
+        f"headline_{decision.verdict}",
+        model=cell.model,
+        benchmark=cell.benchmark,
+        cost=e.cost,
+        high=e.high,
+    )
     return ShoutingResult(
-        model=cell.model, benchmark=cell.benchmark, decision=decision, headline=sentence(head, TEXTS),
-        cannot_exclude=(sentence(because("other_tones"), TEXTS),), gates=case.gates, calibration=None, evidence=e,
+        model=cell.model,
+        benchmark=cell.benchmark,
+        decision=decision,
+        headline=sentence(head, TEXTS),
+        cannot_exclude=(sentence(because("other_tones"), TEXTS),),
+        gates=case.gates,
+        calibration=None,
+        evidence=e,
         p_adjusted=case.panel,
-    )  # fmt: skip
+    )
 
 
 JUDGE = Judge(
-    name=lambda cell: (cell.model, cell.benchmark), measure=measure,
-    over_panel=lambda evidence: holm([e.p for e in evidence]).tolist(), gates=gates, result=result,
-)  # fmt: skip
+    name=lambda cell: (cell.model, cell.benchmark),
+    measure=measure,
+    over_panel=lambda evidence: holm([e.p for e in evidence]).tolist(),
+    gates=gates,
+    result=result,
+)

@@ -16,7 +16,11 @@ def present(work: Work, question: Item, part: Part, _: Sequence[Generation]) -> 
     (volume,) = part.levels
     stem = question.text.upper() + "!" * volume if volume else question.text
     prompt = direct_prompt(work.protocol, question.reworded(stem), work.reading)
-    error = "the question has no letter" if volume and question.text.upper() == question.text.lower() else None
+    error = (
+        "the question has no letter"
+        if volume and question.text.upper() == question.text.lower()
+        else None
+    )
     return [Presentation(prompt, question.options, question.gold, {"volume": volume}, error)]
 
 

@@ -27,7 +27,9 @@ def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float,
     state = (rng.random((2, design.n)) < [able, np.clip(able - cost, 0, 1)]).astype(np.int8)
     ids = tuple(f"q{k:04}" for k in range(design.n))
     settings = (Setting("original", 0, 0), Setting("variant", 1, 0))
-    cell = CellOutcomes("m", "b", "", "letter", ids, np.arange(design.n), np.full(design.n, 4), settings, state)
+    cell = CellOutcomes(
+        "m", "b", "", "letter", ids, np.arange(design.n), np.full(design.n, 4), settings, state
+    )
     (found,) = judge_cells(JUDGE, [cell], Settings(ShoutingThresholds(), 0, 0))
     return float(found.verdict == Verdict.MATTERS), float(found.verdict == Verdict.NOTHING)
 

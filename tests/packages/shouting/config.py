@@ -27,7 +27,9 @@ ConfigStore.instance().store(name="shouting_schema", node=ShoutingConfig)
 def from_hydra(cfg: DictConfig) -> ShoutingConfig:
     config = from_composed(cfg, ShoutingConfig)
     if config.volumes < 1:
-        raise ConfigError(f"Invalid volumes: {config.volumes}. Expected at least 1, such as volumes=2.")
+        raise ConfigError(
+            f"Invalid volumes: {config.volumes}. Expected at least 1, such as volumes=2."
+        )
     ShoutingThresholds.from_mapping(config.verdict)
     check_run(config)
     return config
@@ -35,4 +37,6 @@ def from_hydra(cfg: DictConfig) -> ShoutingConfig:
 
 def design_of(config: ShoutingConfig) -> Design:
     """The question as it is, and once at each volume; its own part each, so that each is run again alone."""
-    return Design((Part("original", (0,)), *(Part("variant", (k,)) for k in range(1, config.volumes + 1))))
+    return Design(
+        (Part("original", (0,)), *(Part("variant", (k,)) for k in range(1, config.volumes + 1)))
+    )

@@ -19,6 +19,13 @@ def ask(item: Item, style: str) -> Ask:
 
 FORMAT = Format(riddle, (".jsonl",))
 SCORER = ReferenceScorer(
-    "riddles_cloze", "riddles", Needs.CONTINUATIONS, "the likelihood of each answer", ("By definition.",), True, ask,
-    read_best, reply_best,
-)  # fmt: skip
+    "riddles_cloze",
+    "riddles",
+    Needs.CONTINUATIONS,
+    "the likelihood of each answer",
+    ("By definition.",),
+    True,
+    ask,
+    read_best,
+    reply_best,
+)

@@ -50,14 +50,24 @@ class RunVerdict(JudgedRun[CellOutcomes, ShoutingResult]):
     schema_version = "1.0"
 
     def own_of_cell(self, cell: CellOutcomes, result: ShoutingResult) -> dict[str, Any]:
-        return {"evidence": result.evidence, "p_adjusted": result.p_adjusted, "score": result.evidence.accuracy}
+        return {
+            "evidence": result.evidence,
+            "p_adjusted": result.p_adjusted,
+            "score": result.evidence.accuracy,
+        }
 
 
 VERDICTS = {
     Verdict.WITHHELD: VerdictWord("Withheld", "✖", "X", "A check failed.", Grade.CHECK_FAILED),
-    Verdict.MATTERS: VerdictWord("Shouting matters", "▲", "^", "Shouted questions are missed.", Grade.FOUND_STRONG),
-    Verdict.UNDERPOWERED: VerdictWord("Not enough data", "✚", "P", "It cannot be told.", Grade.UNDECIDED),
-    Verdict.NOTHING: VerdictWord("No harm found", "●", "o", "Shouted questions fare no worse.", Grade.CLEARED),
+    Verdict.MATTERS: VerdictWord(
+        "Shouting matters", "▲", "^", "Shouted questions are missed.", Grade.FOUND_STRONG
+    ),
+    Verdict.UNDERPOWERED: VerdictWord(
+        "Not enough data", "✚", "P", "It cannot be told.", Grade.UNDECIDED
+    ),
+    Verdict.NOTHING: VerdictWord(
+        "No harm found", "●", "o", "Shouted questions fare no worse.", Grade.CLEARED
+    ),
 }
 GATES = {"parseability": GateWord("Readable answers", "too many answers could not be read")}
 
@@ -83,4 +93,6 @@ def tracked(cell: ShoutingCell) -> tuple[Indicator, ...]:
     return Indicator("score", e.accuracy), Indicator("cost", e.cost, e.low, e.high)
 
 
-INSTRUMENT = Instrument("shouting", "the shouting audit", frozenset({"format"}), measured, tracked, cell=ShoutingCell)
+INSTRUMENT = Instrument(
+    "shouting", "the shouting audit", frozenset({"format"}), measured, tracked, cell=ShoutingCell
+)

@@ -50,12 +50,16 @@ def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> N
         writer = csv.writer(stream)
         writer.writerow(["question", "choices", "answer"])
         writer.writerows([q, json.dumps(c), "ABC"[a]] for q, c, a in ITEMS)
-    with (tmp_path / "columns.csv").open("w", newline="", encoding="utf-8-sig") as stream:  # BOM, CRLF
+    with (tmp_path / "columns.csv").open(
+        "w", newline="", encoding="utf-8-sig"
+    ) as stream:  # BOM, CRLF
         writer = csv.writer(stream)
         writer.writerow(["question", "A", "B", "C", "D", "answer"])
         writer.writerows([q, *c, *[""] * (4 - len(c)), "ABC"[a]] for q, c, a in ITEMS)
     numbered = [(f"exam/{i}", *item) for i, item in enumerate(ITEMS)]
-    expected = [Item(id_, "exam", q, tuple(c), a, id_, tuple(range(len(c)))) for id_, q, c, a in numbered]
+    expected = [
+        Item(id_, "exam", q, tuple(c), a, id_, tuple(range(len(c)))) for id_, q, c, a in numbered
+    ]
     for name in ("a.jsonl", "a.json", "a.parquet", "a.csv", "columns.csv"):
         assert questions(tmp_path / name) == expected, name
 
@@ -63,19 +67,34 @@ def test_csv_jsonl_json_and_parquet_give_the_same_questions(tmp_path: Path) -> N
 def test_column_names_separator_id_group_and_base_are_configurable(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "key,stem,opts,gold,passage\nq7,Which?,a|b|c,3,p1\n")
     config = replace(
-        MCQ, id_column="key", question_column="stem", choices_column="opts", choices_separator="|",
-        answer_column="gold", answer_as="index", index_base=1, group_column="passage",
-    )  # fmt: skip
-    assert questions(path, config) == [Item("q7", "exam", "Which?", ("a", "b", "c"), 2, "p1", (0, 1, 2))]
+        MCQ,
+        id_column="key",
+        question_column="stem",
+        choices_column="opts",
+        choices_separator="|",
+        answer_column="gold",
+        answer_as="index",
+        index_base=1,
+        group_column="passage",
+    )
+    assert questions(path, config) == [
+        Item("q7", "exam", "Which?", ("a", "b", "c"), 2, "p1", (0, 1, 2))
+    ]
     path = write(tmp_path, "y.csv", "question,o1,o2,answer\nWhich?,yes,no,no\n")
     [question] = questions(path, replace(MCQ, choice_columns=["o1", "o2"]))
     assert (question.options, question.gold) == (("yes", "no"), 1)
 
 
 def test_labelled_choices_are_looked_up_by_label(tmp_path: Path) -> None:
-    row = {"question": "Which?", "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answer": "2"}
+    row = {
+        "question": "Which?",
+        "choices": {"text": ["x", "y"], "label": ["1", "2"]},
+        "answer": "2",
+    }
     assert questions(write(tmp_path, "l.jsonl", lines(row)))[0].gold == 1
-    rows = [{**row, "choices": {"A": "x", "B": "y"}, "answer": key} for key in ("B", "y")]  # as MedQA has them
+    rows = [
+        {**row, "choices": {"A": "x", "B": "y"}, "answer": key} for key in ("B", "y")
+    ]  # as MedQA has them
     found = questions(write(tmp_path, "m.jsonl", lines(*rows)))
     assert [(one.options, one.gold) for one in found] == [(("x", "y"), 1)] * 2
 
@@ -95,7 +114,11 @@ def test_reading_again_starts_again(tmp_path: Path) -> None:
 
 # --- answers ---
 
-words = st.text(alphabet="abcdefgh xyz", min_size=2, max_size=8).map(str.strip).filter(lambda s: len(s) > 1)
+words = (
+    st.text(alphabet="abcdefgh xyz", min_size=2, max_size=8)
+    .map(str.strip)
+    .filter(lambda s: len(s) > 1)
+)
 
 
 @given(st.lists(words, min_size=2, max_size=10, unique=True), st.data())
@@ -152,9 +175,15 @@ def test_an_answer_with_two_meanings_is_refused_until_the_form_is_given() -> Non
         (json.dumps({**TWO, "choices": "3 or 4"}), "no list"),
         (json.dumps({**TWO, "question": "  "}), "question is empty"),
         (json.dumps({**TWO, "question": None}), "question is null"),
-        (json.dumps({"question": "x", "choices": ["a", "b"]}), "no field 'answer'; found: question, choices"),
+        (
+            json.dumps({"question": "x", "choices": ["a", "b"]}),
+            "no field 'answer'; found: question, choices",
+        ),
         (json.dumps({"question": "x", "answer": 0}), "benchmark.choices_column"),
-        ('{"question": "a", "question": "b", "choices": ["3", "4"], "answer": 1}', "'question' occurs twice"),
+        (
+            '{"question": "a", "question": "b", "choices": ["3", "4"], "answer": 1}',
+            "'question' occurs twice",
+        ),
     ],
 )
 def test_a_bad_jsonl_row_names_file_and_line(tmp_path: Path, bad: str, words: str) -> None:
@@ -166,18 +195,28 @@ def test_a_bad_jsonl_row_names_file_and_line(tmp_path: Path, bad: str, words: st
 @pytest.mark.parametrize(
     ("content", "line", "words"),
     [
-        ('question,A,B,answer\n"two\nlines",x,y,A\nshort,x,B\n', 4, "3 fields, but the header has 4"),
+        (
+            'question,A,B,answer\n"two\nlines",x,y,A\nshort,x,B\n',
+            4,
+            "3 fields, but the header has 4",
+        ),
         ('question,A,B,answer\nq,x,y,A\n"open,x,y,A\n', 3, "malformed csv row"),
         ('question,A,B,answer\n"a"b,x,y,A\n', 2, "malformed csv row"),
         ("question,A,B,answer\nq,x,y,C\n", 2, "outside the 2 options"),
         ("question,A,A,answer\nq,x,y,A\n", 1, "repeats a column"),
-        ('[{"question": "q", "A": "x"}, {"question": "q", "A": "x"}]', 1, "so it is JSON. Expected a header."),
+        (
+            '[{"question": "q", "A": "x"}, {"question": "q", "A": "x"}]',
+            1,
+            "so it is JSON. Expected a header.",
+        ),
         ('[\n  {"question": "q"}\n]', 1, "so it is JSON"),
         ('{"question": "q"}\n{"question": "r"}\n', 1, "so it is JSON"),
         ("question,A,C,answer\nq,x,y,A\n", 2, "benchmark.choices_column"),
     ],
 )
-def test_a_bad_csv_row_names_file_and_line(tmp_path: Path, content: str, line: int, words: str) -> None:
+def test_a_bad_csv_row_names_file_and_line(
+    tmp_path: Path, content: str, line: int, words: str
+) -> None:
     message = refused(write(tmp_path, "exam.csv", content))
     assert message.startswith(f"exam.csv, line {line}: ") and words in message
 
@@ -185,13 +224,19 @@ def test_a_bad_csv_row_names_file_and_line(tmp_path: Path, content: str, line: i
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("exam.jsonl", lines(TWO).encode() + '{"question": "é"}'.encode("latin-1"), "exam.jsonl, line 2: byte 0xe9"),
+        (
+            "exam.jsonl",
+            lines(TWO).encode() + '{"question": "é"}'.encode("latin-1"),
+            "exam.jsonl, line 2: byte 0xe9",
+        ),
         ("exam.csv", "question,A,B,answer\né,x,y,A\n".encode("latin-1"), "0xe9"),
         ("bad.parquet", b"PAR1 no", "bad.parquet, after row 0"),
         ("exam.xlsx", b"x", ".xlsx"),
     ],
 )
-def test_what_is_no_text_and_no_table(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+def test_what_is_no_text_and_no_table(
+    tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
     assert words in refused(write(tmp_path, name, content))
 
 
@@ -239,12 +284,16 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
 def test_a_duplicate_id_names_both_lines(tmp_path: Path) -> None:
     rows = [{**TWO, "id": id_, "question": f"{n}?"} for n, id_ in enumerate(["a", "b", "c", "b"])]
     benchmark = opened(write(tmp_path, "exam.jsonl", lines(*rows)), replace(MCQ, id_column="id"))
-    with pytest.raises(BenchmarkError, match=r"exam.jsonl, line 4: id 'b' was already used in exam.jsonl, line 2"):
+    with pytest.raises(
+        BenchmarkError, match=r"exam.jsonl, line 4: id 'b' was already used in exam.jsonl, line 2"
+    ):
         _ = benchmark.census
 
 
 def test_what_is_known_is_listed() -> None:
-    with pytest.raises(ConfigError, match=r"Unknown benchmark: 'arc_esy'. Did you mean 'arc_easy'\? Known: arc_ch"):
+    with pytest.raises(
+        ConfigError, match=r"Unknown benchmark: 'arc_esy'. Did you mean 'arc_easy'\? Known: arc_ch"
+    ):
         open_benchmark(replace(MCQ, format="arc_esy"))
     with pytest.raises(ConfigError, match="no subjects"):
         open_benchmark(replace(MCQ, subjects=["x"]))
@@ -258,7 +307,15 @@ ARC_CHOICES = [{"text": "a", "label": "1"}, {"text": "b", "label": "2"}]
 ARC = {"id": "Q", "question": {"stem": "s", "choices": ARC_CHOICES}, "answerKey": "A"}
 TRUTHFUL = {"question": "q", "mc1_targets": {"a": 1, "b": 1}}
 PRO = {"question_id": 1, "question": "q", "options": ["a", "b"], "answer": "A", "answer_index": 1}
-BBQ = {"example_id": 1, "category": "Age", "context": "c", "question": "q", "label": 3, "ans0": "a", "ans1": "b"}
+BBQ = {
+    "example_id": 1,
+    "category": "Age",
+    "context": "c",
+    "question": "q",
+    "label": 3,
+    "ans0": "a",
+    "ans1": "b",
+}
 BBQ |= {"ans2": "c"}
 
 
@@ -266,19 +323,48 @@ BBQ |= {"ans2": "c"}
     ("format_", "name", "content", "words"),
     [
         ("mmlu", "law_test.csv", "Which?,a,b,c,d,E\n", "line 1: gold 'E' is outside the 4 options"),
-        ("mmlu", "law_test.csv", "question,choice0,choice1,answer\n", "4 fields; the MMLU csv has 6 and no header"),
-        ("arc_easy", "a.jsonl", lines(ARC), "line 1: gold label 'A' is not among the item's labels 1, 2"),
-        ("truthfulqa_mc1", "mc.json", json.dumps([TRUTHFUL]), "item 1: mc1_targets has labels [1, 1]; expected one 1"),
-        ("mmlu_pro", "p.jsonl", lines(PRO), "line 1: answer A and answer_index 1 name different options"),
+        (
+            "mmlu",
+            "law_test.csv",
+            "question,choice0,choice1,answer\n",
+            "4 fields; the MMLU csv has 6 and no header",
+        ),
+        (
+            "arc_easy",
+            "a.jsonl",
+            lines(ARC),
+            "line 1: gold label 'A' is not among the item's labels 1, 2",
+        ),
+        (
+            "truthfulqa_mc1",
+            "mc.json",
+            json.dumps([TRUTHFUL]),
+            "item 1: mc1_targets has labels [1, 1]; expected one 1",
+        ),
+        (
+            "mmlu_pro",
+            "p.jsonl",
+            lines(PRO),
+            "line 1: answer A and answer_index 1 name different options",
+        ),
         ("bbq", "Age.jsonl", lines(BBQ), "line 1: gold index 3 is outside the 3 options"),
     ],
 )
-def test_a_bad_row_of_a_published_format(tmp_path: Path, format_: str, name: str, content: str, words: str) -> None:
-    assert words in refused(write(tmp_path, name, content), BenchmarkConfig(name=format_, format=format_))
+def test_a_bad_row_of_a_published_format(
+    tmp_path: Path, format_: str, name: str, content: str, words: str
+) -> None:
+    assert words in refused(
+        write(tmp_path, name, content), BenchmarkConfig(name=format_, format=format_)
+    )
 
 
 def test_mmlu_pro_drops_padding_only(tmp_path: Path) -> None:
-    row = {"question_id": 5, "question": "q", "options": ["a", "N/A", "b", "N/A", "N/A"], "answer": "C"}
+    row = {
+        "question_id": 5,
+        "question": "q",
+        "options": ["a", "N/A", "b", "N/A", "N/A"],
+        "answer": "C",
+    }
     config = BenchmarkConfig(name="mmlu_pro", format="mmlu_pro")
     [question] = questions(write(tmp_path, "p.jsonl", lines(row)), config)
     assert (question.id, question.options, question.gold) == ("mmlu_pro/5", ("a", "N/A", "b"), 2)
@@ -289,14 +375,31 @@ def test_mmlu_pro_drops_padding_only(tmp_path: Path) -> None:
 
 def test_select_files() -> None:
     hub = {"suffixes": (".parquet", ".jsonl"), "strict": True}
-    names = ["README.md", "A/test-1-of-2.parquet", "A/test-0-of-2.parquet", "A/train-0.parquet", "AB/test-0.parquet"]
-    assert select_files(names, config="A", split="test", **hub) == ["A/test-0-of-2.parquet", "A/test-1-of-2.parquet"]
+    names = [
+        "README.md",
+        "A/test-1-of-2.parquet",
+        "A/test-0-of-2.parquet",
+        "A/train-0.parquet",
+        "AB/test-0.parquet",
+    ]
+    assert select_files(names, config="A", split="test", **hub) == [
+        "A/test-0-of-2.parquet",
+        "A/test-1-of-2.parquet",
+    ]
     assert select_files(names, config="C", split="test", **hub) == []
-    assert select_files(names, config=None, split="test", **hub) == []  # two configurations: which one is a choice
-    found = select_files(["data/test-0.parquet", "x/test.parquet"], config=None, split="test", **hub)
+    assert (
+        select_files(names, config=None, split="test", **hub) == []
+    )  # two configurations: which one is a choice
+    found = select_files(
+        ["data/test-0.parquet", "x/test.parquet"], config=None, split="test", **hub
+    )
     assert found == ["data/test-0.parquet"]
     local, both = {"suffixes": (".jsonl", ".csv"), "strict": False}, ["Age.jsonl", "Religion.jsonl"]
     assert select_files(both, config="All", split="test", **local) == both
-    assert select_files(["X-Dev.jsonl", "X-Train.jsonl"], config=None, split="validation", **local) == ["X-Dev.jsonl"]
+    assert select_files(
+        ["X-Dev.jsonl", "X-Train.jsonl"], config=None, split="validation", **local
+    ) == ["X-Dev.jsonl"]
     assert select_files(["X-Dev.jsonl"], config=None, split="test", **local) == []
-    assert select_files(["dev/a_dev.csv", "val/a_val.csv"], config=None, split="dev", **local) == ["dev/a_dev.csv"]
+    assert select_files(["dev/a_dev.csv", "val/a_val.csv"], config=None, split="dev", **local) == [
+        "dev/a_dev.csv"
+    ]

@@ -41,16 +41,33 @@ def parquet(rows: list[dict]) -> bytes:
 
 def arc(number: int, key: str = "B") -> dict:
     choices = {"text": ["one", "two", "three"], "label": ["A", "B", "C"]}
-    return {"id": f"Q{number}", "question": f"Number {number}?", "choices": choices, "answerKey": key}
+    return {
+        "id": f"Q{number}",
+        "question": f"Number {number}?",
+        "choices": choices,
+        "answerKey": key,
+    }
 
 
 def mmlu(subject: str, number: int) -> dict:
-    return {"question": f"{subject} {number}?", "subject": subject, "choices": ["w", "x", "y", "z"], "answer": number}
+    return {
+        "question": f"{subject} {number}?",
+        "subject": subject,
+        "choices": ["w", "x", "y", "z"],
+        "answer": number,
+    }
 
 
 def bbq(example: int) -> dict:
     answers = {"ans0": "the first", "ans1": "the second", "ans2": "unknown"}
-    return {"example_id": example, "category": "Age", "context": "They met.", "question": "Who?", "label": 2, **answers}
+    return {
+        "example_id": example,
+        "category": "Age",
+        "context": "They met.",
+        "question": "Who?",
+        "label": 2,
+        **answers,
+    }
 
 
 REPOSITORIES: dict[tuple[str, str], dict[str, bytes]] = {
@@ -63,7 +80,9 @@ REPOSITORIES: dict[tuple[str, str], dict[str, bytes]] = {
     },
     ("allenai/ai2_arc", PINNED): {"ARC-Easy/test-00000-of-00001.parquet": parquet([arc(7)])},
     ("cais/mmlu", MAIN): {
-        "all/test-00000-of-00001.parquet": parquet([mmlu("law", 0), mmlu("art", 1), mmlu("law", 3)]),
+        "all/test-00000-of-00001.parquet": parquet(
+            [mmlu("law", 0), mmlu("art", 1), mmlu("law", 3)]
+        ),
         "law/test-00000-of-00001.parquet": parquet([mmlu("law", 0)]),
     },
     ("tau/commonsense_qa", MAIN): {
@@ -97,15 +116,24 @@ class Hub(Quiet):
         files = REPOSITORIES.get((name, commit))
         if files is None:
             known = any(repository == name for repository, _ in REPOSITORIES)
-            return self.reply(404, b"{}", {"X-Error-Code": "RevisionNotFound" if known else "RepoNotFound"})
-        info = {"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files], "tags": []}
+            return self.reply(
+                404, b"{}", {"X-Error-Code": "RevisionNotFound" if known else "RepoNotFound"}
+            )
+        info = {
+            "id": name,
+            "sha": commit,
+            "siblings": [{"rfilename": file} for file in files],
+            "tags": [],
+        }
         return self.reply(200, json.dumps(info).encode(), {"Content-Type": "application/json"})
 
     def file(self, name: str, commit: str, file: str) -> None:
         if name == "terms/gated":
             return self.reply(403, b"Access is restricted", {"X-Error-Code": "GatedRepo"})
         data = REPOSITORIES[name, commit][file]
-        return self.reply(200, data, {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": commit})
+        return self.reply(
+            200, data, {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": commit}
+        )
 
 
 @pytest.fixture(scope="module")
@@ -120,22 +148,38 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fetch(endpoint: str, cache: Path, *configs: dict) -> list[dict]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING")) and "proxy" not in k.lower()}
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("HF_", "HUGGING")) and "proxy" not in k.lower()
+    }
     env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "HF_HUB_DISABLE_TELEMETRY": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", CLIENT], input="\n".join(json.dumps(config) for config in configs),
-        cwd=Path(__file__).resolve().parents[3], env=env, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-c", CLIENT],
+        input="\n".join(json.dumps(config) for config in configs),
+        cwd=Path(__file__).resolve().parents[3],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 MMLU = {"name": "mmlu", "format": "mmlu", "hub": "cais/mmlu", "hub_config": "all"}
 CSQA = {"name": "commonsense_qa", "format": "commonsense_qa", "hub": "tau/commonsense_qa"}
-ARC_EASY = {"name": "arc_easy", "format": "arc_easy", "hub": "allenai/ai2_arc", "hub_config": "ARC-Easy"}
+ARC_EASY = {
+    "name": "arc_easy",
+    "format": "arc_easy",
+    "hub": "allenai/ai2_arc",
+    "hub_config": "ARC-Easy",
+}
 
 
-def test_files_of_every_layout_are_read_from_the_hub_at_a_recorded_commit(endpoint: str, cache: Path) -> None:
+def test_files_of_every_layout_are_read_from_the_hub_at_a_recorded_commit(
+    endpoint: str, cache: Path
+) -> None:
     asked = (
         *(
             ARC_EASY,
@@ -151,7 +195,11 @@ def test_files_of_every_layout_are_read_from_the_hub_at_a_recorded_commit(endpoi
     assert [(row[0], row[3]) for row in arc_all["rows"]] == [("Q0", 1), ("Q1", 0), ("Q2", 2)]
     assert pinned["revision"] == PINNED
     assert [row[0] for row in pinned["rows"]] == ["Q7"]
-    assert [(row[0], row[3]) for row in mmlu_all["rows"]] == [("mmlu/law/0", 0), ("mmlu/art/0", 1), ("mmlu/law/1", 3)]
+    assert [(row[0], row[3]) for row in mmlu_all["rows"]] == [
+        ("mmlu/law/0", 0),
+        ("mmlu/art/0", 1),
+        ("mmlu/law/1", 3),
+    ]
     assert [row[0] for row in law["rows"]] == ["mmlu/law/0", "mmlu/law/1"]
     assert csqa["rows"][0][0] == "Q1"
     assert converted["revision"] == CONVERTED and "refs/convert/parquet" in converted["notes"][0]
@@ -169,10 +217,14 @@ def test_a_dataset_that_cannot_be_had_says_what_to_do(endpoint: str, cache: Path
         "row 1, benchmark.split=validation": CSQA | {"split": "test"},
     }
     for words, found in zip(known, fetch(endpoint, cache, *known.values()), strict=True):
-        assert found["error"] == "BenchmarkError" and all(word in found["message"] for word in words.split(", "))
+        assert found["error"] == "BenchmarkError" and all(
+            word in found["message"] for word in words.split(", ")
+        )
 
 
-def test_without_network_a_pinned_commit_comes_from_the_cache_and_others_fail(endpoint: str, tmp_path: Path) -> None:
+def test_without_network_a_pinned_commit_comes_from_the_cache_and_others_fail(
+    endpoint: str, tmp_path: Path
+) -> None:
     [online] = fetch(endpoint, tmp_path, ARC_EASY | {"revision": PINNED})
     nothing_listens = "http://127.0.0.1:9"  # the discard port
     asked = (ARC_EASY | {"revision": PINNED}, ARC_EASY, ARC_EASY | {"revision": MAIN})

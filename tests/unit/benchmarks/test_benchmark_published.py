@@ -33,7 +33,11 @@ def test_every_known_benchmark_has_a_valid_configuration_of_its_name() -> None:
     assert files >= set(FORMATS)
     for name in files:
         config = configured(name)
-        assert config.name == name and config.format in FORMATS and (name not in FORMATS or config.format == name)
+        assert (
+            config.name == name
+            and config.format in FORMATS
+            and (name not in FORMATS or config.format == name)
+        )
         assert config.hub or config.url or name in ("mcq_file", "elementary", "contrast")
 
 
@@ -47,7 +51,11 @@ def test_mmlu(shared_data: Path) -> None:
     questions = list(benchmark.iter_questions())
     assert len({q.group for q in questions}) == 57
     first = questions[0]
-    assert (first.id, first.options, first.gold) == ("mmlu/abstract_algebra/0", ("0", "4", "2", "6"), 1)
+    assert (first.id, first.options, first.gold) == (
+        "mmlu/abstract_algebra/0",
+        ("0", "4", "2", "6"),
+        1,
+    )
     texts = Counter(option for q in questions for option in q.options)
     assert texts["None"] == 10  # text, not a missing value
     assert any("\n" in q.text for q in questions)
@@ -55,22 +63,34 @@ def test_mmlu(shared_data: Path) -> None:
 
 def test_mmlu_subjects_keep_their_ids(shared_data: Path) -> None:
     some = opened("mmlu", path=str(shared_data / "mmlu"), subjects=["astronomy", "virology"])
-    assert Counter(q.group for q in some.iter_questions()) == {"mmlu/astronomy": 152, "mmlu/virology": 166}
+    assert Counter(q.group for q in some.iter_questions()) == {
+        "mmlu/astronomy": 152,
+        "mmlu/virology": 166,
+    }
     one = opened("mmlu", path=str(shared_data / "mmlu" / "test" / "astronomy_test.csv"))
-    assert [q for q in some.iter_questions() if q.group == "mmlu/astronomy"] == list(one.iter_questions())
+    assert [q for q in some.iter_questions() if q.group == "mmlu/astronomy"] == list(
+        one.iter_questions()
+    )
 
 
 def test_truthfulqa_is_shuffled_where_nothing_else_is_said(shared_data: Path) -> None:
     """Of 817 questions whose key is published first 186 would show it first by chance; six deviations are below 80."""
-    shown = list(opened("truthfulqa_mc1", path=str(shared_data / "truthfulqa" / "mc_task.json")).iter_questions())
+    shown = list(
+        opened(
+            "truthfulqa_mc1", path=str(shared_data / "truthfulqa" / "mc_task.json")
+        ).iter_questions()
+    )
     assert len(shown) == 817 and abs(sum(q.gold == 0 for q in shown) - 186) < 80
     assert all(q.order[q.gold] == 0 for q in shown)
 
 
 @pytest.mark.parametrize(
-    ("name", "folder", "n", "numeric"), [("arc_challenge", "ARC-Challenge", 299, 4), ("arc_easy", "ARC-Easy", 570, 21)]
+    ("name", "folder", "n", "numeric"),
+    [("arc_challenge", "ARC-Challenge", 299, 4), ("arc_easy", "ARC-Easy", 570, 21)],
 )
-def test_arc_gold_is_a_label(shared_data: Path, name: str, folder: str, n: int, numeric: int) -> None:
+def test_arc_gold_is_a_label(
+    shared_data: Path, name: str, folder: str, n: int, numeric: int
+) -> None:
     path = shared_data / "arc" / folder / f"{folder}-Dev.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     questions = list(opened(name, path=str(path)).iter_questions())
@@ -80,4 +100,7 @@ def test_arc_gold_is_a_label(shared_data: Path, name: str, folder: str, n: int, 
     for row, question in zip(rows, questions, strict=True):
         [gold] = [c["text"] for c in row["question"]["choices"] if c["label"] == row["answerKey"]]
         assert question.id == row["id"] and question.options[question.gold] == gold.strip()
-    assert list(opened(name, path=str(shared_data / "arc"), split="validation").iter_questions()) == questions
+    assert (
+        list(opened(name, path=str(shared_data / "arc"), split="validation").iter_questions())
+        == questions
+    )

@@ -33,7 +33,11 @@ def test_duplicates_are_found_reported_and_not_sampled(ten: Benchmark) -> None:
     assert everything.duplicates == (("exam/1", "exam/3", "exam/8"), ("exam/4", "exam/9"))
     assert (everything.n_total, everything.n_distinct, everything.n) == (10, 7, 7)
     assert everything.chance == pytest.approx((6 / 2 + 1 / 3) / 7)
-    assert [w.split()[0] for w in ten.warnings] == ["3", "1", "2"]  # repeats, conflicting golds, repeated options
+    assert [w.split()[0] for w in ten.warnings] == [
+        "3",
+        "1",
+        "2",
+    ]  # repeats, conflicting golds, repeated options
 
 
 def test_same_seed_same_questions_in_the_order_of_the_benchmark(ten: Benchmark) -> None:
@@ -55,17 +59,25 @@ def test_every_distinct_question_is_equally_likely(ten: Benchmark) -> None:
 
 
 def test_n_beyond_the_benchmark_names_its_size(ten: Benchmark) -> None:
-    with pytest.raises(ConfigError, match=r"n=8 is larger than exam, which has 7 distinct questions \(10 rows"):
+    with pytest.raises(
+        ConfigError, match=r"n=8 is larger than exam, which has 7 distinct questions \(10 rows"
+    ):
         draw_sample(ten, 8)
     with pytest.raises(ConfigError, match="seed=-1"):
         draw_sample(ten, 3, seed=-1)
 
 
 def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
-    rows, path = [{**TWO, "question": f"{i}?", "id": f"q{i}"} for i in range(5)], tmp_path / "x.jsonl"
+    rows, path = (
+        [{**TWO, "question": f"{i}?", "id": f"q{i}"} for i in range(5)],
+        tmp_path / "x.jsonl",
+    )
     config = replace(MCQ, id_column="id")
     sample = draw_sample(opened(jsonl(path, *rows), config), None)
-    for left, why in ((rows[:3], "ends before sampled question 'q3'"), (rows[1:], "'q1' where 'q0' was sampled")):
+    for left, why in (
+        (rows[:3], "ends before sampled question 'q3'"),
+        (rows[1:], "'q1' where 'q0' was sampled"),
+    ):
         with pytest.raises(BenchmarkError, match=why):
             list(sampled_questions(opened(jsonl(path, *left), config), sample))
 
@@ -74,7 +86,9 @@ def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
 @settings(max_examples=100)
 def test_a_shuffled_question_is_the_same_question(k: int, seed: int, data: st.DataObject) -> None:
     gold = data.draw(st.integers(0, k - 1))
-    published = Item("q", "b", "?", tuple(f"option {i}" for i in range(k)), gold, "q", tuple(range(k)))
+    published = Item(
+        "q", "b", "?", tuple(f"option {i}" for i in range(k)), gold, "q", tuple(range(k))
+    )
     shown = shuffled(published, seed)
     assert shown == shuffled(published, seed)
     assert shown.options[shown.gold] == published.options[gold]
@@ -111,9 +125,15 @@ def test_100000_lines_are_streamed(tmp_path: Path) -> None:
         paths.append(str(jsonl(tmp_path / f"{n}.jsonl", *rows)))
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, *paths], cwd=root, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", MEASURE, *paths],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    (small, before), (large, after) = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
+    (small, before), (large, after) = (
+        [int(word) for word in line.split()] for line in done.stdout.splitlines()
+    )
     assert (small, large) == (10_000, 100_000)
     assert after - before < 25e6, f"{(after - before) / 1e6:.0f} MB more"

@@ -27,7 +27,11 @@ SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verifica
         ("#### -5", -5.0, "marked"),
         ("#### 12\nWait, no.\n#### 13", 13.0, "marked"),  # the last marker
         ("#### 9 * 2 = 18", 18.0, "marked"),
-        ("#### Step 1: eggs\n9\n#### Step 2: money\n9 * 2 = 18\nThe answer is \\boxed{18}.", 18.0, "declared"),
+        (
+            "#### Step 1: eggs\n9\n#### Step 2: money\n9 * 2 = 18\nThe answer is \\boxed{18}.",
+            18.0,
+            "declared",
+        ),
         ("#### 1. Eggs\n9\n#### 2. Money\n9 * 2 = 18", 18.0, "last"),
         ("#### 18\n#### Step 2: check\n2 * 9", 18.0, "marked"),  # a heading takes nothing back
         ("**#### 18**", 18.0, "marked"),
@@ -55,7 +59,15 @@ def test_read_number(text: str, value: float, form: str) -> None:
     assert read_number(text) == (value, form)
 
 
-NO_NUMBER = ["", "half of it", "#### \n5", "7 is not it\n#### none", "one of 1,2,3", "16-3", "so 16 - 3"]
+NO_NUMBER = [
+    "",
+    "half of it",
+    "#### \n5",
+    "7 is not it\n#### none",
+    "one of 1,2,3",
+    "16-3",
+    "so 16 - 3",
+]
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBER, "#### 12 apples and 3 pears", "<think>It is 4."])
@@ -77,7 +89,11 @@ def test_same_number_is_the_value_not_the_writing() -> None:
 
 
 def test_agrees_with_the_authors_on_1200_published_solutions(shared_data: Path) -> None:
-    lines = (shared_data / "gsm8k" / "example_model_solutions.first300lines.jsonl").read_text().splitlines()
+    lines = (
+        (shared_data / "gsm8k" / "example_model_solutions.first300lines.jsonl")
+        .read_text()
+        .splitlines()
+    )
     n = right = unparsed = 0
     for row in map(json.loads, lines):
         target = read_key(row["ground_truth"].rpartition("A: ")[2])
@@ -87,28 +103,62 @@ def test_agrees_with_the_authors_on_1200_published_solutions(shared_data: Path) 
             correct = score_number(row[solver]["solution"], target)[1]
             right += correct is True
             unparsed += correct is None
-            assert correct is None or correct is row[solver]["is_correct"], row[solver]["solution"][-100:]
+            assert correct is None or correct is row[solver]["is_correct"], row[solver]["solution"][
+                -100:
+            ]
     assert (n, right) == (1200, 71 + 118 + 113 + 170)  # the counts of shared/data/README.md
     assert unparsed == 5  # each breaks off within a calculation, before its answer
 
 
 ONE = [
-    ("\\dfrac{3}{4}", "\\frac34"), ("1,000", "1000"), ("10,\\!080", "10080"), ("1{,}000", "1000"),
-    ("12 \\text{ cm}^2", "12"), ("\\text{Evelyn}", "Evelyn"), ("90^\\circ", "90"), ("50\\%", "50"),
-    ("-\\frac{1}{2}", "\\frac{-1}{2}"), ("x = 5", "5"), (".5", "0.50"), ("1/2", "\\frac{2}{4}"), ("6 - 5i", "6-5i"),
-    ("\\sqrt5", "\\sqrt{5}"), ("\\left( 3, \\pi \\right)", "(3,\\pi)"), ("2.", "2"), ("\\$18.90", "18.9"),
-    ("1\\frac12", "\\frac{3}{2}"), ("10^{-2}", "0.01"), ("\\{3,4\\}", "4,3"), ("x=3 \\text{ or } x=5", "5, 3"),
+    ("\\dfrac{3}{4}", "\\frac34"),
+    ("1,000", "1000"),
+    ("10,\\!080", "10080"),
+    ("1{,}000", "1000"),
+    ("12 \\text{ cm}^2", "12"),
+    ("\\text{Evelyn}", "Evelyn"),
+    ("90^\\circ", "90"),
+    ("50\\%", "50"),
+    ("-\\frac{1}{2}", "\\frac{-1}{2}"),
+    ("x = 5", "5"),
+    (".5", "0.50"),
+    ("1/2", "\\frac{2}{4}"),
+    ("6 - 5i", "6-5i"),
+    ("\\sqrt5", "\\sqrt{5}"),
+    ("\\left( 3, \\pi \\right)", "(3,\\pi)"),
+    ("2.", "2"),
+    ("\\$18.90", "18.9"),
+    ("1\\frac12", "\\frac{3}{2}"),
+    ("10^{-2}", "0.01"),
+    ("\\{3,4\\}", "4,3"),
+    ("x=3 \\text{ or } x=5", "5, 3"),
     ("1,000,000", "10^6"),
-    ("(1{,}234, 5)", "(1234,5)"), ("x \\in [0,1)", "\\left[0, 1\\right)"),
-]  # fmt: skip
+    ("(1{,}234, 5)", "(1234,5)"),
+    ("x \\in [0,1)", "\\left[0, 1\\right)"),
+]
 TWO = [
-    ("5", "6"), ("(1,2,3)", "(1,2,4)"), ("1/0", "2/0"), ("\\text{even}", "\\text{odd}"), ("\\text{even}", ""),
-    ("2\\sqrt3", "3\\sqrt2"), ("(1,000)", "(1,0)"), ("x+1", "x-1"), ("5!", "5"), ("(3,4)", "(4,3)"),
-    ("[0,1)", "(0,1]"), ("9" * 2000, "9" * 1999),
-]  # fmt: skip
+    ("5", "6"),
+    ("(1,2,3)", "(1,2,4)"),
+    ("1/0", "2/0"),
+    ("\\text{even}", "\\text{odd}"),
+    ("\\text{even}", ""),
+    ("2\\sqrt3", "3\\sqrt2"),
+    ("(1,000)", "(1,0)"),
+    ("x+1", "x-1"),
+    ("5!", "5"),
+    ("(3,4)", "(4,3)"),
+    ("[0,1)", "(0,1]"),
+    ("9" * 2000, "9" * 1999),
+]
 
 
-EITHER = [("(1,234)", "(1234)"), ("50\\%", "0.5"), ("3,5", "35"), ("(2,3)", "2,3"), ("1,2,3", "123")]
+EITHER = [
+    ("(1,234)", "(1234)"),
+    ("50\\%", "0.5"),
+    ("3,5", "35"),
+    ("(2,3)", "2,3"),
+    ("1,2,3", "123"),
+]
 
 
 @pytest.mark.parametrize(("one", "other"), EITHER)
@@ -116,7 +166,9 @@ def test_answers_that_may_be_meant_as_one(one: str, other: str) -> None:
     assert same_answer(one, other) is None and same_answer(other, one) is None
 
 
-@pytest.mark.parametrize(("one", "other", "same"), [(*pair, True) for pair in ONE] + [(*pair, False) for pair in TWO])
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [(*pair, True) for pair in ONE] + [(*pair, False) for pair in TWO]
+)
 def test_answers_in_latex(one: str, other: str, same: bool) -> None:
     assert same_answer(one, other) is same and same_answer(other, one) is same
 
@@ -137,7 +189,9 @@ def test_items_that_end_in_a_number_are_read_and_others_left_out(tmp_path: Path)
         {"problem": "How many more?", "level": "Level 5", "answer": 7},
     ]
     config = BenchmarkConfig(name="math", format="math", subjects=["Level 5"])
-    found = [(one.id, one.target) for one in questions(jsonl(tmp_path / "math.jsonl", *rows), config)]
+    found = [
+        (one.id, one.target) for one in questions(jsonl(tmp_path / "math.jsonl", *rows), config)
+    ]
     assert found == [("math/0", 1018.0), ("math/2", -2.5), ("math/4", 7.0)]
     without = jsonl(tmp_path / "math.jsonl", {"problem": "No answer?", "level": "Level 5"})
     assert "solution" in refused(without, config)
@@ -149,7 +203,9 @@ ROW = {"question": " How many are left? ", "answer": "2,000 - 1 = <<2000-1=1999>
 
 def test_a_row_has_a_target_and_no_options() -> None:
     question = gsm8k(ROW, CONTEXT)
-    assert question == Item("gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0)
+    assert question == Item(
+        "gsm8k/3", "gsm8k", "How many are left?", (), NO_OPTION, "gsm8k/3", (), target=1999.0
+    )
     with pytest.raises(IndexError):
         _ = question.options[question.gold]  # never by mistake the first option
 
@@ -159,7 +215,10 @@ def test_a_row_has_a_target_and_no_options() -> None:
     [
         ({"answer": "so 18"}, "names no number after '####'"),
         ({"answer": "#### none"}, "names no number"),
-        *(({"answer": odd}, "names no number") for odd in (None, "about 12", "3/4", True, 2.5j, "12 or 13")),
+        *(
+            ({"answer": odd}, "names no number")
+            for odd in (None, "about 12", "3/4", True, 2.5j, "12 or 13")
+        ),
         ({"question": "  "}, "the question is empty"),
         ({"question": None}, "the question is null"),
     ],
@@ -169,19 +228,34 @@ def test_bad_rows(change: dict[str, object], found: str) -> None:
         gsm8k({**ROW, **change}, CONTEXT)
 
 
-@pytest.mark.parametrize(("answer", "value"), [("1,080", 1080.0), (12, 12.0), ("$3.50", 3.5), ("-4", -4.0)])
-def test_an_answer_that_is_the_number_alone_is_read_as_gsm1k_has_it(answer: object, value: float) -> None:
+@pytest.mark.parametrize(
+    ("answer", "value"), [("1,080", 1080.0), (12, 12.0), ("$3.50", 3.5), ("-4", -4.0)]
+)
+def test_an_answer_that_is_the_number_alone_is_read_as_gsm1k_has_it(
+    answer: object, value: float
+) -> None:
     assert gsm8k({**ROW, "answer": answer}, CONTEXT).target == value
 
 
 def test_conflicting_targets_are_counted(tmp_path: Path) -> None:
-    rows = [{"question": text, "answer": f"#### {n}"} for text, n in (("q", 1), ("q", 2), ("p", 1), ("p", 1))]
-    census = opened(jsonl(tmp_path / "test.jsonl", *rows), BenchmarkConfig(name="gsm8k", format="gsm8k")).census
-    assert (census.duplicates, census.conflicting, census.repeated_options) == (((0, 1), (2, 3)), 1, 0)
+    rows = [
+        {"question": text, "answer": f"#### {n}"}
+        for text, n in (("q", 1), ("q", 2), ("p", 1), ("p", 1))
+    ]
+    census = opened(
+        jsonl(tmp_path / "test.jsonl", *rows), BenchmarkConfig(name="gsm8k", format="gsm8k")
+    ).census
+    assert (census.duplicates, census.conflicting, census.repeated_options) == (
+        ((0, 1), (2, 3)),
+        1,
+        0,
+    )
 
 
 def test_published_file(shared_data: Path) -> None:
-    config = BenchmarkConfig(name="gsm8k", format="gsm8k", path=str(shared_data / "gsm8k" / "test.jsonl"))
+    config = BenchmarkConfig(
+        name="gsm8k", format="gsm8k", path=str(shared_data / "gsm8k" / "test.jsonl")
+    )
     benchmark = open_benchmark(config)
     targets = [q.target or 0 for q in benchmark.iter_questions()]
     assert len(targets) == 1319 and targets[:3] == [18.0, 3.0, 70_000.0]
@@ -280,7 +354,12 @@ def test_no_number_or_more_than_one_meaning(text: str) -> None:
 
 def test_a_lone_mark_is_read_by_the_other_numbers_of_the_text() -> None:
     """1.234 beside 2.5 is one and a part, beside 2.500.000 a thousand; alone or beside both it has no value."""
-    assert [decimal_mark(text) for text in ("2.5", "2.500.000", "2.5 and 2.500.000", "1,234")] == [".", ",", "?", None]
+    assert [decimal_mark(text) for text in ("2.5", "2.500.000", "2.5 and 2.500.000", "1,234")] == [
+        ".",
+        ",",
+        "?",
+        None,
+    ]
     replies = [
         "{} is 2.5 more.\n#### 1.234",
         "{} is 2.500.000 more.\n#### 1.234",
@@ -292,7 +371,11 @@ def test_a_lone_mark_is_read_by_the_other_numbers_of_the_text() -> None:
 
 
 def test_a_percentage_against_its_hundredth_is_neither_right_nor_wrong() -> None:
-    assert [score_number("The answer is 25%.", target)[1] for target in (25.0, 0.25, 24.0)] == [True, None, False]
+    assert [score_number("The answer is 25%.", target)[1] for target in (25.0, 0.25, 24.0)] == [
+        True,
+        None,
+        False,
+    ]
 
 
 # Written to trick the reader, and what a person reads.

@@ -20,7 +20,14 @@ DATA = ROOT.parent / "shared" / "data"
 def category(name: str, examples: int) -> bytes:
     answers = {"ans0": "the first", "ans1": "the second", "ans2": "unknown"}
     rows = [
-        {"example_id": i, "category": name, "context": "They met.", "question": "Who?", "label": 2, **answers}
+        {
+            "example_id": i,
+            "category": name,
+            "context": "They met.",
+            "question": "Who?",
+            "label": 2,
+            **answers,
+        }
         for i in range(examples)
     ]
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -30,7 +37,9 @@ FILES = {"Age.jsonl": category("Age", 8), "Religion.jsonl": category("Religion",
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[str, bytes], list[str]]]:
+def served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, dict[str, bytes], list[str]]]:
     """(address, the files behind it, which were asked for); the cache is a folder of the test's own."""
     files, asked = dict(FILES), []
 
@@ -52,7 +61,9 @@ def bbq(url: str, **more: object) -> BenchmarkConfig:
     return BenchmarkConfig(name="bbq", format="bbq", url=url, files=hashes, **more)  # type: ignore[arg-type]
 
 
-def test_files_are_taken_once_and_only_the_asked_subjects(served: tuple[str, dict[str, bytes], list[str]]) -> None:
+def test_files_are_taken_once_and_only_the_asked_subjects(
+    served: tuple[str, dict[str, bytes], list[str]],
+) -> None:
     url, files, asked = served
     first = open_benchmark(bbq(url, subjects=["Religion"]))
     assert [q.id for q in first.iter_questions()] == [f"bbq/Religion/{i}" for i in range(4)]
@@ -61,11 +72,15 @@ def test_files_are_taken_once_and_only_the_asked_subjects(served: tuple[str, dic
     files.clear()  # gone from the net: the cache holds what was taken
     assert open_benchmark(bbq(url, subjects=["Religion"])).revision == first.revision
     assert asked == ["Religion.jsonl"]
-    with pytest.raises(BenchmarkError, match=r"Age\.jsonl could not be fetched .*404.*benchmark\.path="):
+    with pytest.raises(
+        BenchmarkError, match=r"Age\.jsonl could not be fetched .*404.*benchmark\.path="
+    ):
         open_benchmark(bbq(url))
 
 
-def test_another_file_under_the_name_is_refused_and_not_kept(served: tuple[str, dict[str, bytes], list[str]]) -> None:
+def test_another_file_under_the_name_is_refused_and_not_kept(
+    served: tuple[str, dict[str, bytes], list[str]],
+) -> None:
     url, files, _ = served
     files["Age.jsonl"] = category("Age", 9)
     with pytest.raises(BenchmarkError, match=r"Age\.jsonl is not the file whose sha256"):
@@ -74,7 +89,9 @@ def test_another_file_under_the_name_is_refused_and_not_kept(served: tuple[str, 
     assert open_benchmark(bbq(url)).census.n_total == 12
 
 
-def test_a_cached_file_that_was_changed_is_taken_again(served: tuple[str, dict[str, bytes], list[str]]) -> None:
+def test_a_cached_file_that_was_changed_is_taken_again(
+    served: tuple[str, dict[str, bytes], list[str]],
+) -> None:
     url, _, asked = served
     [path] = [file.path for file in open_benchmark(bbq(url, subjects=["Age"])).files]
     path.write_bytes(category("Age", 1))
@@ -85,7 +102,9 @@ def test_a_cached_file_that_was_changed_is_taken_again(served: tuple[str, dict[s
 def test_refusals(served: tuple[str, dict[str, bytes], list[str]]) -> None:
     with pytest.raises(ConfigError, match="user name or key"):
         open_benchmark(bbq("https://me:secret@example.org/data"))
-    with pytest.raises(BenchmarkError, match=r"http://127\.0\.0\.1:9/data \(\[Errno \d+\] Connection refused\)"):
+    with pytest.raises(
+        BenchmarkError, match=r"http://127\.0\.0\.1:9/data \(\[Errno \d+\] Connection refused\)"
+    ):
         open_benchmark(bbq("http://127.0.0.1:9/data"))
     with pytest.raises(ConfigError, match=r"Agee.*Age"):
         open_benchmark(bbq(served[0], subjects=["Agee"]))
@@ -99,7 +118,7 @@ def test_what_the_configuration_pins_is_the_real_file(name: str) -> None:
     if not DATA.is_dir():
         pytest.skip("../shared/data is not here")
     whole = [path for path in DATA.joinpath(name).rglob("*") if path.name in config["files"]]
-    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in whole}.items() <= config[
-        "files"
-    ].items()
+    assert {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in whole
+    }.items() <= config["files"].items()
     assert len(whole) == {"bbq": 5, "crows_pairs": 1, "toxigen": 1}[name]

@@ -17,8 +17,18 @@ EMBEDDED = {
 PUBLISHED = {
     "truthfulqa/mc_task.json": (817, "30e5fa67ca0100a3", "f1332db96fb34d0e", "728760a84c9fe822"),
     "bbq/data": (9676, "ad0c54cad088add6", "b755bd1f1f7d4fe9", "b35f6f8aea9bba35"),
-    "crows_pairs/crows_pairs_anonymized.csv": (1508, "f2c2f97d0de5f9e7", "3a5f61366073b5d6", "eb0ebc0423d13473"),
-    "toxigen/safenlp/toxiGen.json": (6514, "6d15d091577337e4", "0abc2cb5224d3fae", "cae9ee192bf0eb8c"),
+    "crows_pairs/crows_pairs_anonymized.csv": (
+        1508,
+        "f2c2f97d0de5f9e7",
+        "3a5f61366073b5d6",
+        "eb0ebc0423d13473",
+    ),
+    "toxigen/safenlp/toxiGen.json": (
+        6514,
+        "6d15d091577337e4",
+        "0abc2cb5224d3fae",
+        "cae9ee192bf0eb8c",
+    ),
     "xstest/xstest_prompts.csv": (450, "8351d975d362725e", "25cf7ccbc6247223", "cef20d463aa48ae5"),
 }
 
@@ -33,12 +43,25 @@ def digest(values: Iterable[object]) -> tuple[int, str]:
 
 def told(item: Item, order: tuple[int, ...]) -> str:
     """The item by the names that its fields had when the hashes were taken."""
-    said = {"id": item.id, "benchmark": item.benchmark, "text": item.stem, "options": item.options, "key": item.key}
-    said |= {"group": item.group, "context": item.context, "condition": item.condition, "order": order}
+    said = {
+        "id": item.id,
+        "benchmark": item.benchmark,
+        "text": item.stem,
+        "options": item.options,
+        "key": item.key,
+    }
+    said |= {
+        "group": item.group,
+        "context": item.context,
+        "condition": item.condition,
+        "order": order,
+    }
     return f"Item({', '.join(f'{name}={value!r}' for name, value in said.items())}, facts={item.facts!r})"
 
 
-def check(name: str, path: Path | None, count: int, published: str, shuffled: str, items: str | None) -> None:
+def check(
+    name: str, path: Path | None, count: int, published: str, shuffled: str, items: str | None
+) -> None:
     """Every field of every question as published and as shuffled; every item, and its own shuffle."""
     for shuffle, expected in ((False, published), (True, shuffled)):
         questions = opened(name, path, shuffle_options=shuffle).iter_questions()
@@ -49,7 +72,12 @@ def check(name: str, path: Path | None, count: int, published: str, shuffled: st
         moved = (rows.shuffled(item, 7) for item in read)
         # Of an item in its published order the earlier version kept no order.
         pairs = zip(read, moved, strict=True)
-        assert digest(one for item, other in pairs for one in (told(item, ()), told(other, other.order)))[1] == items
+        assert (
+            digest(
+                one for item, other in pairs for one in (told(item, ()), told(other, other.order))
+            )[1]
+            == items
+        )
 
 
 @pytest.mark.parametrize("name", EMBEDDED)

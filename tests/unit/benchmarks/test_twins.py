@@ -15,13 +15,19 @@ from audit.core.errors import ConfigError
 DATES = ["2024-01-05", "2024-06", "2024-06-30", "2024-07-01T10:00:00", "2025"]
 
 
-@pytest.mark.parametrize(("name", "twin"), [("gsm8k", "gsm1k"), ("mmlu", "mmlu_cf"), ("math", "math_perturb")])
+@pytest.mark.parametrize(
+    ("name", "twin"), [("gsm8k", "gsm1k"), ("mmlu", "mmlu_cf"), ("math", "math_perturb")]
+)
 def test_auto_takes_the_twin_that_the_benchmark_names(name: str, twin: str):
-    assert with_twin([f"benchmark={name}", "control_benchmark=auto"])[1] == f"control_benchmark={twin}"
+    assert (
+        with_twin([f"benchmark={name}", "control_benchmark=auto"])[1] == f"control_benchmark={twin}"
+    )
     assert with_twin(["n=3", "benchmark=gsm8k"]) == ["n=3", "benchmark=gsm8k"]
 
 
-@pytest.mark.parametrize("path", sorted((CONF_DIR / "benchmark").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((CONF_DIR / "benchmark").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_every_twin_is_a_benchmark_with_a_date_and_an_author(path):
     twin = load_group("benchmark", path.stem).get("twin")
     if twin is not None:
@@ -45,13 +51,27 @@ def test_what_has_no_held_out_items_is_refused(words):
 
 
 def test_fresh_after_splits_a_benchmark_at_a_date(tmp_path):
-    path = jsonl(tmp_path / "dated.jsonl", *({**TWO, "question": f"{date}?", "date": date} for date in DATES))
-    words = with_twin(["benchmark=mcq_file", f"benchmark.path={path}", "benchmark.name=exam", "fresh_after=2024-06"])
+    path = jsonl(
+        tmp_path / "dated.jsonl", *({**TWO, "question": f"{date}?", "date": date} for date in DATES)
+    )
+    words = with_twin(
+        [
+            "benchmark=mcq_file",
+            f"benchmark.path={path}",
+            "benchmark.name=exam",
+            "fresh_after=2024-06",
+        ]
+    )
     said = dict(word.split("=", 1) for word in words)
-    assert said["control_benchmark.name"] == "exam_from_2024-07" and said["control_benchmark.date"] == "2024-07"
+    assert (
+        said["control_benchmark.name"] == "exam_from_2024-07"
+        and said["control_benchmark.date"] == "2024-07"
+    )
 
     def texts(side):
-        own = {key.split(".")[1]: value for key, value in said.items() if key.startswith(f"{side}.")}
+        own = {
+            key.split(".")[1]: value for key, value in said.items() if key.startswith(f"{side}.")
+        }
         config = BenchmarkConfig(format="mcq_file", **own)
         return [question.text.rstrip("?") for question in open_benchmark(config).iter_questions()]
 
@@ -76,7 +96,11 @@ MISTRAL = {"mistral_7b": Origin("2024-05", "mistral")}
 
 def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
     assert is_newer("2024-10-01", "2024-09")
-    assert not is_newer("2024", "2024-07") and not is_newer("2024-07", "2024-07") and not is_newer("2023-12", "2024")
+    assert (
+        not is_newer("2024", "2024-07")
+        and not is_newer("2024-07", "2024-07")
+        and not is_newer("2023-12", "2024")
+    )
     for odd in ("May 2024", "2024-13", "24", "2024-07-32", ""):
         with pytest.raises(ConfigError, match="The date is"):
             is_newer(odd, "2024")
@@ -88,26 +112,46 @@ def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
         ("2026-05", "people", LLAMA, QWEN | MISTRAL, []),
         ("2026-05", "qwen", LLAMA, QWEN, ["qwen2_5_7b"]),  # by the family of a reference
         ("2024-08", "people", LLAMA, MISTRAL, []),
-        ("2024-08", "people", QWEN, LLAMA, ["training"]),  # they may have been in the tested model's
+        (
+            "2024-08",
+            "people",
+            QWEN,
+            LLAMA,
+            ["training"],
+        ),  # they may have been in the tested model's
         (None, None, LLAMA, QWEN, ["control_benchmark.date", "control_benchmark.written_by"]),
         ("2026-05", "people", LLAMA, {"mine": Origin()}, ["model.mine.released"]),
         ("2026-05", "qwen", {"mine": Origin("2025")}, {}, ["model.mine.family"]),
     ],
 )
-def test_what_is_open_is_named_with_the_key_that_says_it(date, writer, tested, references, named) -> None:
+def test_what_is_open_is_named_with_the_key_that_says_it(
+    date, writer, tested, references, named
+) -> None:
     notes = check_origin("fresh", date, writer, tested, references)["held_out"]
-    assert len(notes) == len(named) and all(word in note for word, note in zip(named, notes, strict=True))
+    assert len(notes) == len(named) and all(
+        word in note for word, note in zip(named, notes, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
     ("date", "writer", "references", "why"),
     [
-        *(("2026-05", name, QWEN, "the family of the tested model llama3_8b") for name in ("llama", "LLAMA3_8B")),
+        *(
+            ("2026-05", name, QWEN, "the family of the tested model llama3_8b")
+            for name in ("llama", "LLAMA3_8B")
+        ),
         # written in August 2024: after llama3_8b (July), before qwen2_5_7b (September)
-        ("2024-08", "people", MISTRAL | QWEN, "the tested model llama3_8b .* not than reference qwen2_5_7b"),
+        (
+            "2024-08",
+            "people",
+            MISTRAL | QWEN,
+            "the tested model llama3_8b .* not than reference qwen2_5_7b",
+        ),
     ],
 )
-def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(date, writer, references, why) -> None:
+def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(
+    date, writer, references, why
+) -> None:
     with pytest.raises(ConfigError, match=why):
         check_origin("fresh", date, writer, LLAMA, references)
 
@@ -116,7 +160,12 @@ def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(da
     ("date", "released", "reference", "undated"),
     [
         ("2024-08", "2024-07", "2024-05", False),  # new to both
-        ("2024-06", "2024-07", "2024-05", False),  # not newer than the tested model: it makes no gap
+        (
+            "2024-06",
+            "2024-07",
+            "2024-05",
+            False,
+        ),  # not newer than the tested model: it makes no gap
         ("2024-06", "2024-07", None, False),
         ("2024-08", "2024-07", None, True),  # as new to the reference?
         ("2024-08", None, "2024-05", True),
@@ -126,13 +175,20 @@ def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(da
 def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
     date: str | None, released: str | None, reference: str | None, undated: bool
 ) -> None:
-    found = check_origin("fresh", date, "people", {"mine": Origin(released)}, {"other": Origin(reference)})
+    found = check_origin(
+        "fresh", date, "people", {"mine": Origin(released)}, {"other": Origin(reference)}
+    )
     assert found["undated"] == ["mine"] * undated
 
 
 @pytest.mark.parametrize(
-    ("date", "tested", "reference"), [("May", None, None), (None, "24", None), (None, None, "2024-13")]
+    ("date", "tested", "reference"),
+    [("May", None, None), (None, "24", None), (None, None, "2024-13")],
 )
-def test_what_is_no_date_is_refused_alone_too(date: str | None, tested: str | None, reference: str | None) -> None:
+def test_what_is_no_date_is_refused_alone_too(
+    date: str | None, tested: str | None, reference: str | None
+) -> None:
     with pytest.raises(ConfigError, match="The date is"):
-        check_origin("fresh", date, "people", {"mine": Origin(tested)}, {"other": Origin(reference)})
+        check_origin(
+            "fresh", date, "people", {"mine": Origin(tested)}, {"other": Origin(reference)}
+        )

@@ -36,11 +36,16 @@ def test_cosine_distance() -> None:
 
 @pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too
 def test_a_text_has_one_embedding_whatever_is_in_its_batch(embedder: Embedder) -> None:
-    text, long = "Which animal barks?", " ".join(["The quick brown fox jumps over the lazy dog."] * 20)
+    text, long = (
+        "Which animal barks?",
+        " ".join(["The quick brown fox jumps over the lazy dog."] * 20),
+    )
     [alone] = embedder.embed([text])
     beside = embedder.embed([long, text, "Why?"])[1]
     assert alone.vector is not None and beside.vector is not None
-    assert alone.vector.shape == (384,) and float(np.linalg.norm(alone.vector)) == pytest.approx(1.0, abs=1e-6)
+    assert alone.vector.shape == (384,) and float(np.linalg.norm(alone.vector)) == pytest.approx(
+        1.0, abs=1e-6
+    )
     assert float(np.abs(alone.vector - beside.vector).max()) < 1e-5
     assert embedder.revision == f"sha256:{PACKAGED[MODULE]['model.safetensors']}"
 
@@ -52,7 +57,9 @@ def test_agrees_with_plain_transformers(embedder: Embedder) -> None:
     from transformers import AutoModel, AutoTokenizer
 
     folder = find_model(f"package:{MODULE}").path
-    tokens = AutoTokenizer.from_pretrained(folder)("A man is eating food.", return_tensors="pt", truncation=False)
+    tokens = AutoTokenizer.from_pretrained(folder)(
+        "A man is eating food.", return_tensors="pt", truncation=False
+    )
     with torch.inference_mode():
         mean = AutoModel.from_pretrained(folder)(**tokens).last_hidden_state[0].mean(dim=0).numpy()
     [found] = embedder.embed(["A man is eating food."])
@@ -61,8 +68,13 @@ def test_agrees_with_plain_transformers(embedder: Embedder) -> None:
 
 
 @pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too
-def test_too_long_and_empty_texts_are_error_rows_that_cost_the_others_nothing(embedder: Embedder) -> None:
-    fits, long = " ".join(["word"] * 254), " ".join(["word"] * 255)  # with [CLS] and [SEP]: 256 and 257 tokens
+def test_too_long_and_empty_texts_are_error_rows_that_cost_the_others_nothing(
+    embedder: Embedder,
+) -> None:
+    fits, long = (
+        " ".join(["word"] * 254),
+        " ".join(["word"] * 255),
+    )  # with [CLS] and [SEP]: 256 and 257 tokens
     rows = embedder.embed(["", long, fits])
     assert [row.tokens for row in rows] == [2, 257, 256]
     assert [row.vector is None for row in rows] == [True, True, False]
@@ -96,7 +108,10 @@ def test_a_folder_is_named_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 128}')
     first = find_model(str(tmp_path))
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 129}')
-    assert first.revision.startswith("sha256:") and find_model(str(tmp_path)).revision != first.revision
+    assert (
+        first.revision.startswith("sha256:")
+        and find_model(str(tmp_path)).revision != first.revision
+    )
     assert read_max_tokens(tmp_path) == 129
     (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
     assert read_max_tokens(tmp_path) == 64

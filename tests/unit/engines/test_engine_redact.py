@@ -15,11 +15,15 @@ KEY = "sk-test-0123456789-do-not-leak"
 def test_redaction() -> None:
     redactor = Redactor([KEY, "EMPTY", "abc"])
     assert redactor.message(f"a {KEY} b") == "a <removed> b"
-    assert redactor.message("Authorization: Bearer xyz12345, next") == "Authorization: <removed>, next"
+    assert (
+        redactor.message("Authorization: Bearer xyz12345, next") == "Authorization: <removed>, next"
+    )
     assert redactor.message("provided: sk-abcd****wxyz.") == "provided: <removed>."
     assert redactor.message("http://user:pw@host/v1") == "http://<removed>@host/v1"
     assert redactor.message("abc") == "abc"  # too short to be a key
-    assert redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY <removed> sk-learn"  # a placeholder is a word
+    assert (
+        redactor.generation(f"EMPTY {KEY} sk-learn") == "EMPTY <removed> sk-learn"
+    )  # a placeholder is a word
     assert len(redactor.message("y" * 5000)) == 400
 
 
@@ -41,12 +45,16 @@ def test_no_key_is_cut_in_two_by_the_end_of_what_is_read() -> None:
 
 def test_a_message_holds_nothing_that_a_terminal_obeys() -> None:
     """A server's text reaches error rows, logs and the last sentence of a run."""
-    said = Redactor([KEY]).message(f"no\x1b]0;owned\x07\x1b[2J\x9b31m {KEY}\r\nlines\u202e end \ud83d")
+    said = Redactor([KEY]).message(
+        f"no\x1b]0;owned\x07\x1b[2J\x9b31m {KEY}\r\nlines\u202e end \ud83d"
+    )
     bad = "\N{REPLACEMENT CHARACTER}"
     assert said == f"no{bad}]0;owned{bad}{bad}[2J{bad}31m <removed> lines{bad} end {bad}"
 
 
-@pytest.mark.parametrize("spell", [str.upper, str.lower, lambda k: k[::-1], lambda k: b64encode(k.encode()).decode()])
+@pytest.mark.parametrize(
+    "spell", [str.upper, str.lower, lambda k: k[::-1], lambda k: b64encode(k.encode()).decode()]
+)
 def test_a_key_that_is_echoed_in_another_spelling_is_cut(spell: Callable[[str], str]) -> None:
     key = "Fk9-Q2xlYW5Mb2dz-77"
     for cut in (Redactor([key]).message, Redactor([key]).generation):

@@ -21,11 +21,20 @@ def test_probabilities_in_the_order_asked(tmp_path: Path) -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     path = tiny(tmp_path, LABELS)
-    pairs = [("a dog barks", "an animal makes a sound, which is loud"), ("it rains", "it is dry"), ("x", "x")]
-    pairs += [(second, first) for first, second in pairs[:2]]  # the other direction is another question
+    pairs = [
+        ("a dog barks", "an animal makes a sound, which is loud"),
+        ("it rains", "it is dry"),
+        ("x", "x"),
+    ]
+    pairs += [
+        (second, first) for first, second in pairs[:2]
+    ]  # the other direction is another question
     found = load_entailment(path).entails(pairs)
     assert all(abs(there - back) > 1e-4 for there, back in zip(found[:2], found[3:], strict=True))
-    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    model, tokenizer = (
+        AutoModelForSequenceClassification.from_pretrained(path),
+        AutoTokenizer.from_pretrained(path),
+    )
     for pair, share in zip(pairs, found, strict=True):
         with torch.inference_mode():
             logits = model(**tokenizer(*pair, return_tensors="pt")).logits[0].double()

@@ -23,7 +23,9 @@ class Words:
     def __init__(self, bos: int | None = 1, eos: int | None = 2) -> None:
         self.bos_token_id, self.eos_token_id = bos, eos
 
-    def __call__(self, text: str, *, add_special_tokens: bool, return_offsets_mapping: bool) -> dict:
+    def __call__(
+        self, text: str, *, add_special_tokens: bool, return_offsets_mapping: bool
+    ) -> dict:
         assert not add_special_tokens and return_offsets_mapping
         spans, start = [], 0
         for k, char in enumerate(text):
@@ -91,7 +93,12 @@ def test_the_standardised_logprob_is_near_that_of_the_whole_vocabulary():
 def test_pieces_add_up_and_one_without_a_token_has_no_likelihood():
     tokens = TokenLogprobs((-1.0, -2.0, -4.0), (1, 2, 3), (0.0, 0.0, 0.0), (0, 0, 2))
     found = of_pieces(tokens, 4)
-    assert found["option_logprobs"] == (-3.0, None, -4.0, None) and found["option_tokens"] == (2, 0, 1, 0)
+    assert found["option_logprobs"] == (-3.0, None, -4.0, None) and found["option_tokens"] == (
+        2,
+        0,
+        1,
+        0,
+    )
     assert of_pieces(TokenLogprobs((), (), (), ()), 1)["option_logprobs"] == (None,)
 
 
@@ -99,7 +106,9 @@ def test_a_given_text_is_another_request_than_a_message_that_says_the_same():
     message = GenerationRequest("a b", "q", "order/0", 1)
     text = replace(message, pieces=("a", " b"))
     assert request_sha256(text) != request_sha256(message)
-    assert request_sha256(text) == request_sha256(replace(text, pieces=("a b",)))  # the cut is not seen by the model
+    assert request_sha256(text) == request_sha256(
+        replace(text, pieces=("a b",))
+    )  # the cut is not seen by the model
 
 
 class Reads:
@@ -112,12 +121,22 @@ class Reads:
         return type("Sized", (Words,), {"__len__": lambda self: 1000})()
 
     async def generate(
-        self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str, priority: int = 0
+        self,
+        prompt: dict[str, list[int]],
+        params: dict[str, Any],
+        request_id: str,
+        priority: int = 0,
     ) -> Any:
         await asyncio.sleep(0)
-        assert (params["prompt_logprobs"], params["max_tokens"], params["detokenize"]) == (20, 1, False)
+        assert (params["prompt_logprobs"], params["max_tokens"], params["detokenize"]) == (
+            20,
+            1,
+            False,
+        )
         n = len(prompt["prompt_token_ids"]) - 1
-        flat = Flat([-1.0, -0.5] * n, [2, 1] * n, [0, *range(0, 2 * n, 2)], [0, *range(2, 2 * n + 1, 2)])
+        flat = Flat(
+            [-1.0, -0.5] * n, [2, 1] * n, [0, *range(0, 2 * n, 2)], [0, *range(2, 2 * n + 1, 2)]
+        )
         yield Output(flat)
 
 
@@ -126,12 +145,17 @@ def test_the_vllm_engine_reads_a_text_and_refuses_one_that_is_too_long():
     engine.serve(Reads(), dict)
 
     def ask(*pieces: str) -> Generation:
-        (found,) = asyncio.run(engine.run([GenerationRequest("".join(pieces), "q", "order/0", 1, pieces=pieces)]))
+        (found,) = asyncio.run(
+            engine.run([GenerationRequest("".join(pieces), "q", "order/0", 1, pieces=pieces)])
+        )
         return found
 
     told_ = ask("a b", " c")
     assert (told_.option_logprobs, told_.option_tokens) == ((-2.0, -1.0), (2, 1))
     assert told_.finish_reason == FinishReason.SCORED and told_.tokens.ranks == (2, 2, 2)
-    assert (told_.prompt_tokens, told_.request_sha256[:7]) == (4, "tokens:")  # three words and the start token
+    assert (told_.prompt_tokens, told_.request_sha256[:7]) == (
+        4,
+        "tokens:",
+    )  # three words and the start token
     long = ask(" ".join("abcdefghijk"))
     assert long.tokens is None and "12 tokens" in long.error

@@ -34,7 +34,9 @@ def test_a_sound_one_is_taken() -> None:
     check(Reading.LETTER_LOGPROB)
 
 
-@pytest.mark.parametrize("value", [KEY, "hf_abcdefghijklmnop", "sk_live_123", "not a name", "", "1ABC", "a-b"])
+@pytest.mark.parametrize(
+    "value", [KEY, "hf_abcdefghijklmnop", "sk_live_123", "not a name", "", "1ABC", "a-b"]
+)
 def test_a_key_in_place_of_a_variables_name_is_refused_without_being_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="api_key_env") as caught:
         check(endpoints=[EndpointConfig(model="m", api_key_env=value)])
@@ -54,7 +56,9 @@ def test_a_key_in_place_of_a_variables_name_is_refused_without_being_shown(value
 def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check(endpoints=[EndpointConfig(url=url, model="m")])
-    assert "hunter22" not in str(caught.value) and "user" not in str(caught.value).split("Example")[0]
+    assert (
+        "hunter22" not in str(caught.value) and "user" not in str(caught.value).split("Example")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,13 +66,25 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
     [
         ({"endpoints": []}, "no endpoint"),
         ({"endpoints": [EndpointConfig(url="127.0.0.1:8000", model="m")]}, "Expected http"),
-        ({"endpoints": [EndpointConfig("http://h:1/v1/chat/completions/", "m")]}, "its base: http://h:1/v1$"),
-        ({"endpoints": [EndpointConfig("http://h:1/v1/completions", "m")]}, "its base: http://h:1/v1$"),
+        (
+            {"endpoints": [EndpointConfig("http://h:1/v1/chat/completions/", "m")]},
+            "its base: http://h:1/v1$",
+        ),
+        (
+            {"endpoints": [EndpointConfig("http://h:1/v1/completions", "m")]},
+            "its base: http://h:1/v1$",
+        ),
         ({"endpoints": [EndpointConfig(model="")]}, "names no model"),
         ({"endpoints": [EndpointConfig(model="m", weight=0)]}, "weight.*0. Expected a number > 0"),
-        ({"endpoints": [EndpointConfig(model="m", concurrency=0)]}, "concurrency.*a whole number >= 1"),
+        (
+            {"endpoints": [EndpointConfig(model="m", concurrency=0)]},
+            "concurrency.*a whole number >= 1",
+        ),
         ({"endpoints": [EndpointConfig(model="m", timeout_s=math.nan)]}, "timeout_s"),
-        ({"endpoints": [EndpointConfig(model="m", max_tokens_field="max_token")]}, "Did you mean 'max_tokens'"),
+        (
+            {"endpoints": [EndpointConfig(model="m", max_tokens_field="max_token")]},
+            "Did you mean 'max_tokens'",
+        ),
         ({"retry": RetryConfig(max_attempts=0)}, "max_attempts"),
         ({"retry": RetryConfig(jitter=1.5)}, "jitter is 1.5. Expected a number >= 0 and <= 1"),
         ({"retry": RetryConfig(base_delay_s=40)}, "max_delay_s"),
@@ -76,7 +92,13 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
         ({"extra_body": {"stream": True}}, "stream"),
         ({"extra_body": {"api_key": "x"}}, "api_key"),
         ({"reading": Reading.OPTION_TEXT}, "engine vllm"),
-        ({"reading": Reading.LETTER_LOGPROB, "endpoints": [EndpointConfig("http://h/infer", "m")]}, "needs likelih"),
+        (
+            {
+                "reading": Reading.LETTER_LOGPROB,
+                "endpoints": [EndpointConfig("http://h/infer", "m")],
+            },
+            "needs likelih",
+        ),
     ],
 )
 def test_unusable_configurations(change: dict[str, Any], says: str) -> None:
@@ -90,10 +112,19 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model(url: str, name: str = "m") -> ModelConfig:
-    return ModelConfig(name="e", engine="openai", endpoints=[EndpointConfig(url, name, api_key_env="AUDIT_TEST_KEY")])
+    return ModelConfig(
+        name="e",
+        engine="openai",
+        endpoints=[EndpointConfig(url, name, api_key_env="AUDIT_TEST_KEY")],
+    )
 
 
-def probed(behave: Callable[[Call], Reply], models: Callable[[Call], Reply] | None = None, *, letters: bool = False):
+def probed(
+    behave: Callable[[Call], Reply],
+    models: Callable[[Call], Reply] | None = None,
+    *,
+    letters: bool = False,
+):
     """What is found of a server, and the requests for a completion that it got."""
 
     async def main() -> tuple[AuditError | None, list[Call], float]:
@@ -105,7 +136,10 @@ def probed(behave: Callable[[Call], Reply], models: Callable[[Call], Reply] | No
     return asyncio.run(main())
 
 
-MINI, MOVED = Reply(body={**completion("B"), "model": "mini"}), Reply(302, {}, {"location": "http://h/"})
+MINI, MOVED = (
+    Reply(body={**completion("B"), "model": "mini"}),
+    Reply(302, {}, {"location": "http://h/"}),
+)
 
 
 def answers(reply: Reply) -> Callable[[Call], Reply]:
@@ -124,15 +158,60 @@ def listed(*names: str) -> Callable[[Call], Reply]:
 # and how many completions were asked for.
 PROBED: dict[str, tuple[Any, ...]] = {
     "listed: it costs no token": (told("B"), None, False, None, "", 0),
-    "nothing is listed: one token tells": (told("B"), answers(error(404, "no such path")), False, None, "", 1),
-    "another name": (answers(error(404, "no m")), listed("llama", "qwen"), False, EngineLoadError, "llama, qwen", 1),
-    "a gateway to another model": (answers(MINI), listed("mini"), False, EngineLoadError, "'mini'", 1),
+    "nothing is listed: one token tells": (
+        told("B"),
+        answers(error(404, "no such path")),
+        False,
+        None,
+        "",
+        1,
+    ),
+    "another name": (
+        answers(error(404, "no m")),
+        listed("llama", "qwen"),
+        False,
+        EngineLoadError,
+        "llama, qwen",
+        1,
+    ),
+    "a gateway to another model": (
+        answers(MINI),
+        listed("mini"),
+        False,
+        EngineLoadError,
+        "'mini'",
+        1,
+    ),
     "no likelihoods": (told("B"), None, True, EngineLoadError, "reading=letter", 1),
-    "likelihoods refused": (answers(error(400, "not supported")), None, True, EngineLoadError, "", 1),
-    "likelihoods": (answers(Reply(body=letters_completion({"A": -1.0, "B": -0.5}))), None, True, None, "", 1),
-    "a refused key": (told("B"), answers(error(401, f"bad {KEY}")), False, EndpointAuthError, "AUDIT_TEST_KEY", 0),
+    "likelihoods refused": (
+        answers(error(400, "not supported")),
+        None,
+        True,
+        EngineLoadError,
+        "",
+        1,
+    ),
+    "likelihoods": (
+        answers(Reply(body=letters_completion({"A": -1.0, "B": -0.5}))),
+        None,
+        True,
+        None,
+        "",
+        1,
+    ),
+    "a refused key": (
+        told("B"),
+        answers(error(401, f"bad {KEY}")),
+        False,
+        EndpointAuthError,
+        "AUDIT_TEST_KEY",
+        0,
+    ),
     "a redirect": (told("B"), answers(MOVED), False, EngineLoadError, "redirect", 0),
-    **{f"{k}: left to the engine": (told("B"), answers(error(k, "busy")), False, None, "", 0) for k in (503, 429, 500)},
+    **{
+        f"{k}: left to the engine": (told("B"), answers(error(k, "busy")), False, None, "", 0)
+        for k in (503, 429, 500)
+    },
 }
 
 
@@ -157,7 +236,9 @@ def test_several_at_once_each_with_its_own_finding() -> None:
 
 def test_an_address_without_its_path_is_shown_whole() -> None:
     async def main() -> None:
-        async with FaultyServer(answers(error(404, "no path")), models=answers(error(404, "no"))) as server:
+        async with FaultyServer(
+            answers(error(404, "no path")), models=answers(error(404, "no"))
+        ) as server:
             bare = server.url.removesuffix("/v1")
             (found,) = await asyncio.to_thread(probe, [model(bare)], [False])
             assert f"{bare}/v1" in str(found)
@@ -182,9 +263,13 @@ def test_an_endpoint_goes_out_is_tested_by_one_request_and_comes_back() -> None:
         dispatcher.failed(probe)
         assert not slot.ready(19.9)
         now[0] = 20.0
-        dispatcher.abandoned(await dispatcher.acquire("q"))  # cancelled: it may be sent again at once
+        dispatcher.abandoned(
+            await dispatcher.acquire("q")
+        )  # cancelled: it may be sent again at once
         probe = await dispatcher.acquire("q")
-        assert not dispatcher.failed(leases[4])  # a late failure of an older request changes nothing
+        assert not dispatcher.failed(
+            leases[4]
+        )  # a late failure of an older request changes nothing
         assert slot.probing and dispatcher.answered(probe)
         assert slot.in_service and slot.in_flight == 1
         dispatcher.close()
@@ -221,7 +306,10 @@ def test_backoff_grows_is_jittered_and_capped() -> None:
         ({"retry-after": "3"}, 3.0),
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
-        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 60.0),  # 100 s after the epoch, 40 s have passed
+        (
+            {"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"},
+            60.0,
+        ),  # 100 s after the epoch, 40 s have passed
         ({"retry-after": "Thu, 01 Jan 1970 00:00:01 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-5"}, None),

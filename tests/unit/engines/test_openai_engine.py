@@ -34,15 +34,26 @@ from audit.engines.retry import Kind, classify_code, classify_status
 
 KEY = "sk-test-0123456789-do-not-leak"
 KEY_ENV = "AUDIT_TEST_KEY"
-FAST_RETRY = RetryConfig(max_attempts=4, base_delay_s=0.01, max_delay_s=0.05, jitter=0.5, outage_s=60.0)
-OUTAGE = replace(FAST_RETRY, outage_s=0.5)  # only where an outage is expected: a busy machine is as silent
+FAST_RETRY = RetryConfig(
+    max_attempts=4, base_delay_s=0.01, max_delay_s=0.05, jitter=0.5, outage_s=60.0
+)
+OUTAGE = replace(
+    FAST_RETRY, outage_s=0.5
+)  # only where an outage is expected: a busy machine is as silent
 FAST_CIRCUIT = CircuitConfig(failures=3, cooldown_s=0.05)
 
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+    for name in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -52,13 +63,21 @@ def request(prompt: str = "hi", question: str = "q", **kwargs: Any) -> Generatio
 
 def endpoint(server: FaultyServer, path: str = "", **kwargs: Any) -> EndpointConfig:
     return EndpointConfig(
-        **{"url": server.url + path, "model": "m", "api_key_env": KEY_ENV, "timeout_s": 60.0, **kwargs}
+        **{
+            "url": server.url + path,
+            "model": "m",
+            "api_key_env": KEY_ENV,
+            "timeout_s": 60.0,
+            **kwargs,
+        }
     )
 
 
 def engine_of(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIEngine:
     fast: dict[str, Any] = {"retry": FAST_RETRY, "circuit": FAST_CIRCUIT, **kwargs}
-    return OpenAIEngine(ModelConfig(engine="openai", endpoints=list(endpoints), **fast), random.Random(0))
+    return OpenAIEngine(
+        ModelConfig(engine="openai", endpoints=list(endpoints), **fast), random.Random(0)
+    )
 
 
 async def started(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIEngine:
@@ -67,13 +86,21 @@ async def started(*endpoints: EndpointConfig, **kwargs: Any) -> OpenAIEngine:
     return engine
 
 
-def with_servers(use: Callable[..., Awaitable[Any]], *behaviours: Callable[[Call], Reply], **kwargs: Any) -> Any:
+def with_servers(
+    use: Callable[..., Awaitable[Any]], *behaviours: Callable[[Call], Reply], **kwargs: Any
+) -> Any:
     """Run `use(engine, *servers)` with a server for each behaviour."""
 
     async def main() -> Any:
         async with AsyncExitStack() as stack:
-            servers = [await stack.enter_async_context(FaultyServer(behave)) for behave in behaviours]
-            options = {k: kwargs.pop(k) for k in list(kwargs) if k in (*EndpointConfig.__dataclass_fields__, "path")}
+            servers = [
+                await stack.enter_async_context(FaultyServer(behave)) for behave in behaviours
+            ]
+            options = {
+                k: kwargs.pop(k)
+                for k in list(kwargs)
+                if k in (*EndpointConfig.__dataclass_fields__, "path")
+            }
             engine = await started(*(endpoint(server, **options) for server in servers), **kwargs)
             stack.push_async_callback(engine.close)
             return await use(engine, *servers)
@@ -100,7 +127,9 @@ def run(
     return with_servers(use, behave, **kwargs)  # type: ignore[no-any-return]
 
 
-def one(behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any) -> Generation:
+def one(
+    behave: Callable[[Call], Reply], asked: GenerationRequest | None = None, **kwargs: Any
+) -> Generation:
     return run(behave, [asked or request()], **kwargs)[0][0]
 
 
@@ -117,7 +146,9 @@ def test_generation_fields_and_what_was_sent() -> None:
         asked = request("2+2?", max_tokens=5, temperature=0.7, top_p=0.9, system="Be brief.")
         return (await engine.run([asked]))[0], server.calls[0], endpoint_id(endpoint(server))
 
-    got, call, engine_id = with_servers(use, echo, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
+    got, call, engine_id = with_servers(
+        use, echo, extra_body={"chat_template_kwargs": {"enable_thinking": False}}
+    )
     sent = request_sha256(request("2+2?", system="Be brief."))
     assert sent != request_sha256(request("2+2?"))
     assert sent.startswith("text:")  # an endpoint tells no token ids
@@ -127,7 +158,10 @@ def test_generation_fields_and_what_was_sent() -> None:
     assert call.headers["authorization"] == f"Bearer {KEY}"
     assert call.body == {
         "model": "m",
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}],
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "2+2?"},
+        ],
         "max_tokens": 5,
         "temperature": 0.7,
         "top_p": 0.9,
@@ -137,7 +171,11 @@ def test_generation_fields_and_what_was_sent() -> None:
 
 
 def test_fields_that_an_endpoint_refuses_are_not_sent() -> None:
-    options = {"send_seed": False, "send_temperature": False, "max_tokens_field": "max_completion_tokens"}
+    options = {
+        "send_seed": False,
+        "send_temperature": False,
+        "max_tokens_field": "max_completion_tokens",
+    }
     _, (call,), _ = run(echo, 1, **options)
     assert set(call.body) == {"model", "messages", "max_completion_tokens"}
 
@@ -149,7 +187,9 @@ def test_versions_of_a_backend_are_counted_and_a_change_is_said() -> None:
         return engine.stats()
 
     def versions(call: Call) -> Reply:
-        return Reply(body=completion() | {"system_fingerprint": "fp_1" if call.number <= 3 else "fp_2"})
+        return Reply(
+            body=completion() | {"system_fingerprint": "fp_1" if call.number <= 3 else "fp_2"}
+        )
 
     found = {key: n for key, n in with_servers(use, versions).items() if key.startswith(BACKEND)}
     assert sorted(found.values()) == [1.0, 3.0] and {key[-4:] for key in found} == {"fp_1", "fp_2"}
@@ -159,7 +199,9 @@ def test_versions_of_a_backend_are_counted_and_a_change_is_said() -> None:
 
 def test_a_backend_that_tells_another_version_each_time_fills_no_memory() -> None:
     _, _, stats = run(
-        lambda call: Reply(body=completion() | {"system_fingerprint": f"{call.number}" * 900}), 60, concurrency=8
+        lambda call: Reply(body=completion() | {"system_fingerprint": f"{call.number}" * 900}),
+        60,
+        concurrency=8,
     )
     found = {key: n for key, n in stats.items() if key.startswith(BACKEND)}
     assert len(found) == 21 and sum(found.values()) == 60 and max(map(len, found)) < 200
@@ -179,10 +221,14 @@ def test_concurrency_bound_is_what_the_server_sees() -> None:
         assert len(server.calls) == 30
         return server.max_in_flight
 
-    assert with_servers(use, lambda c: Reply(body=completion("x"), delay_s=0.03), concurrency=4) == 4
+    assert (
+        with_servers(use, lambda c: Reply(body=completion("x"), delay_s=0.03), concurrency=4) == 4
+    )
 
 
-def test_as_many_connections_are_kept_as_calls_are_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_connections_are_kept_as_calls_are_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> int:
         for _ in range(3):
             await engine.run([request(str(i)) for i in range(130)])
@@ -193,7 +239,13 @@ def test_as_many_connections_are_kept_as_calls_are_in_flight(monkeypatch: pytest
     monkeypatch.setattr("audit.engines.openai_endpoint._CONNECT_TIMEOUT_S", 600.0)
     # 130 and the check at the start. A pool that keeps 100 opens 30 in every run after the first: 190.
     assert (
-        with_servers(use, lambda call: Reply(body=completion("x"), delay_s=1.0), concurrency=130, timeout_s=600) < 140
+        with_servers(
+            use,
+            lambda call: Reply(body=completion("x"), delay_s=1.0),
+            concurrency=130,
+            timeout_s=600,
+        )
+        < 140
     )
 
 
@@ -201,15 +253,20 @@ def test_weights_are_respected() -> None:
     async def main() -> tuple[int, int]:
         async with FaultyServer() as big, FaultyServer() as small:
             engine = await started(
-                endpoint(big, weight=3.0, concurrency=500), endpoint(small, weight=1.0, concurrency=500)
+                endpoint(big, weight=3.0, concurrency=500),
+                endpoint(small, weight=1.0, concurrency=500),
             )
-            for i in range(200):  # one by one: 200 connections at once could fail on a busy machine, and go elsewhere
+            for i in range(
+                200
+            ):  # one by one: 200 connections at once could fail on a busy machine, and go elsewhere
                 await engine.run([request(f"p{i}", "one question")])
             await engine.close()
             return len(big.calls), len(small.calls)
 
     big, small = asyncio.run(main())
-    assert big + small == 200 and abs(big - 150) <= 9  # its home takes 8 ahead of its share, and then only its share
+    assert (
+        big + small == 200 and abs(big - 150) <= 9
+    )  # its home takes 8 ahead of its share, and then only its share
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -224,7 +281,9 @@ def test_weights_are_respected_in_a_burst_whatever_the_order_of_answers(seed: in
         for i in range(400):
             under_way.append(await dispatcher.acquire(f"q{i % 37}"))
             given[under_way[-1].slot.name] += 1
-            while under_way and (len(under_way) > 40 or rng.random() < 0.3):  # fewer than one slot holds
+            while under_way and (
+                len(under_way) > 40 or rng.random() < 0.3
+            ):  # fewer than one slot holds
                 dispatcher.answered(under_way.pop(rng.randrange(len(under_way))))
         return given
 
@@ -258,7 +317,11 @@ def test_a_saturated_endpoint_does_not_hold_up_the_other() -> None:
 def test_what_a_letter_needs_is_sent_and_what_an_endpoint_cannot_tell_is_not() -> None:
     asked = [request(letters=("A", "B"))]
     (got,), (call,), _ = run(lambda c: Reply(body=letters_completion({"B": -1.0})), asked)
-    assert (got.finish_reason, got.text, got.option_logprobs) == (FinishReason.SCORED, "", (None, -1.0))
+    assert (got.finish_reason, got.text, got.option_logprobs) == (
+        FinishReason.SCORED,
+        "",
+        (None, -1.0),
+    )
     assert [call.body[name] for name in ("logprobs", "top_logprobs", "max_tokens")] == [True, 20, 1]
     for given in ({"continuations": ("a", "b")}, {"pieces": ("a", "b")}):
         with pytest.raises(ConfigError, match="engine vllm"):
@@ -285,7 +348,12 @@ def test_what_a_letter_needs_is_sent_and_what_an_endpoint_cannot_tell_is_not() -
 def test_a_passing_fault_is_retried(fault: Reply) -> None:
     times = 8 if fault.status == 429 else 2  # more than max_attempts: to be busy is no row's fault
     (got,), calls, stats = run(first_then(fault, times=times), [request("fine")])
-    assert (got.text, got.error, len(calls), stats["retries"]) == ("fine", None, times + 1, float(times))
+    assert (got.text, got.error, len(calls), stats["retries"]) == (
+        "fine",
+        None,
+        times + 1,
+        float(times),
+    )
 
 
 def test_a_hanging_call_times_out_and_is_retried() -> None:
@@ -293,7 +361,9 @@ def test_a_hanging_call_times_out_and_is_retried() -> None:
     assert (got.text, len(calls)) == ("fine", 2)
 
 
-def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its queue is full, or a firewall drops what is sent to it: the call's own patience is not over yet."""
     monkeypatch.setattr(openai_endpoint, "_CONNECT_TIMEOUT_S", 0.5)
 
@@ -328,17 +398,25 @@ def test_429_pauses_the_endpoint_for_everyone_as_long_as_it_says() -> None:
         await first
 
     with_servers(use, behave, retry=replace(FAST_RETRY, max_delay_s=0.5))
-    assert len(came) == 12 and min(came[1:]) - came[0] >= 0.4  # ten, one that was sent back, and its retry
+    assert (
+        len(came) == 12 and min(came[1:]) - came[0] >= 0.4
+    )  # ten, one that was sent back, and its retry
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 1.5 * OUTAGE.outage_s])
-def test_a_failure_is_tried_elsewhere_also_where_it_took_longer_than_an_outage(delay_s: float) -> None:
-    async def use(engine: OpenAIEngine, bad: FaultyServer, good: FaultyServer) -> tuple[list[str | None], int, int]:
+def test_a_failure_is_tried_elsewhere_also_where_it_took_longer_than_an_outage(
+    delay_s: float,
+) -> None:
+    async def use(
+        engine: OpenAIEngine, bad: FaultyServer, good: FaultyServer
+    ) -> tuple[list[str | None], int, int]:
         # Where a question's home is follows from the servers' ports; of 24, one endpoint cannot have them all.
         results = await engine.run([request(f"p{i}", f"q{i}") for i in range(24)])
         return [g.error for g in results], len(bad.calls), len(good.calls)
 
-    errors, bad, good = with_servers(use, lambda c: replace(error(500, "oops"), delay_s=delay_s), echo, retry=OUTAGE)
+    errors, bad, good = with_servers(
+        use, lambda c: replace(error(500, "oops"), delay_s=delay_s), echo, retry=OUTAGE
+    )
     assert errors == [None] * 24 and good == 24
     assert 1 <= bad <= 24  # each request failed there once at most
 
@@ -349,7 +427,9 @@ def test_two_endpoints_that_fail_without_end_are_an_outage_though_neither_is_tak
             await asyncio.wait_for(engine.run([request("p")]), 60)
 
     circuit = CircuitConfig(failures=10**6, cooldown_s=0.05)
-    with_servers(use, lambda c: error(500, "one"), lambda c: error(500, "two"), circuit=circuit, retry=OUTAGE)
+    with_servers(
+        use, lambda c: error(500, "one"), lambda c: error(500, "two"), circuit=circuit, retry=OUTAGE
+    )
 
 
 # --- endpoints that answer {prompt, task_id} with {response} ---
@@ -363,7 +443,9 @@ def test_an_address_that_ends_in_infer_is_asked_as_the_article_has_it() -> None:
     assert call.headers["authorization"] == f"Bearer {KEY}"
 
 
-@pytest.mark.parametrize("body", [{}, {"response": ""}, {"response": 7}, [], {"error": {"code": "server_error"}}, "no"])
+@pytest.mark.parametrize(
+    "body", [{}, {"response": ""}, {"response": 7}, [], {"error": {"code": "server_error"}}, "no"]
+)
 def test_what_is_no_response_is_no_answer(body: Any) -> None:
     hello = Reply(body={"response": "hi"})
     found = one(lambda c: hello if c.body["prompt"] == "Hello" else Reply(body=body), path="/infer")
@@ -375,7 +457,9 @@ def test_what_is_no_response_is_no_answer(body: Any) -> None:
 PAGE = Reply(body="<html>We are back soon.</html>")
 
 
-@pytest.mark.parametrize("reply", [PAGE, Reply(body={"error": {"message": "try later", "code": "server_error"}})])
+@pytest.mark.parametrize(
+    "reply", [PAGE, Reply(body={"error": {"message": "try later", "code": "server_error"}})]
+)
 def test_malformed_for_ever_becomes_an_error_row_where_others_are_answered(reply: Reply) -> None:
     """Also for the last row of a run, when nobody else is there to be answered: something else is asked then."""
     (got,), calls, stats = run(lambda c: reply if c.prompt == "odd" else echo(c), [request("odd")])
@@ -404,25 +488,35 @@ def outage(
 def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: int) -> None:
     """A maintenance page: at the end of a run, one or two requests in flight, it was recorded as the rows' errors."""
     said = "the body is not JSON: a page of"
-    found = outage(lambda c: echo(c) if c.number <= answered else PAGE, in_flight, answered=answered, said=said)
+    found = outage(
+        lambda c: echo(c) if c.number <= answered else PAGE, in_flight, answered=answered, said=said
+    )
     assert found[0] == answered
 
 
 def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None:
     """All of one call's requests begin together: that others were answered since then says nothing about now."""
     retry = replace(OUTAGE, max_attempts=2)
-    assert outage(lambda c: echo(c) if c.number <= 10 else PAGE, 12, concurrency=1, retry=retry)[0] == 10
+    assert (
+        outage(lambda c: echo(c) if c.number <= 10 else PAGE, 12, concurrency=1, retry=retry)[0]
+        == 10
+    )
 
 
 def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> None:
     said = "the reply is of model 'm-mini'"
-    assert outage(lambda c: of_model("m" if c.number <= 4 else "m-mini"), 1, answered=4, said=said)[0] == 4
+    assert (
+        outage(lambda c: of_model("m" if c.number <= 4 else "m-mini"), 1, answered=4, said=said)[0]
+        == 4
+    )
 
 
 def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
     """More failures than max_attempts, and no answer to show that the row is to blame: the endpoint may be."""
     circuit, retry = CircuitConfig(failures=1000, cooldown_s=0.05), replace(OUTAGE, outage_s=2.0)
-    _, calls = outage(lambda c: error(500, "dead"), 1, said="HTTP 500", circuit=circuit, retry=retry)
+    _, calls = outage(
+        lambda c: error(500, "dead"), 1, said="HTTP 500", circuit=circuit, retry=retry
+    )
     assert calls > FAST_RETRY.max_attempts
 
 
@@ -435,7 +529,9 @@ def test_an_endpoint_that_refuses_whatever_else_it_is_asked_is_alive() -> None:
 
 @pytest.mark.parametrize("status", [200, 429])
 def test_an_exhausted_quota_stops_the_run_at_once(status: int) -> None:
-    said = replace(error(429, "You exceeded your current quota", "insufficient_quota"), status=status)
+    said = replace(
+        error(429, "You exceeded your current quota", "insufficient_quota"), status=status
+    )
 
     async def use(engine: OpenAIEngine, server: FaultyServer) -> None:
         with pytest.raises(EngineError, match="no quota left"):
@@ -451,21 +547,35 @@ def of_model(name: str, text: str = "ok") -> Reply:
 
 def test_another_models_reply_is_no_answer() -> None:
     """A gateway that sends some calls to another model: a silently wrong answer, were the reply's own name not read."""
-    got, _, _ = run(lambda c: of_model("m-mini", "wrong") if c.number % 5 == 0 else of_model("m"), 30, concurrency=2)
-    assert {g.text for g in got if g.error is None} == {"ok"} and sum(g.error is None for g in got) >= 25
+    got, _, _ = run(
+        lambda c: of_model("m-mini", "wrong") if c.number % 5 == 0 else of_model("m"),
+        30,
+        concurrency=2,
+    )
+    assert {g.text for g in got if g.error is None} == {"ok"} and sum(
+        g.error is None for g in got
+    ) >= 25
 
 
 def test_an_endpoint_that_is_always_another_model_stops_the_run_and_may_be_named() -> None:
-    with pytest.raises(EngineError, match=r"the reply is of model 'deployed', not of 'm'.*reply_model"):
+    with pytest.raises(
+        EngineError, match=r"the reply is of model 'deployed', not of 'm'.*reply_model"
+    ):
         one(lambda c: of_model("deployed"))
     assert one(lambda c: of_model("deployed"), reply_model="deployed").text == "ok"
 
 
 def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> None:
     def behave(call: Call) -> Reply:
-        return error(500, "crash") if call.prompt == "poison" else Reply(body=completion("ok"), delay_s=0.02)
+        return (
+            error(500, "crash")
+            if call.prompt == "poison"
+            else Reply(body=completion("ok"), delay_s=0.02)
+        )
 
-    (poison, *others), _, _ = run(behave, [request("poison"), *(request(str(i)) for i in range(60))], concurrency=2)
+    (poison, *others), _, _ = run(
+        behave, [request("poison"), *(request(str(i)) for i in range(60))], concurrency=2
+    )
     assert poison.error is not None and "HTTP 500" in poison.error
     assert all(g.error is None and g.text == "ok" for g in others)
 
@@ -473,13 +583,25 @@ def test_one_poisonous_request_is_an_error_row_and_the_others_are_answered() -> 
 @pytest.mark.parametrize(
     ("reply", "starts"),
     [
-        (error(400, "This model's maximum context length is 2048 tokens."), "prompt too long: HTTP 400"),
+        (
+            error(400, "This model's maximum context length is 2048 tokens."),
+            "prompt too long: HTTP 400",
+        ),
         (error(400, "bad", "context_length_exceeded"), "prompt too long: "),
         (error(413, "Request Entity Too Large"), "prompt too long: "),
-        (error(400, "top_logprobs must be at most 5"), "request refused: HTTP 400, about top_logprobs"),
+        (
+            error(400, "top_logprobs must be at most 5"),
+            "request refused: HTTP 400, about top_logprobs",
+        ),
         (error(422, "unknown field"), "request refused: HTTP 422"),
-        (error(403, "m requires moderation. Your input was flagged for hate."), "request refused: HTTP 403"),
-        (Reply(body=completion("", "content_filter")), "the endpoint's content filter withheld the reply"),
+        (
+            error(403, "m requires moderation. Your input was flagged for hate."),
+            "request refused: HTTP 403",
+        ),
+        (
+            Reply(body=completion("", "content_filter")),
+            "the endpoint's content filter withheld the reply",
+        ),
     ],
 )
 def test_a_refused_request_is_an_error_row_without_retry(reply: Reply, starts: str) -> None:
@@ -523,7 +645,9 @@ def test_a_cancelled_run_frees_its_slots() -> None:
         with pytest.raises(asyncio.CancelledError):
             await run
         server.behave = echo
-        return [g.text for g in await asyncio.wait_for(engine.run([request("a"), request("b")]), 60)]
+        return [
+            g.text for g in await asyncio.wait_for(engine.run([request("a"), request("b")]), 60)
+        ]
 
     assert with_servers(use, echo, concurrency=2) == ["a", "b"]
 
@@ -531,7 +655,9 @@ def test_a_cancelled_run_frees_its_slots() -> None:
 # --- start ---
 
 
-def test_a_missing_key_is_named_and_another_variables_key_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_named_and_another_variables_key_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(KEY_ENV)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-service")
     seen: list[str] = []
@@ -559,7 +685,12 @@ def test_a_key_that_is_revoked_during_the_run_stops_it() -> None:
         assert len(server.calls) == calls
         return calls
 
-    assert with_servers(use, lambda c: error(401, "revoked") if c.number > 5 else echo(c), concurrency=2) <= 8
+    assert (
+        with_servers(
+            use, lambda c: error(401, "revoked") if c.number > 5 else echo(c), concurrency=2
+        )
+        <= 8
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -579,7 +710,9 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("charset", ["hex", "rot13", "zip", "idna", "undefined", "utf-16", "utf_8\x01", "no-such"])
+@pytest.mark.parametrize(
+    "charset", ["hex", "rot13", "zip", "idna", "undefined", "utf-16", "utf_8\x01", "no-such"]
+)
 @pytest.mark.parametrize("status", [200, 400])
 def test_a_charset_that_is_none_ends_no_run(charset: str, status: int) -> None:
     headers = {"content-type": f"application/json; charset={charset}"}
@@ -591,12 +724,17 @@ def test_a_charset_that_is_none_ends_no_run(charset: str, status: int) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [Reply(body=completion("x" * (17 * 2**20))), Reply(body=completion("small"), headers={"content-encoding": "gzip"})],
+    [
+        Reply(body=completion("x" * (17 * 2**20))),
+        Reply(body=completion("small"), headers={"content-encoding": "gzip"}),
+    ],
     ids=["17 MiB", "compressed"],
 )
 def test_a_reply_has_a_bound(reply: Reply) -> None:
     asked, retry = [request("large"), request("small")], replace(FAST_RETRY, max_attempts=2)
-    (large, small), _, _ = run(lambda call: reply if call.prompt == "large" else echo(call), asked, retry=retry)
+    (large, small), _, _ = run(
+        lambda call: reply if call.prompt == "large" else echo(call), asked, retry=retry
+    )
     assert large.error is not None and "refused" in large.error
     assert small.error is None and "small" in small.text
 
@@ -604,8 +742,12 @@ def test_a_reply_has_a_bound(reply: Reply) -> None:
 def test_one_of_two_dead_at_start_is_left_out() -> None:
     async def main() -> None:
         async with FaultyServer() as server:
-            dead = EndpointConfig(url=f"http://127.0.0.1:{free_port()}/v1", model="m", api_key_env=KEY_ENV)
-            engine = await started(dead, endpoint(server), circuit=CircuitConfig(failures=3, cooldown_s=60))
+            dead = EndpointConfig(
+                url=f"http://127.0.0.1:{free_port()}/v1", model="m", api_key_env=KEY_ENV
+            )
+            engine = await started(
+                dead, endpoint(server), circuit=CircuitConfig(failures=3, cooldown_s=60)
+            )
             results = await engine.run([request(f"p{i}", f"q{i}") for i in range(20)])
             assert [g.text for g in results] == [f"p{i}" for i in range(20)]
             assert engine.stats()["retries"] == 0
@@ -637,7 +779,11 @@ def test_no_key_in_logs_exceptions_reprs_or_generations(caplog: pytest.LogCaptur
                 try:
                     seen.append(repr(await engine.run([request()])))
                 except EngineError as caught:
-                    chain: list[BaseException | None] = [caught, caught.__cause__, caught.__context__]
+                    chain: list[BaseException | None] = [
+                        caught,
+                        caught.__cause__,
+                        caught.__context__,
+                    ]
                     seen.extend(repr(e) for e in chain)
                     seen.append("".join(traceback.format_exception(caught)))
                     seen.append(repr(pickle.loads(pickle.dumps(caught))))
@@ -659,7 +805,9 @@ def test_no_key_in_logs_exceptions_reprs_or_generations(caplog: pytest.LogCaptur
         assert KEY[:12] not in text
 
 
-def test_a_key_with_a_line_break_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_a_line_break_is_refused_without_being_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(KEY_ENV, "secret\nhalf")
     with pytest.raises(EndpointAuthError, match=KEY_ENV) as caught:
         asyncio.run(started(EndpointConfig(model="m", api_key_env=KEY_ENV)))
@@ -682,5 +830,7 @@ def test_no_spelling_of_a_key_that_a_server_echoes_is_stored(status: int, name: 
     """An error is what its status says, and about the fields of a request that it names."""
     message = f"top_logprobs: {ECHOES[name]} context length"
     said = classify_status(status, ECHOES[name], message).message
-    said += classify_code(ECHOES[name], message).message + classify_code(str(status), message).message
+    said += (
+        classify_code(ECHOES[name], message).message + classify_code(str(status), message).message
+    )
     assert ECHOES[name] not in said and "top_logprobs" in said

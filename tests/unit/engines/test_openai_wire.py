@@ -17,7 +17,9 @@ from audit.engines.retry import Failure, Kind, error_code_and_message
 
 def read(body: Any, letters: tuple[str, ...] = ()) -> Generation | Failure:
     asked = GenerationRequest("hi", affinity="q", label="direct/0", seed=7, letters=letters)
-    return read_chat(body if isinstance(body, str) else json.dumps(body), asked, "e", Redactor(()), "m")
+    return read_chat(
+        body if isinstance(body, str) else json.dumps(body), asked, "e", Redactor(()), "m"
+    )
 
 
 def generation(body: Any, letters: tuple[str, ...] = ()) -> Generation:
@@ -37,17 +39,51 @@ def failure(body: Any, letters: tuple[str, ...] = ()) -> Failure:
 # By what it comes to: an answer, one that met a limit, none of an engine that gave up (DeepSeek's and Zhipu's own
 # reasons were taken for answers), and none of a filter, which is that row's own.
 ENDS: dict[FinishReason | Kind, list[Any]] = {
-    FinishReason.STOP: ["stop", "STOP", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal",
-                        "tool_calls", "tool_use", "function_call", None, ""],
+    FinishReason.STOP: [
+        "stop",
+        "STOP",
+        "eos",
+        "eos_token",
+        "stop_sequence",
+        "end_turn",
+        "complete",
+        "normal",
+        "tool_calls",
+        "tool_use",
+        "function_call",
+        None,
+        "",
+    ],
     FinishReason.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "token_limit"],
-    Kind.MALFORMED: ["insufficient_system_resource", "network_error", "timeout", "time_limit", "not_finished",
-                            "error", "abort", "cancelled", "a word of tomorrow", 5, ["stop"], {"stop": 1}],
-    Kind.ROW: ["content_filter", "content_filtered", "content_filter_error", "sensitive", "safety", "SAFETY",
-                      "refusal"],
-}  # fmt: skip
+    Kind.MALFORMED: [
+        "insufficient_system_resource",
+        "network_error",
+        "timeout",
+        "time_limit",
+        "not_finished",
+        "error",
+        "abort",
+        "cancelled",
+        "a word of tomorrow",
+        5,
+        ["stop"],
+        {"stop": 1},
+    ],
+    Kind.ROW: [
+        "content_filter",
+        "content_filtered",
+        "content_filter_error",
+        "sensitive",
+        "safety",
+        "SAFETY",
+        "refusal",
+    ],
+}
 
 
-@pytest.mark.parametrize(("reason", "end"), [(reason, end) for end, reasons in ENDS.items() for reason in reasons])
+@pytest.mark.parametrize(
+    ("reason", "end"), [(reason, end) for end, reasons in ENDS.items() for reason in reasons]
+)
 def test_why_a_reply_ended_says_what_it_is(reason: Any, end: FinishReason | Kind) -> None:
     got = read(completion("B", reason))
     assert (got.finish_reason if isinstance(got, Generation) else got.kind) is end
@@ -58,14 +94,20 @@ def test_why_a_reply_ended_says_what_it_is(reason: Any, end: FinishReason | Kind
 @pytest.mark.parametrize(
     ("body", "text", "finish"),
     [
-        (completion("", "length", reasoning_content="hmm"), "", FinishReason.LENGTH),  # cut off while thinking
+        (
+            completion("", "length", reasoning_content="hmm"),
+            "",
+            FinishReason.LENGTH,
+        ),  # cut off while thinking
         (completion(None, "length", reasoning="hmm"), "", FinishReason.LENGTH),
         (completion("", "stop"), "", FinishReason.STOP),  # empty, but said to be complete
         (completion([{"type": "text", "text": "A"}]), "A", FinishReason.STOP),  # type: ignore[arg-type]
         (completion(None, "stop", refusal="I cannot."), "I cannot.", FinishReason.STOP),
     ],
 )
-def test_which_field_of_a_message_is_the_reply(body: dict[str, Any], text: str, finish: FinishReason) -> None:
+def test_which_field_of_a_message_is_the_reply(
+    body: dict[str, Any], text: str, finish: FinishReason
+) -> None:
     got = generation(body)
     assert (got.text, got.finish_reason) == (text, finish)
 
@@ -73,7 +115,9 @@ def test_which_field_of_a_message_is_the_reply(body: dict[str, Any], text: str, 
 # --- hostile bodies: each is one malformed reply, and nothing is raised ---
 
 
-@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, '{"choices": [' + "[" * 5000], ids=len)
+@pytest.mark.parametrize(
+    "body", ["[" * 100_000, '{"a":' * 100_000, '{"choices": [' + "[" * 5000], ids=len
+)
 def test_deeply_nested_json_is_a_malformed_reply(body: str) -> None:
     assert failure(body).kind is Kind.MALFORMED
     assert listed_models(body) == []
@@ -87,7 +131,9 @@ def test_an_error_nested_as_deep_as_json_is_read_is_told_in_words() -> None:
         assert error_code_and_message(body) == ("", "nested too deeply to be shown")
 
 
-@pytest.mark.parametrize("value", ["1" + "0" * 400, "Infinity", "1e999", "NaN", "true", '"-1"', "null"])
+@pytest.mark.parametrize(
+    "value", ["1" + "0" * 400, "Infinity", "1e999", "NaN", "true", '"-1"', "null"]
+)
 def test_what_is_no_logprob_is_not_taken_for_one(value: str) -> None:
     body = json.dumps(letters_completion({"A": -1.5, "B": -2.25})).replace("-2.25", value)
     assert generation(body, ("A", "B")).option_logprobs == (-1.5, None)
@@ -95,9 +141,15 @@ def test_what_is_no_logprob_is_not_taken_for_one(value: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{"choices": []}, {"object": "error"}, [1, 2], {"choices": [{"finish_reason": "stop"}]},
-     {"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}, '{"choices": [{"message": {"content": "cut'],
-)  # fmt: skip
+    [
+        {"choices": []},
+        {"object": "error"},
+        [1, 2],
+        {"choices": [{"finish_reason": "stop"}]},
+        {"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]},
+        '{"choices": [{"message": {"content": "cut',
+    ],
+)
 def test_a_body_without_a_reply_is_malformed(body: Any) -> None:
     assert failure(body).kind is Kind.MALFORMED
 
@@ -121,9 +173,27 @@ def test_a_count_that_no_request_has_is_not_counted(count: Any) -> None:
 
 _TEXT = st.text(st.characters(), max_size=5)  # half surrogate pairs among it
 _PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT
-_ANY = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner))
-_FIELDS = ["model", "choices", "usage", "error", "message", "content", "refusal", "finish_reason", "logprobs",
-           "top_logprobs", "token", "logprob", "prompt_tokens", "prompt_tokens_details", "code", "type"]  # fmt: skip
+_ANY = st.recursive(
+    _PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner)
+)
+_FIELDS = [
+    "model",
+    "choices",
+    "usage",
+    "error",
+    "message",
+    "content",
+    "refusal",
+    "finish_reason",
+    "logprobs",
+    "top_logprobs",
+    "token",
+    "logprob",
+    "prompt_tokens",
+    "prompt_tokens_details",
+    "code",
+    "type",
+]
 
 
 def _spoilt(value: Any, name: str, by: Any) -> Any:
@@ -151,7 +221,9 @@ def test_whatever_a_body_holds_nothing_is_raised(name: str, by: Any, wrong: bool
 def test_no_depth_that_json_is_read_at_is_too_deep_for_a_field(name: str) -> None:
     body = json.dumps(_spoilt({**letters_completion({"A": -1.5}), "error": None}, name, "HERE"))
     for depth in range(850, 1000):
-        assert isinstance(read(body.replace('"HERE"', "[" * depth + "]" * depth), ("A",)), Generation | Failure)
+        assert isinstance(
+            read(body.replace('"HERE"', "[" * depth + "]" * depth), ("A",)), Generation | Failure
+        )
 
 
 def test_a_lone_surrogate_leaves_as_valid_text() -> None:

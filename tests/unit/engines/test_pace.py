@@ -47,8 +47,14 @@ def test_an_estimate_is_corrected_by_what_a_request_took() -> None:
     assert pace.at() == 4.0
 
 
-@given(rpm=st.integers(1, 5000), tpm=st.integers(100, 10**6), tokens=st.lists(st.integers(1, 99), max_size=40))
-def test_no_part_of_a_minute_holds_more_than_its_share(rpm: int, tpm: int, tokens: list[int]) -> None:
+@given(
+    rpm=st.integers(1, 5000),
+    tpm=st.integers(100, 10**6),
+    tokens=st.lists(st.integers(1, 99), max_size=40),
+)
+def test_no_part_of_a_minute_holds_more_than_its_share(
+    rpm: int, tpm: int, tokens: list[int]
+) -> None:
     sent = moments(Pace(rpm, tpm), tokens)
     for first, start in enumerate(sent):
         for last in range(first, len(sent)):
@@ -80,9 +86,18 @@ def test_nothing_is_sent_while_nothing_remains() -> None:
     assert pace.at() == 70.0
 
 
-@given(text=st.text(max_size=12) | st.sampled_from(["-1", "1e999", "nan", "inf", "9" * 40, "0", "0x10", "1_000"]))
+@given(
+    text=st.text(max_size=12)
+    | st.sampled_from(["-1", "1e999", "nan", "inf", "9" * 40, "0", "0x10", "1_000"])
+)
 def test_whatever_a_header_holds_stops_no_run(text: str) -> None:
-    names = ("limit-requests", "limit-tokens", "remaining-requests", "reset-requests", "remaining-tokens")
+    names = (
+        "limit-requests",
+        "limit-tokens",
+        "remaining-requests",
+        "reset-requests",
+        "remaining-tokens",
+    )
     pace = Pace()
     pace.learn({f"x-ratelimit-{name}": text for name in names}, 5.0)
     pace.sent(5.0, 3)
@@ -121,9 +136,14 @@ class Limits:
         while self.taken and self.taken[0][0] <= now - WINDOW_S:
             self.taken.popleft()
         tokens = len(call.prompt) // 4 + call.body["max_tokens"]
-        headers = {
-            "x-ratelimit-limit-requests": str(60 * self.requests), "x-ratelimit-limit-tokens": str(60 * self.tokens),
-        } if self.tells else {}  # fmt: skip
+        headers = (
+            {
+                "x-ratelimit-limit-requests": str(60 * self.requests),
+                "x-ratelimit-limit-tokens": str(60 * self.tokens),
+            }
+            if self.tells
+            else {}
+        )
         if len(self.taken) >= self.requests or sum(n for _, n in self.taken) + tokens > self.tokens:
             self.refused += 1
             reply = error(429, "slow down", "rate_limit_exceeded")
@@ -140,12 +160,19 @@ def answered(limits: Limits, concurrency: int = 60, **endpoint: Any) -> int:
     async def use() -> int:
         async with FaultyServer(limits) as server:
             config = ModelConfig(
-                name="m", engine="openai", retry=RetryConfig(base_delay_s=0.05, max_delay_s=0.5, outage_s=60),
-                endpoints=[EndpointConfig(url=server.url, model="m", concurrency=concurrency, **endpoint)],
-            )  # fmt: skip
+                name="m",
+                engine="openai",
+                retry=RetryConfig(base_delay_s=0.05, max_delay_s=0.5, outage_s=60),
+                endpoints=[
+                    EndpointConfig(url=server.url, model="m", concurrency=concurrency, **endpoint)
+                ],
+            )
             engine = OpenAIEngine(config)
             await engine.start()
-            asked = [GenerationRequest("x" * 32, f"q{i}", "direct/0", seed=i, max_tokens=2) for i in range(60)]
+            asked = [
+                GenerationRequest("x" * 32, f"q{i}", "direct/0", seed=i, max_tokens=2)
+                for i in range(60)
+            ]
             found = await engine.run(asked)
             await engine.close()
             assert [one.error for one in found] == [None] * 60
@@ -156,14 +183,18 @@ def answered(limits: Limits, concurrency: int = 60, **endpoint: Any) -> int:
 
 
 @pytest.mark.parametrize("limit", [{"rpm": 30 * 60 * 0.8}, {"tpm": 300 * 60 * 0.8}])
-def test_a_server_that_enforces_both_refuses_far_less(monkeypatch: pytest.MonkeyPatch, limit: dict[str, float]) -> None:
+def test_a_server_that_enforces_both_refuses_far_less(
+    monkeypatch: pytest.MonkeyPatch, limit: dict[str, float]
+) -> None:
     """30 requests and 300 tokens of any second: 60 at once meet 30 refusals at least; in step, next to none."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-key-of-no-one")
     assert answered(Limits(30, 300, tells=False)) >= 30
     assert answered(Limits(30, 300, tells=False), **limit) < 10
 
 
-def test_what_a_server_tells_is_kept_to_without_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_server_tells_is_kept_to_without_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-key-of-no-one")
     untold, told = (answered(Limits(12, 120, tells), concurrency=4) for tells in (False, True))
     assert told < untold  # four are sent before the first reply

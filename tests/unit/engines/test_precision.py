@@ -5,7 +5,12 @@ import platform
 import pytest
 
 from audit.core.errors import EngineLoadError
-from audit.engines.precision import computes_in_bfloat16, computes_in_bfloat16_here, dtype_on_cpu, flags_of
+from audit.engines.precision import (
+    computes_in_bfloat16,
+    computes_in_bfloat16_here,
+    dtype_on_cpu,
+    flags_of,
+)
 from audit.runtime.actors import one_precision
 
 ZEN3 = "fpu sse4_2 fma avx2 sha_ni vaes vpclmulqdq"
@@ -33,7 +38,9 @@ GRAVITON3 = f"{GRAVITON2} sve svebf16 i8mm bf16 dgh"
         ("riscv64", "avx512_bf16", False),
     ],
 )
-def test_bfloat16_is_computed_only_where_the_processor_has_instructions_for_it(machine, flags, computes):
+def test_bfloat16_is_computed_only_where_the_processor_has_instructions_for_it(
+    machine, flags, computes
+):
     assert computes_in_bfloat16(machine, frozenset(flags.split())) is computes
 
 
@@ -54,7 +61,9 @@ def test_auto_alone_follows_the_processor(configured, in_bfloat16, dtype):
 def test_flags_are_those_that_all_processors_of_a_machine_have():
     x86 = f"processor\t: 0\nflags\t\t: {ZEN4}\n\nprocessor\t: 1\nflags\t\t: {ZEN3}\nbugs\t\t: spectre_v1\n"
     assert flags_of(x86) == frozenset(ZEN3.split())
-    assert flags_of(f"processor\t: 0\nFeatures\t: {GRAVITON3}\nCPU part\t: 0xd40\n") == frozenset(GRAVITON3.split())
+    assert flags_of(f"processor\t: 0\nFeatures\t: {GRAVITON3}\nCPU part\t: 0xd40\n") == frozenset(
+        GRAVITON3.split()
+    )
     assert flags_of("processor\t: 0\nmodel name\t: unknown\n") == frozenset()
 
 

@@ -57,7 +57,10 @@ RuntimeError: Engine core initialization failed. See root cause above. Failed co
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        (LOG, ["torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"]),  # once, and without the pointer to it
+        (
+            LOG,
+            ["torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"],
+        ),  # once, and without the pointer to it
         (
             b"ValueError: bad token hf_abcdefghijklmnopqrstuv in the header",
             ["ValueError: bad token <removed> in the header"],
@@ -78,5 +81,7 @@ def test_a_process_finds_the_files_it_writes_to(tmp_path):
         "from audit.engines.processes import explain; sys.stderr.write(explain())"
     )
     with out.open("wb") as file:
-        done = subprocess.run([sys.executable, "-c", code], stdout=file, stderr=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=file, stderr=subprocess.PIPE, text=True, check=True
+        )
     assert "ValueError: no such layer" in done.stderr and str(out) in done.stderr

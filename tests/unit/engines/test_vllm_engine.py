@@ -17,7 +17,13 @@ from jinja2 import TemplateError
 from audit.core.errors import EngineDiedError, EngineError, EngineLoadError
 from audit.core.records import FinishReason, Generation, GenerationRequest
 from audit.engines.config import ModelConfig
-from audit.engines.vllm_engine import VllmEngine, check_batch_invariant, engine_args, engine_environment, is_cpu_build
+from audit.engines.vllm_engine import (
+    VllmEngine,
+    check_batch_invariant,
+    engine_args,
+    engine_environment,
+    is_cpu_build,
+)
 
 
 def _vllm_exceptions() -> ModuleType:
@@ -25,7 +31,9 @@ def _vllm_exceptions() -> ModuleType:
     package = importlib.util.find_spec("vllm")
     if package is None or package.origin is None:
         pytest.skip("vllm is not installed", allow_module_level=True)
-    spec = importlib.util.spec_from_file_location("vllm_exceptions", Path(package.origin).parent / "exceptions.py")
+    spec = importlib.util.spec_from_file_location(
+        "vllm_exceptions", Path(package.origin).parent / "exceptions.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -50,7 +58,11 @@ class FakeLLM:
     `block` tokens. Of cached positions it tells nonsense, or nothing (`short`): as vLLM's two model runners do."""
 
     def __init__(
-        self, error: Exception | None = None, dies: bool = False, block: int = 1000, short: bool = False
+        self,
+        error: Exception | None = None,
+        dies: bool = False,
+        block: int = 1000,
+        short: bool = False,
     ) -> None:
         self.model_config = SimpleNamespace(max_model_len=100)
         self.errored = False
@@ -75,7 +87,11 @@ class FakeLLM:
         return SimpleNamespace(logprob=-(token + before) / 100)
 
     async def generate(
-        self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str, priority: int = 0
+        self,
+        prompt: dict[str, list[int]],
+        params: dict[str, Any],
+        request_id: str,
+        priority: int = 0,
     ) -> Any:
         await asyncio.sleep(0)
         ids = prompt["prompt_token_ids"]
@@ -95,9 +111,15 @@ class FakeLLM:
             given[i] = {-7: SimpleNamespace(logprob=float("nan"))}
         wanted = [{t: self.logprob(t, len(ids)) for t in params.get("logprob_token_ids", [])}]
         yield SimpleNamespace(
-            outputs=[SimpleNamespace(text=str(len(ids)), finish_reason="stop", token_ids=[1], logprobs=wanted)],
+            outputs=[
+                SimpleNamespace(
+                    text=str(len(ids)), finish_reason="stop", token_ids=[1], logprobs=wanted
+                )
+            ],
             num_cached_tokens=cached,
-            prompt_logprobs=given[cached if self._short else 0 :] if "prompt_logprobs" in params else None,
+            prompt_logprobs=given[cached if self._short else 0 :]
+            if "prompt_logprobs" in params
+            else None,
         )
 
 
@@ -113,9 +135,13 @@ def ask(llm: FakeLLM, *requests: GenerationRequest) -> list[Generation]:
 
 def request(prompt: str, *continuations: str) -> GenerationRequest:
     return GenerationRequest(
-        prompt=prompt, affinity="q", label="direct/0", seed=1, max_tokens=8,
+        prompt=prompt,
+        affinity="q",
+        label="direct/0",
+        seed=1,
+        max_tokens=8,
         continuations=continuations,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,14 +160,19 @@ def test_a_refused_request_is_an_error_and_the_others_are_answered(error):
 
 
 def test_a_system_prompt_goes_before_the_question_and_a_template_without_one_is_an_error_row():
-    told, refused = ask(FakeLLM(), replace(request("11"), system="111"), replace(request("11"), system="0"))
+    told, refused = ask(
+        FakeLLM(), replace(request("11"), system="111"), replace(request("11"), system="0")
+    )
     assert (told.text, told.error) == ("5", None)
     assert refused.text == "" and "System role not supported" in str(refused.error)
 
 
 @pytest.mark.parametrize(
     ("error", "option", "said"),
-    [(REAL.VLLMValidationError("out of vocabulary"), "00", ": out of vocabulary"), (None, "", "('a', '')")],
+    [
+        (REAL.VLLMValidationError("out of vocabulary"), "00", ": out of vocabulary"),
+        (None, "", "('a', '')"),
+    ],
 )
 def test_an_option_that_is_refused_or_without_tokens_fails_its_question_alone(error, option, said):
     refused, scored = ask(FakeLLM(error), request("1", "a", option), request("1", "a", "bb"))
@@ -156,16 +187,25 @@ OPTIONS = ("a", "ab", "abcdef", "abcxyzzy", "q", "abc", "ab", "qrs")
 @pytest.mark.parametrize("block", [2, 3, 4, 1000])
 def test_an_options_logprob_is_that_of_all_its_tokens_whatever_is_cached(block, short):
     llm = FakeLLM(block=block, short=short)
-    for reply in ask(llm, *[request("1" * n, *OPTIONS) for n in (9, 9, 10, 11)]) + ask(llm, request("1" * 9, *OPTIONS)):
+    for reply in ask(llm, *[request("1" * n, *OPTIONS) for n in (9, 9, 10, 11)]) + ask(
+        llm, request("1" * 9, *OPTIONS)
+    ):
         n = (reply.prompt_tokens - sum(len(o) - 1 for o in ("abcdef", "abcxyzzy", "qrs"))) // 4
-        assert reply.option_logprobs == pytest.approx([spelled("1" * n, option) for option in OPTIONS])
+        assert reply.option_logprobs == pytest.approx(
+            [spelled("1" * n, option) for option in OPTIONS]
+        )
         assert reply.option_tokens == tuple(map(len, OPTIONS))
 
 
 def test_an_option_costs_one_request_and_its_beginnings_none():
     llm = FakeLLM()
     ask(llm, request("11", *OPTIONS))
-    assert sorted(map(len, llm.asked)) == [2, 2 + 2, 2 + 5, 2 + 7]  # the prompt, qrs, abcdef, abcxyzzy
+    assert sorted(map(len, llm.asked)) == [
+        2,
+        2 + 2,
+        2 + 5,
+        2 + 7,
+    ]  # the prompt, qrs, abcdef, abcxyzzy
     letters = FakeLLM()
     ask(letters, replace(request("11"), letters=("A", "B", "C", "D")))
     assert len(letters.asked) == 1
@@ -175,15 +215,26 @@ def test_every_request_of_a_call_has_its_priority():
     llm = FakeLLM()
     engine = VllmEngine(ModelConfig(name="m"), "path", None, "m/0", on_gpu=False)
     engine.serve(llm, dict)
-    asyncio.run(engine.run([request("11"), request("12", *OPTIONS), replace(request("13"), letters=("A", "B"))], 7))
+    asyncio.run(
+        engine.run(
+            [request("11"), request("12", *OPTIONS), replace(request("13"), letters=("A", "B"))], 7
+        )
+    )
     assert llm.priorities == {7} and len(llm.asked) == 1 + 4 + 1
-    assert engine_args(ModelConfig(name="m"), "p", None, True, cpu_build=False)["scheduling_policy"] == "priority"
+    assert (
+        engine_args(ModelConfig(name="m"), "p", None, True, cpu_build=False)["scheduling_policy"]
+        == "priority"
+    )
 
 
 def test_prompt_logprobs_of_other_tokens_are_an_error_not_a_score():
     class Other(FakeLLM):
         async def generate(
-            self, prompt: dict[str, list[int]], params: dict[str, Any], request_id: str, priority: int = 0
+            self,
+            prompt: dict[str, list[int]],
+            params: dict[str, Any],
+            request_id: str,
+            priority: int = 0,
         ) -> Any:
             async for output in super().generate(prompt, params, request_id, priority):
                 output.prompt_logprobs = [{9: SimpleNamespace(logprob=-1.0)}]
@@ -201,7 +252,10 @@ def test_a_request_that_has_no_room_is_an_error_row():
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (EngineDeadError("EngineCore encountered an issue"), "EngineDeadError: EngineCore encountered an issue"),
+        (
+            EngineDeadError("EngineCore encountered an issue"),
+            "EngineDeadError: EngineCore encountered an issue",
+        ),
         (RuntimeError("out of memory"), "RuntimeError: out of memory"),
         (AssertionError("internal"), "AssertionError: internal"),
         (REAL.QueueOverflowError(), "QueueOverflowError: The engine is currently busy"),
@@ -212,7 +266,9 @@ def test_what_is_not_the_requests_fault_raises(error, words):
         ask(FakeLLM(error), request("11"), request("10"))
 
 
-@pytest.mark.parametrize("error", [ValueError("lost"), REAL.VLLMValidationError("lost"), EngineDeadError("lost")])
+@pytest.mark.parametrize(
+    "error", [ValueError("lost"), REAL.VLLMValidationError("lost"), EngineDeadError("lost")]
+)
 def test_a_dead_engine_raises_whatever_the_error(error):
     # The output loop's own error, a ValueError say, reaches every request that waits.
     with pytest.raises(EngineDiedError, match="m/0 died: lost"):
@@ -226,7 +282,10 @@ def test_a_parameter_that_vllm_refuses_is_an_error_row():
     engine = VllmEngine(ModelConfig(name="m"), "path", None, "m/0", on_gpu=False)
     engine.serve(FakeLLM(), refuse)
     (reply,) = asyncio.run(engine.run([request("11")]))
-    assert reply.error == "vLLM refused the request: top_p must be in (0, 1] (parameter=top_p, value=2)"
+    assert (
+        reply.error
+        == "vLLM refused the request: top_p must be in (0, 1] (parameter=top_p, value=2)"
+    )
 
 
 def test_a_refusal_does_not_store_the_whole_prompt():
@@ -239,7 +298,9 @@ def test_a_refusal_does_not_store_the_whole_prompt():
 
 @pytest.mark.parametrize("on_gpu", [True, False])
 def test_chunked_prefill_is_off_for_the_cpu_build_wherever_it_runs_and_for_no_other(on_gpu):
-    args = engine_args(ModelConfig(name="m", max_model_len=16384), "p", None, on_gpu, cpu_build=True)
+    args = engine_args(
+        ModelConfig(name="m", max_model_len=16384), "p", None, on_gpu, cpu_build=True
+    )
     assert (args["enable_chunked_prefill"], args["max_num_batched_tokens"]) == (False, 16384)
     args = engine_args(ModelConfig(name="m"), "p", None, on_gpu, cpu_build=False)
     assert not {"enable_chunked_prefill", "max_num_batched_tokens"} & set(args)
@@ -250,8 +311,18 @@ def test_chunked_prefill_is_off_for_the_cpu_build_wherever_it_runs_and_for_no_ot
     [
         (True, False, False, {}),
         (True, False, True, {"VLLM_BATCH_INVARIANT"}),
-        (True, True, False, {"VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "OMP_NUM_THREADS"}),
-        (False, False, False, {"VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "OMP_NUM_THREADS"}),
+        (
+            True,
+            True,
+            False,
+            {"VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "OMP_NUM_THREADS"},
+        ),
+        (
+            False,
+            False,
+            False,
+            {"VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "OMP_NUM_THREADS"},
+        ),
     ],
 )
 def test_what_vllm_reads_before_it_is_imported(on_gpu, cpu_build, invariant, more):
@@ -261,11 +332,14 @@ def test_what_vllm_reads_before_it_is_imported(on_gpu, cpu_build, invariant, mor
 
 
 @pytest.mark.parametrize(
-    ("cuda", "capability", "fits"), [(True, 90, True), (True, 80, True), (True, 75, False), (False, 0, False)]
+    ("cuda", "capability", "fits"),
+    [(True, 90, True), (True, 80, True), (True, 75, False), (False, 0, False)],
 )
 def test_the_batch_invariant_mode_is_refused_where_the_hardware_lacks_it(cuda, capability, fits):
     platform = SimpleNamespace(
-        is_cuda=lambda: cuda, has_device_capability=lambda asked: capability >= asked, device_name="this one"
+        is_cuda=lambda: cuda,
+        has_device_capability=lambda asked: capability >= asked,
+        device_name="this one",
     )
     if fits:
         check_batch_invariant("m", platform)
@@ -281,7 +355,10 @@ def test_the_batch_invariant_mode_is_refused_where_the_hardware_lacks_it(cuda, c
         ({"vllm": "0.32.0+cu130"}, False),
         ({"vllm": "0.32.0+cpu"}, True),
         ({"vllm-cpu": "0.32.0"}, True),
-        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, False),  # ray[llm] brings a CUDA build over the CPU one
+        (
+            {"vllm": "0.32.0", "vllm-cpu": "0.32.0"},
+            False,
+        ),  # ray[llm] brings a CUDA build over the CPU one
         ({}, False),
     ],
 )
@@ -297,9 +374,15 @@ def test_the_build_is_read_from_the_installed_package(installed, cpu):
 def test_the_hash_of_a_request_is_over_the_tokens_that_were_consumed():
     # A list is its length (8 bytes) and its ids (4 bytes each).
     generated, scored, same, other = ask(
-        FakeLLM(), request("12"), request("x", "a", "00"), request("X", "A", "00"), request("x", "a", "0")
+        FakeLLM(),
+        request("12"),
+        request("x", "a", "00"),
+        request("X", "A", "00"),
+        request("x", "a", "0"),
     )
-    packed = (2).to_bytes(8, "little") + ord("1").to_bytes(4, "little") + ord("2").to_bytes(4, "little")
+    packed = (
+        (2).to_bytes(8, "little") + ord("1").to_bytes(4, "little") + ord("2").to_bytes(4, "little")
+    )
     assert generated.request_sha256 == f"tokens:{hashlib.sha256(packed).hexdigest()}"
     assert scored.request_sha256 == same.request_sha256  # other texts, the same tokens
     assert other.request_sha256 != scored.request_sha256
@@ -318,7 +401,9 @@ class LoraLLM(FakeLLM):
     async def add_lora(self, asked: dict[str, Any]) -> bool:
         await asyncio.sleep(0)
         if asked["lora_path"] not in self.taken:
-            raise ValueError("Call to add_lora method failed: rank 64 is greater than max_lora_rank 16")
+            raise ValueError(
+                "Call to add_lora method failed: rank 64 is greater than max_lora_rank 16"
+            )
         self.added.append(asked["lora_path"])
         return True
 
@@ -340,5 +425,7 @@ def test_adapters_answer_beside_the_model_and_each_is_loaded_once():
 
 
 def test_an_adapter_that_vllm_refuses_stops_the_engine_with_the_reason():
-    with pytest.raises(EngineLoadError, match=r"refuses the adapter /c on m: .* greater than max_lora_rank 16"):
+    with pytest.raises(
+        EngineLoadError, match=r"refuses the adapter /c on m: .* greater than max_lora_rank 16"
+    ):
         ask(LoraLLM(("/a",)), replace(request("1"), adapter="/c"))

@@ -32,7 +32,9 @@ SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 URL = "https://huggingface.co/api/models/owner/name"
 MODEL = ModelConfig(name="m", path="owner/name", revision="v1")
 INVALID_TOKEN = {"X-Error-Message": "Invalid credentials in Authorization header"}
-client: Any = importlib.import_module(HfHubHTTPError.__bases__[0].__module__.split(".")[0])  # httpx or httpx2
+client: Any = importlib.import_module(
+    HfHubHTTPError.__bases__[0].__module__.split(".")[0]
+)  # httpx or httpx2
 
 
 def answer(status: int, headers: dict[str, str] | None = None) -> HfHubHTTPError:
@@ -54,11 +56,23 @@ def said(error: Exception, has_token: bool = True) -> str | None:
     ("error", "has_token", "words"),
     [
         (answer(403), True, ": the hub forbids reading it (403). Give the token the permission"),
-        (answer(403, {"X-Error-Message": "Access to this resource is disabled."}), True, " was disabled on the hub"),
+        (
+            answer(403, {"X-Error-Message": "Access to this resource is disabled."}),
+            True,
+            " was disabled on the hub",
+        ),
         (answer(401), False, " is not on the hub, or it is private and HF_TOKEN is not set."),
         (answer(404), True, " is not on the hub"),  # a mirror that sends no error code
-        (answer(404, {"X-Error-Code": "RevisionNotFound"}), True, " has no revision 'v1' on the hub."),
-        (HFValidationError("Repo id must be in the form ..."), True, " is neither a folder nor a hub id."),
+        (
+            answer(404, {"X-Error-Code": "RevisionNotFound"}),
+            True,
+            " has no revision 'v1' on the hub.",
+        ),
+        (
+            HFValidationError("Repo id must be in the form ..."),
+            True,
+            " is neither a folder nor a hub id.",
+        ),
         (answer(400), True, ": the hub refused the request (HTTP 400)."),
     ],
 )
@@ -125,7 +139,12 @@ def resolve(path: str, endpoint: str, home: Path, token: str | None) -> str:
     if token is not None:
         env["HF_TOKEN"] = token
     done = subprocess.run(
-        [sys.executable, "-c", RESOLVE, path], capture_output=True, text=True, timeout=300, check=True, env=env
+        [sys.executable, "-c", RESOLVE, path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+        env=env,
     )
     return done.stdout.strip()
 

@@ -31,10 +31,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models, four items in two epochs: one answer is unparsed, one failed, one item was never asked of b."""
     folder = tmp_path_factory.mktemp("eee")
     rows = [
-        {"model": model, "text": text, "options": OPTIONS, "gold": "ABCD"[k], "epoch": epoch, "answer": "A",
-         "correct": int(k == 0 or model == "b"), "error": None}
-        for model in ("a", "b") for k, text in enumerate(ITEMS) for epoch in (1, 2) if (model, k) != ("b", 3)
-    ]  # fmt: skip
+        {
+            "model": model,
+            "text": text,
+            "options": OPTIONS,
+            "gold": "ABCD"[k],
+            "epoch": epoch,
+            "answer": "A",
+            "correct": int(k == 0 or model == "b"),
+            "error": None,
+        }
+        for model in ("a", "b")
+        for k, text in enumerate(ITEMS)
+        for epoch in (1, 2)
+        if (model, k) != ("b", 3)
+    ]
     rows[2] |= {"correct": "", "answer": "<b>hm</b>"}
     rows[5] |= {"error": "no reply", "correct": ""}
     out = folder / "run"
@@ -52,8 +63,9 @@ def joined(*paths: Path, **wanted: str) -> Joined:
 def outcomes(found: Joined) -> dict[Any, Any]:
     return {
         (cell, key): [(one.right, one.of, one.answer, one.error) for one in epochs]
-        for cell, answers in found.answers.items() for key, epochs in answers.items()
-    }  # fmt: skip
+        for cell, answers in found.answers.items()
+        for key, epochs in answers.items()
+    }
 
 
 def pairs(out: Path) -> tuple[list[Path], list[Path]]:
@@ -73,7 +85,10 @@ def test_the_round_trip(run: Path, exported: Path, tmp_path: Path, capsys: Capsy
     assert export(["eee", str(run), "--out", str(tmp_path), "--organization", "Us"]) == 0
     said = capsys.readouterr().out
     assert "exam: 2 of 8" in said  # a: one unparsed, one failed
-    first, second = ({p.relative_to(out): p.read_bytes() for p in out.rglob("*.json*")} for out in (exported, tmp_path))
+    first, second = (
+        {p.relative_to(out): p.read_bytes() for p in out.rglob("*.json*")}
+        for out in (exported, tmp_path)
+    )
     assert first == second
     aggregates, samples = pairs(tmp_path)
     assert len(aggregates) == len(samples) == 2
@@ -111,7 +126,9 @@ def test_settings_of_a_sweep_have_names_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="asked no item as published"):
         read_log(run, Wanted())
     one = joined(aggregate, benchmark="synthetic noisy_rewrite routers 1")
-    assert list(one.items) == ["synthetic noisy_rewrite routers 1"]  # the one of several, and not all by its name
+    assert list(one.items) == [
+        "synthetic noisy_rewrite routers 1"
+    ]  # the one of several, and not all by its name
 
 
 def test_what_lacks_answers_is_marked_and_is_no_log(run: Path, tmp_path: Path) -> None:
@@ -119,8 +136,12 @@ def test_what_lacks_answers_is_marked_and_is_no_log(run: Path, tmp_path: Path) -
     shutil.copytree(run, less)
     next((less / "shards").glob("*.arrow")).unlink()
     assert export(["eee", str(less), "--out", str(out)]) == 0
-    told = [json.loads(path.read_text())["eval_library"]["additional_details"] for path in pairs(out)[0]]
-    assert len(told) == 1 and told[0]["incomplete"] in {f"{who} on exam incomplete, 0 of 8 answers" for who in "ab"}
+    told = [
+        json.loads(path.read_text())["eval_library"]["additional_details"] for path in pairs(out)[0]
+    ]
+    assert len(told) == 1 and told[0]["incomplete"] in {
+        f"{who} on exam incomplete, 0 of 8 answers" for who in "ab"
+    }
     with pytest.raises(AuditError, match="incomplete"):
         read_log(less, Wanted())
 
@@ -144,7 +165,10 @@ def test_what_breaks_the_schema_is_refused(exported: Path, tmp_path: Path) -> No
 
 def test_one_record_a_metric(exported: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in pairs(exported)[1][0].read_text().splitlines()]
-    second = [row | {"evaluation_result_id": "f1", "evaluation": {"score": 0.5, "is_correct": False}} for row in rows]
+    second = [
+        row | {"evaluation_result_id": "f1", "evaluation": {"score": 0.5, "is_correct": False}}
+        for row in rows
+    ]
     both = lines(tmp_path / "both_samples.jsonl", [*rows, *second])
     (answers,) = joined(both).answers.values()
     assert sum(map(len, answers.values())) == len(rows)
@@ -157,11 +181,17 @@ def test_an_own_run_is_joined_by_text(run: Path, tmp_path: Path) -> None:
     log = {
         "eval": {"model": "other", "task": "exam"},
         "samples": [
-            {"id": k, "epoch": 1, "input": text.upper(), "choices": OPTIONS[::-1], "target": "DCBA"[k],
-             "scores": {"choice": {"value": "C", "answer": "A"}}}
+            {
+                "id": k,
+                "epoch": 1,
+                "input": text.upper(),
+                "choices": OPTIONS[::-1],
+                "target": "DCBA"[k],
+                "scores": {"choice": {"value": "C", "answer": "A"}},
+            }
             for k, text in enumerate(ITEMS)
         ],
-    }  # fmt: skip
+    }
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
     found = {one.model: one.lacking for one in counts(joined(run, path))}
@@ -181,12 +211,19 @@ def test_the_schemas_are_those_of_the_release(shared_data: Path) -> None:
     for name in (AGGREGATE, INSTANCE):
         theirs = json.loads((shared_data / "eval_logs/eee_schema" / name).read_text())
         ours = validator(name).schema
-        assert theirs["version"] == ours["version"] == "0.3.0" and theirs["required"] == ours["required"]
+        assert (
+            theirs["version"] == ours["version"] == "0.3.0"
+            and theirs["required"] == ours["required"]
+        )
 
 
 @pytest.mark.parametrize("name", ["../x", "/", "..", "", "a/b\n", "\u202ex"])
 def test_no_name_leaves_its_folder(name: str) -> None:
-    assert "/" not in safe_name(name) and safe_name(name) not in ("", ".", "..") and safe_name(name).isascii()
+    assert (
+        "/" not in safe_name(name)
+        and safe_name(name) not in ("", ".", "..")
+        and safe_name(name).isascii()
+    )
 
 
 # --- the hub's form
@@ -196,14 +233,27 @@ def test_the_hubs_form(run: Path, tmp_path: Path) -> None:
     import yaml
     from huggingface_hub._eval_results import parse_eval_result_entries
 
-    assert export(["hub", str(run), "--out", str(tmp_path)]) == 1  # an imported table is no dataset of the hub
+    assert (
+        export(["hub", str(run), "--out", str(tmp_path)]) == 1
+    )  # an imported table is no dataset of the hub
     copy = tmp_path / "run"
     copy.mkdir()
     (copy / "shards").symlink_to(run / "shards")
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["config"]["benchmark"] = {"name": "exam", "hub": "we/exam", "path": None}
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert export(["hub", str(copy), "--out", str(tmp_path), "--source-url", "https://example.org/run"]) == 0
-    (entry,) = parse_eval_result_entries(yaml.safe_load((tmp_path / "a/.eval_results/exam.yaml").read_text()))
-    assert (entry.dataset_id, entry.task_id, entry.value) == ("we/exam", "default", 33.33)  # 2 of 6 parsed
+    assert (
+        export(
+            ["hub", str(copy), "--out", str(tmp_path), "--source-url", "https://example.org/run"]
+        )
+        == 0
+    )
+    (entry,) = parse_eval_result_entries(
+        yaml.safe_load((tmp_path / "a/.eval_results/exam.yaml").read_text())
+    )
+    assert (entry.dataset_id, entry.task_id, entry.value) == (
+        "we/exam",
+        "default",
+        33.33,
+    )  # 2 of 6 parsed
     assert entry.source_url == "https://example.org/run" and "2 of 8 answers" in entry.notes

@@ -30,7 +30,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def rows_of(run: Path) -> list[dict[str, Any]]:
     from audit.shards.read import iter_columns
 
-    return [row for batch in iter_columns(run, SCHEMA, SCHEMA.columns.names) for row in batch.to_pylist()]
+    return [
+        row
+        for batch in iter_columns(run, SCHEMA, SCHEMA.columns.names)
+        for row in batch.to_pylist()
+    ]
 
 
 def header(path: Path) -> dict[str, Any]:
@@ -49,13 +53,21 @@ def test_every_row_is_a_sample_of_its_setting(exported: tuple[Path, Path]) -> No
             for name in names:
                 sample = json.loads(archive.read(name))
                 assert name == f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
-                key = (spec["task_args"]["arm"], spec["task_args"]["routers"], sample["epoch"] - 1, sample["id"])
+                key = (
+                    spec["task_args"]["arm"],
+                    spec["task_args"]["routers"],
+                    sample["epoch"] - 1,
+                    sample["id"],
+                )
                 found[key] = sample
             assert len(json.loads(archive.read("summaries.json"))) == len(names)
     assert set(found) == {(r["arm"], r["routers"], r["replicate"], r["question_id"]) for r in rows}
     for row in rows:
         sample = found[row["arm"], row["routers"], row["replicate"], row["question_id"]]
-        assert sample["messages"][0]["content"] == row["prompt"] and sample["choices"] == row["options"]
+        assert (
+            sample["messages"][0]["content"] == row["prompt"]
+            and sample["choices"] == row["options"]
+        )
         assert sample["output"]["completion"] == row["response"]
         assert (sample["scores"]["audit"]["value"] == "C") == bool(row["correct"])
         assert sample["metadata"]["router_messages"] == row["router_messages"]
@@ -65,16 +77,24 @@ def test_accuracy_is_of_what_was_read(exported: tuple[Path, Path]) -> None:
     run, out = exported
     for path in out.iterdir():
         told = header(path)
-        own = [r for r in rows_of(run) if (r["arm"], r["routers"]) == tuple(told["eval"]["task_args"].values())]
+        own = [
+            r
+            for r in rows_of(run)
+            if (r["arm"], r["routers"]) == tuple(told["eval"]["task_args"].values())
+        ]
         (score,) = told["results"]["scores"]
-        assert score["metrics"]["accuracy"]["value"] == pytest.approx(sum(r["correct"] for r in own) / len(own))
+        assert score["metrics"]["accuracy"]["value"] == pytest.approx(
+            sum(r["correct"] for r in own) / len(own)
+        )
         assert told["status"] == "success" and told["results"]["completed_samples"] == len(own)
 
 
 def test_the_same_run_gives_the_same_bytes(exported: tuple[Path, Path], tmp_path: Path) -> None:
     run, out = exported
     assert main(["inspect", str(run), "--out", str(tmp_path)]) == 0
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {p.name: p.read_bytes() for p in out.iterdir()}
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {
+        p.name: p.read_bytes() for p in out.iterdir()
+    }
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -86,37 +106,61 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def test_a_failure_and_what_could_not_be_read_are_no_wrong_answers() -> None:
     failed = sample_of(row(error="no reply", parsed=False, correct=None, answer=None), "routers")
-    assert failed["scores"] == {} and failed["error"]["message"] == "no reply" and len(failed["messages"]) == 1
+    assert (
+        failed["scores"] == {}
+        and failed["error"]["message"] == "no reply"
+        and len(failed["messages"]) == 1
+    )
     unread = sample_of(row(parsed=False, correct=None, answer=None), "routers")["scores"]["audit"]
     assert (unread["value"], unread["answer"]) == ("N", None)
     assert sample_of(row(reading="text"), "routers")["scores"] == {}
-    number = sample_of(row(options=[], gold=-1, answer=None, answer_number=42.0, target=41.5, correct=False), "routers")
-    assert (number["target"], number["scores"]["audit"]["answer"], number["choices"]) == ("41.5", "42", None)
-    json.dumps(sample_of(row(option_logprobs=[float("nan"), float("-inf")]), "routers"), allow_nan=False)
+    number = sample_of(
+        row(options=[], gold=-1, answer=None, answer_number=42.0, target=41.5, correct=False),
+        "routers",
+    )
+    assert (number["target"], number["scores"]["audit"]["answer"], number["choices"]) == (
+        "41.5",
+        "42",
+        None,
+    )
+    json.dumps(
+        sample_of(row(option_logprobs=[float("nan"), float("-inf")]), "routers"), allow_nan=False
+    )
 
 
-@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "..", ".", "a//b", "x\n", "\u202ex", ""])
+@pytest.mark.parametrize(
+    "name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "..", ".", "a//b", "x\n", "\u202ex", ""]
+)
 def test_no_name_in_a_log_leaves_its_folder(name: str) -> None:
     found = sample_id(name)
-    assert "/" not in found and "\\" not in found and found not in (".", "..") and found.isprintable()
+    assert (
+        "/" not in found and "\\" not in found and found not in (".", "..") and found.isprintable()
+    )
     assert sample_id("elementary/3") == "elementary/3"
 
 
-def test_replies_that_a_judge_read_are_not_exported_as_unparsed(exported: tuple[Path, Path], tmp_path: Path) -> None:
+def test_replies_that_a_judge_read_are_not_exported_as_unparsed(
+    exported: tuple[Path, Path], tmp_path: Path
+) -> None:
     run = Path(shutil.copytree(exported[0], tmp_path / "run"))
     (run / "judgements.arrow").write_bytes(b"")
     for name in ("inspect", "eee", "hub"):
         assert main([name, str(run), "--out", str(tmp_path / name)]) == 1
 
 
-def test_an_interrupted_run_does_not_look_finished(exported: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
+def test_an_interrupted_run_does_not_look_finished(
+    exported: tuple[Path, Path], tmp_path: Path, capsys: Capsys
+) -> None:
     run = Path(shutil.copytree(exported[0], tmp_path / "run"))
     shutil.rmtree(run / "inspect")
     rewrite(run / "manifest.json", lambda plain: plain.update(status="failed"))
     assert main(["inspect", str(run)]) == 0
     assert "failed" in capsys.readouterr().out
     assert {header(one)["status"] for one in (run / "inspect").iterdir()} == {"cancelled"}
-    more = {"status": "finished", "benchmark": {"synthetic": {"n": 99}}}  # it says so, and most questions lack
+    more = {
+        "status": "finished",
+        "benchmark": {"synthetic": {"n": 99}},
+    }  # it says so, and most questions lack
     rewrite(run / "manifest.json", lambda plain: plain.update(more))
     assert main(["inspect", str(run), "--out", str(tmp_path / "lacking")]) == 0
     assert {header(one)["status"] for one in (tmp_path / "lacking").iterdir()} == {"cancelled"}
@@ -127,20 +171,32 @@ def test_an_interrupted_run_does_not_look_finished(exported: tuple[Path, Path], 
 
 
 def test_inspect_reads_them_back(exported: tuple[Path, Path], tmp_path: Path) -> None:
-    log = pytest.importorskip("inspect_ai.log", reason="inspect_ai needs other versions of fsspec and python-dateutil")
+    log = pytest.importorskip(
+        "inspect_ai.log", reason="inspect_ai needs other versions of fsspec and python-dateutil"
+    )
     run, out = exported
     rows = rows_of(run)
     assert len(log.list_eval_logs(str(out))) == len(list(out.iterdir()))
     seen = 0
     for path in out.iterdir():
         read = log.read_eval_log(str(path))
-        assert read.status == "success" and read.eval.model == "m" and read.eval.dataset.name == "synthetic"
+        assert (
+            read.status == "success"
+            and read.eval.model == "m"
+            and read.eval.dataset.name == "synthetic"
+        )
         assert len(read.samples) == read.results.completed_samples
         arm, routers = read.eval.task_args["arm"], read.eval.task_args["routers"]
-        own = {(r["question_id"], r["replicate"] + 1): r for r in rows if (r["arm"], r["routers"]) == (arm, routers)}
+        own = {
+            (r["question_id"], r["replicate"] + 1): r
+            for r in rows
+            if (r["arm"], r["routers"]) == (arm, routers)
+        }
         for sample in read.samples:
             found = own[sample.id, sample.epoch]
-            assert sample.output.completion == found["response"] and sample.choices == found["options"]
+            assert (
+                sample.output.completion == found["response"] and sample.choices == found["options"]
+            )
             assert sample.target == "ABCD"[found["gold"]]
             assert sample.scores["audit"].as_str() == ("C" if found["correct"] else "I")
         one = log.read_eval_log_sample(str(path), read.samples[0].id, read.samples[0].epoch)

@@ -19,10 +19,18 @@ from audit.imports.record import Wanted
 
 HOSTILE = "{{ 7 * 7 }} {% raw %} </script> 'q' \u202e What barks?"
 FRESH = [
-    {"id": f"fresh/{k}", "question": f"{HOSTILE} {k}", "choices": ["dog", "cat", "cow", f"ass {k}"], "answer": k % 4}
+    {
+        "id": f"fresh/{k}",
+        "question": f"{HOSTILE} {k}",
+        "choices": ["dog", "cat", "cow", f"ass {k}"],
+        "answer": k % 4,
+    }
     for k in range(6)
 ]
-MATHS = [{"question": f"What is {k} + 2?", "answer": f"{k} + 2 = {k + 2}\n#### {k + 2}"} for k in range(4)]
+MATHS = [
+    {"question": f"What is {k} + 2?", "answer": f"{k} + 2 = {k + 2}\n#### {k + 2}"}
+    for k in range(4)
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +39,11 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tasks")
     for name, rows in (("fresh", FRESH), ("maths", MATHS)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    fresh = ["control_benchmark=mcq_file", f"control_benchmark.path={folder}/fresh.jsonl", "control_benchmark.name=new"]
+    fresh = [
+        "control_benchmark=mcq_file",
+        f"control_benchmark.path={folder}/fresh.jsonl",
+        "control_benchmark.name=new",
+    ]
     fresh.append("control_benchmark.id_column=id")
     assert export(["tasks", "n=10", *fresh, "--out", str(folder / "out")]) == 0
     assert export(["tasks", "n=10", "variants=elementary", "--out", str(folder / "reworded")]) == 0
@@ -45,13 +57,20 @@ def rows(path: Path) -> list[dict[str, object]]:
 
 
 def test_items_variants_and_held_out_items_go_out(tasks: Path) -> None:
-    items, held_out = rows(tasks / "out/audit_elementary.jsonl"), rows(tasks / "out/audit_new.jsonl")
+    items, held_out = (
+        rows(tasks / "out/audit_elementary.jsonl"),
+        rows(tasks / "out/audit_new.jsonl"),
+    )
     assert len(items) == 10 and len(held_out) == 6
     assert {row["question"] for row in held_out} == {row["question"] for row in FRESH}
     assert all(row["target"] == "ABCD"[row["gold"]] for row in items)  # type: ignore[index]
     reworded = rows(tasks / "reworded/audit_elementary_variant_1.jsonl")
-    original = {row["audit_id"]: row["question"] for row in rows(tasks / "reworded/audit_elementary.jsonl")}
-    assert all(original[row["audit_id"]] != row["question"] for row in reworded) and len(reworded) > 5
+    original = {
+        row["audit_id"]: row["question"] for row in rows(tasks / "reworded/audit_elementary.jsonl")
+    }
+    assert (
+        all(original[row["audit_id"]] != row["question"] for row in reworded) and len(reworded) > 5
+    )
     assert rows(tasks / "maths/audit_gsm8k.jsonl")[1]["target"] == "3"
     compile((tasks / "out/audit_tasks.py").read_text(), "audit_tasks.py", "exec")
 
@@ -59,10 +78,16 @@ def test_items_variants_and_held_out_items_go_out(tasks: Path) -> None:
 def log(path: Path, items: list[dict[str, object]]) -> Path:
     """As lm-eval 0.4 writes samples."""
     samples = [
-        {"doc_id": k, "doc": doc, "target": str(doc["gold"]), "filter": "none", "acc": float(k % 2),
-         "filtered_resps": [["-1.0", "False"]] * 4}
+        {
+            "doc_id": k,
+            "doc": doc,
+            "target": str(doc["gold"]),
+            "filter": "none",
+            "acc": float(k % 2),
+            "filtered_resps": [["-1.0", "False"]] * 4,
+        }
         for k, doc in enumerate(items)
-    ]  # fmt: skip
+    ]
     path.write_text("".join(json.dumps(one) + "\n" for one in samples))
     return path
 
@@ -82,16 +107,22 @@ def test_our_id_brings_an_item_home(tasks: Path, tmp_path: Path) -> None:
     found = joined((one, Wanted("m", "exam")), (other, Wanted("n", "exam")))
     assert set(found.items["exam"]) == ids and [c.lacking for c in counts(found)] == [0, 0]
     by_text = joined((one, Wanted("m", "exam", key="text")))
-    assert set(by_text.items["exam"]) == {text_key(row["question"], row["choices"]) for row in items}  # type: ignore[arg-type]
+    assert set(by_text.items["exam"]) == {
+        text_key(row["question"], row["choices"]) for row in items
+    }  # type: ignore[arg-type]
 
 
 def test_an_own_run_joins_by_our_id(tasks: Path, tmp_path: Path) -> None:
     items = rows(tasks / "out/audit_elementary.jsonl")
     table = tmp_path / "own.csv"
-    table.write_text("model,item,correct\n" + "".join(f"own,{row['audit_id']},1\n" for row in items))
+    table.write_text(
+        "model,item,correct\n" + "".join(f"own,{row['audit_id']},1\n" for row in items)
+    )
     assert import_logs([str(table), "--benchmark", "exam", "-o", str(tmp_path / "run")]) == 0
     path = log(tmp_path / "samples_a_2026-11-25T00-00-00.0.jsonl", items[:7])
-    found = joined((tmp_path / "run", Wanted(key="audit_id")), (path, Wanted("m", "exam", "audit_id")))
+    found = joined(
+        (tmp_path / "run", Wanted(key="audit_id")), (path, Wanted("m", "exam", "audit_id"))
+    )
     assert {c.model: c.lacking for c in counts(found)} == {"own": 0, "m": 3}
 
 
@@ -110,19 +141,42 @@ def interpreter(name: str, package: str) -> str:
 def asked(python: str, words: list[str], folder: Path) -> None:
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / ".hf"), "PYTHONPATH": ""}
     done = subprocess.run(
-        [python, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+        [python, *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_the_loop_with_lm_eval(tasks: Path, tmp_path: Path) -> None:
     python = interpreter("AUDIT_TEST_LM_EVAL", "lm_eval")
-    run = ["-m", "lm_eval", "--model", "dummy", "--include_path", ".", "--log_samples", "--output_path", str(tmp_path)]
+    run = [
+        "-m",
+        "lm_eval",
+        "--model",
+        "dummy",
+        "--include_path",
+        ".",
+        "--log_samples",
+        "--output_path",
+        str(tmp_path),
+    ]
     asked(python, [*run, "--tasks", "audit_elementary,audit_new"], tasks / "out")
     asked(python, [*run, "--tasks", "audit_gsm8k"], tasks / "maths")
-    logs = {path.name.split("_2026")[0].split("_20")[0]: path for path in tmp_path.rglob("samples_*.jsonl")}
+    logs = {
+        path.name.split("_2026")[0].split("_20")[0]: path
+        for path in tmp_path.rglob("samples_*.jsonl")
+    }
     assert set(logs) == {"samples_audit_elementary", "samples_audit_new", "samples_audit_gsm8k"}
-    words = [f"mock={logs['samples_audit_elementary']}", "--held-out", f"mock={logs['samples_audit_new']}"]
+    words = [
+        f"mock={logs['samples_audit_elementary']}",
+        "--held-out",
+        f"mock={logs['samples_audit_new']}",
+    ]
     assert import_logs([*words, "-o", str(tmp_path / "run")]) == 0
     for name, stem in (("out", "audit_elementary"), ("out", "audit_new"), ("maths", "audit_gsm8k")):
         items = rows(tasks / name / f"{stem}.jsonl")
@@ -156,8 +210,16 @@ def test_the_loop_with_inspect(tasks: Path, tmp_path: Path) -> None:
     python = interpreter("AUDIT_TEST_INSPECT", "inspect_ai")
     asked(python, ["-c", MOCK, str(tmp_path / "letters"), "letters"], tasks / "out")
     asked(python, ["-c", MOCK, str(tmp_path / "numbers"), "numbers"], tasks / "maths")
-    logs = {"new" if "new" in path.name else "exam": path for path in (tmp_path / "letters").glob("*.eval")}
-    assert import_logs([str(logs["exam"]), "--held-out", str(logs["new"]), "-o", str(tmp_path / "run")]) == 0
+    logs = {
+        "new" if "new" in path.name else "exam": path
+        for path in (tmp_path / "letters").glob("*.eval")
+    }
+    assert (
+        import_logs(
+            [str(logs["exam"]), "--held-out", str(logs["new"]), "-o", str(tmp_path / "run")]
+        )
+        == 0
+    )
     unparsed = 0
     for name, stem in (("exam", "audit_elementary"), ("new", "audit_new")):
         items = {row["audit_id"]: row for row in rows(tasks / "out" / f"{stem}.jsonl")}

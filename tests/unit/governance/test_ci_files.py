@@ -34,8 +34,13 @@ def test_the_projects_workflow_runs_what_a_contributor_runs() -> None:
     steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
     targets = re.findall(r"\bmake (\w+)", "\n".join(step.get("run", "") for step in steps))
     assert targets == ["check", "docs", "test"]
-    assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for target in targets)
-    pinned = [re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step]
+    assert all(
+        re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        for target in targets
+    )
+    pinned = [
+        re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step
+    ]
     assert pinned and all(pinned)
 
 
@@ -86,12 +91,20 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
     make.chmod(0o755)
     summary = folder / "summary.md"
     full = {
-        "PATH": f"{folder / 'fake'}{os.pathsep}{os.environ['PATH']}", "HOME": str(folder), "PYTHONPATH": str(ROOT),
-        "GITHUB_STEP_SUMMARY": str(summary), **env,
-    }  # fmt: skip
+        "PATH": f"{folder / 'fake'}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "PYTHONPATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(summary),
+        **env,
+    }
     # As the services do: GitHub `bash -e`, GitLab with errexit and pipefail, Ray `bash -c` in the entrypoint itself.
     done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=full, capture_output=True, text=True, timeout=300
+        ["bash", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env=full,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
 
@@ -107,7 +120,9 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
         (KINDS[2], "", 1),  # the sweep left no report
     ],
 )
-def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int, tmp_path: Path) -> None:
+def test_the_lines_run_and_only_a_pass_is_green(
+    name: str, word: str, code: int, tmp_path: Path
+) -> None:
     found, out, called = run_script(name, tmp_path, word)
     assert found == code, out
     if name.startswith("rayjob"):
@@ -128,7 +143,12 @@ def test_the_lines_run_and_only_a_pass_is_green(name: str, word: str, code: int,
 
 
 def test_what_the_ci_files_name_is_there_and_pinned() -> None:
-    assert tree(["evidence"]).parse_args(["evidence", "outputs/candidate", "-o", "outputs/pack.zip"]).key is None
+    assert (
+        tree(["evidence"])
+        .parse_args(["evidence", "outputs/candidate", "-o", "outputs/pack.zip"])
+        .key
+        is None
+    )
     suite = yaml.safe_load((ROOT / "conf" / "suite" / "demo.yaml").read_text())
     assert suite["model_config"]["model_version"].startswith("sha256:")
     document = load("github-actions.yml")
@@ -137,5 +157,7 @@ def test_what_the_ci_files_name_is_there_and_pinned() -> None:
     assert uses and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in uses)
     assert "${{" not in shell_lines("github-actions.yml")[0]  # no input is pasted into a script
     assert document["permissions"] == {"contents": "read"}
-    assert not any("continue-on-error" in step for step in job["steps"])  # nor may a job fail softly
+    assert not any(
+        "continue-on-error" in step for step in job["steps"]
+    )  # nor may a job fail softly
     assert not {"allow_failure"} & set(load("gitlab-ci.yml")["benchmark-audit"])

@@ -38,7 +38,10 @@ def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
         assert "alice" in out
         if kind == "json":
             plain = json.loads(out)
-            assert plain["overridden"] and (plain["decision"], plain["verdict_decision"]) == ("pass", "no decision")
+            assert plain["overridden"] and (plain["decision"], plain["verdict_decision"]) == (
+                "pass",
+                "no decision",
+            )
         if kind == "junit":
             xml = JUnitXml.fromstring(out.encode())
             assert (xml.tests, xml.failures, xml.errors) == (1, 0, 0)
@@ -49,7 +52,9 @@ def test_an_override_lets_a_run_pass_says_so_in_every_format_and_expires(
     assert gated(run_dir, keys, "--approvals", "2") == 5  # four eyes
     assert decided(run_dir, keys, "bob", now=LATER) == 0
     assert gated(run_dir, keys, "--approvals", "2") == 0
-    assert decided(run_dir, keys, "bob", kind="reject", now=LATER) == 0  # the last word of each counts
+    assert (
+        decided(run_dir, keys, "bob", kind="reject", now=LATER) == 0
+    )  # the last word of each counts
     assert gated(run_dir, keys) == 3
 
 
@@ -71,7 +76,9 @@ def test_a_suite_says_how_many_people_are_needed(
     if code == 1:
         assert "approvals_required" in capsys.readouterr().err
         return
-    assert gated(run_dir, keys, "--approvals", "3") == 5  # the gate may ask for more, and never for less
+    assert (
+        gated(run_dir, keys, "--approvals", "3") == 5
+    )  # the gate may ask for more, and never for less
     assert decided(run_dir, keys, "bob") == 0
     assert gated(run_dir, keys, "--approvals", "1") == 0
 
@@ -97,7 +104,11 @@ def test_an_answer_that_was_changed_after_the_run_does_not_pass(run_dir: Path, k
         shard.write_bytes(good)
         flip(shard, at)
         assert gated(run_dir, keys) == 1, at
-        for table in ("answers", "settings", "results"):  # who loads the run reads none of it either
+        for table in (
+            "answers",
+            "settings",
+            "results",
+        ):  # who loads the run reads none of it either
             with pytest.raises(AuditError):
                 getattr(audit.load(run_dir), table)()
 
@@ -137,7 +148,9 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     (folder / "0002.dsse.json").unlink()
     assert gate([str(run_dir), *trusted, *place], LATER) == 1
     assert "2" in capsys.readouterr().err
-    assert decided(run_dir, keys, "bob", *place, kind="reject", now=LATER) == 1  # nobody decides on top of a gap
+    assert (
+        decided(run_dir, keys, "bob", *place, kind="reject", now=LATER) == 1
+    )  # nobody decides on top of a gap
     assert decided(run_dir, keys, "bob", kind="reject", now=LATER) == 0  # another second decision
     assert gate([str(run_dir), *trusted, *place], LATER + timedelta(hours=1)) == 1
     shutil.rmtree(folder)
@@ -145,7 +158,9 @@ def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     assert gate([str(run_dir), *trusted, *place], LATER) == 1
     shutil.copytree(away, folder)
     assert gate([str(run_dir), *trusted, *place], LATER) == 3
-    assert registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 1  # they are still there
+    assert (
+        registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 1
+    )  # they are still there
     shutil.rmtree(folder)
     assert registry(["forget", str(run_dir), "--reason", " ", *place], LATER) == 1
     assert registry(["forget", str(run_dir), "--reason", "key stolen", *place], LATER) == 0
@@ -232,18 +247,26 @@ def ruling(word: str) -> Ruling:
 def test_who_can_let_what_pass(
     word: str, kinds: dict[str, str], run_by: tuple[str, ...], approvals: int, code: int
 ) -> None:
-    people = [Decided(Kind(k), who, "r", NOW, None if k == "reject" else LATER) for who, k in kinds.items()]
+    people = [
+        Decided(Kind(k), who, "r", NOW, None if k == "reject" else LATER)
+        for who, k in kinds.items()
+    ]
     found = honour(ruling(word), people, run_by, approvals, NOW)
     assert found.exit_code == code
     assert (found.decision == "pass") == (code == 0)
     assert found.overridden == (code == 0 and word != "no_excess_detected")
     if "reject" not in kinds.values():  # expired: nothing but the verdict is left
-        assert honour(ruling(word), people, run_by, approvals, LATER).exit_code == ruling(word).exit_code
+        assert (
+            honour(ruling(word), people, run_by, approvals, LATER).exit_code
+            == ruling(word).exit_code
+        )
 
 
 def test_a_rejected_run_is_red_in_junit() -> None:
     people = [Decided(Kind.REJECT, "alice", "no", NOW, None)]
-    xml = JUnitXml.fromstring(FORMATS["junit"](honour(ruling("no_excess_detected"), people, (), 1, NOW)).encode())
+    xml = JUnitXml.fromstring(
+        FORMATS["junit"](honour(ruling("no_excess_detected"), people, (), 1, NOW)).encode()
+    )
     assert xml.failures == 1
 
 
@@ -270,7 +293,9 @@ def test_a_private_key_is_refused_when_others_may_read_it_and_is_never_shown(
     assert review(["keygen", "../eve", "--out", str(tmp_path)]) == 1
 
 
-def test_the_queue_lists_what_does_not_pass(overridden: Path, run_dir: Path, keys: Path, capsys: Capsys) -> None:
+def test_the_queue_lists_what_does_not_pass(
+    overridden: Path, run_dir: Path, keys: Path, capsys: Capsys
+) -> None:
     trusted = ["--keys", str(keys / "trusted")]
     assert review(["list", str(run_dir.parent), *trusted], LATER) == 0
     out = capsys.readouterr().out
@@ -295,7 +320,9 @@ def panel(run_dir: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_decision_on_a_panel_binds_every_run_of_it(panel: Path, run_dir: Path, keys: Path, capsys: Capsys) -> None:
+def test_a_decision_on_a_panel_binds_every_run_of_it(
+    panel: Path, run_dir: Path, keys: Path, capsys: Capsys
+) -> None:
     trusted = ["--keys", str(keys / "trusted")]
     assert gate([str(panel), *trusted], NOW) == 5
     assert review(["list", str(panel.parent), *trusted], NOW) == 0
@@ -305,8 +332,12 @@ def test_a_decision_on_a_panel_binds_every_run_of_it(panel: Path, run_dir: Path,
     assert gate([str(panel), *trusted], NOW) == 5  # who ran one of its runs does not decide alone
     assert decided(panel, keys, "alice") == 0
     assert gate([str(panel), *trusted], NOW) == 0
-    told = json.loads(base64.b64decode(json.loads((panel / "decisions/0001.dsse.json").read_text())["payload"]))
-    assert told["predicate"]["models"] == {"../run": {"m": "abc123"}} and told["predicate"]["run"] == {"../run": "f00"}
+    told = json.loads(
+        base64.b64decode(json.loads((panel / "decisions/0001.dsse.json").read_text())["payload"])
+    )
+    assert told["predicate"]["models"] == {"../run": {"m": "abc123"}} and told["predicate"][
+        "run"
+    ] == {"../run": "f00"}
     rewrite(run_dir / "manifest.json", lambda plain: plain.update(platform="another"))
     assert gate([str(panel), *trusted], NOW) == 1
     assert "another ../run/manifest.json" in capsys.readouterr().err
@@ -324,7 +355,11 @@ def test_runs_of_one_name_are_all_bound(panel: Path, run_dir: Path, tmp_path: Pa
 def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_again(
     run_dir: Path, other: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    pack, panel, trusted = tmp_path / "pack.zip", tmp_path / "merged", ["--keys", str(keys / "trusted")]
+    pack, panel, trusted = (
+        tmp_path / "pack.zip",
+        tmp_path / "merged",
+        ["--keys", str(keys / "trusted")],
+    )
     sign = ["-o", str(pack), "--key", str(keys / "alice.key"), "--with-shards"]
     assert report([str(run_dir), str(other), "--out", str(panel)]) == 0
     assert evidence([str(panel), *sign]) == 0
@@ -332,7 +367,9 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
     assert "computed again from the shards: the same bytes" in capsys.readouterr().out
     with zipfile.ZipFile(pack) as archive:
         names = set(archive.namelist())
-    both = {f"run/{run}/{file}" for run in ("run", "other") for file in ("manifest.json", "shards.json")}
+    both = {
+        f"run/{run}/{file}" for run in ("run", "other") for file in ("manifest.json", "shards.json")
+    }
     assert both | {"run/panel.json", "run/report/verdict.json", "run/report/report.html"} <= names
     data = pack.read_bytes()
     at = data.index(b'"fingerprint"', data.index(b"run/run/manifest.json"))
@@ -340,7 +377,10 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
     assert evidence(["verify", str(pack), *trusted]) == 1
     assert "manifest.json" in capsys.readouterr().err
     # Whoever holds a key and writes other verdicts, of the panel and of one of its runs, is found by the shards.
-    texts = {path: path.read_text() for path in (panel / "verdict.json", run_dir / "report" / "verdict.json")}
+    texts = {
+        path: path.read_text()
+        for path in (panel / "verdict.json", run_dir / "report" / "verdict.json")
+    }
     for path, text in texts.items():
         path.write_text(text.replace('"underpowered"', '"no_excess_detected"'))
     assert evidence([str(panel), *sign]) == 0
@@ -358,7 +398,10 @@ def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(
     write_panel(tmp_path / "panel", [run_dir])
     assert report([f"{tmp_path / 'panel'}/"]) == 1
     assert f"audit report {tmp_path / 'panel'}" in (said := capsys.readouterr().err)
-    assert said.split()[-2:] == ["--out", f"{tmp_path / 'panel'}_2"]  # not the folder whose page it would overwrite
+    assert said.split()[-2:] == [
+        "--out",
+        f"{tmp_path / 'panel'}_2",
+    ]  # not the folder whose page it would overwrite
 
 
 def test_a_failed_check_that_is_a_reason_is_told_once() -> None:

@@ -31,15 +31,31 @@ def packed(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return path
 
 
-def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(packed: Path, keys: Path, capsys: Capsys) -> None:
+def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
+    packed: Path, keys: Path, capsys: Capsys
+) -> None:
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
         shards = json.loads(archive.read("shards.json"))
         environment = json.loads(archive.read("environment.json"))
-        assert json.loads(archive.read("prompts.json"))["protocols"] == {"m": {"worker": "Answer: {question}"}}
-    assert {"run/manifest.json", "run/report/verdict.json", "run/report/report.html", "config.json", "prompts.json",
-            "environment.json", "calibration.json", "sensitivity.json", "program_chronology.jsonl", "shards.json",
-            "VERIFY.md", SUMS, STATEMENT} == names  # fmt: skip
+        assert json.loads(archive.read("prompts.json"))["protocols"] == {
+            "m": {"worker": "Answer: {question}"}
+        }
+    assert {
+        "run/manifest.json",
+        "run/report/verdict.json",
+        "run/report/report.html",
+        "config.json",
+        "prompts.json",
+        "environment.json",
+        "calibration.json",
+        "sensitivity.json",
+        "program_chronology.jsonl",
+        "shards.json",
+        "VERIFY.md",
+        SUMS,
+        STATEMENT,
+    } == names
     assert len(shards) == 1 and len(shards[0]["sha256"]) == 64 and shards[0]["rows"] > 0
     assert len(environment["program_sha256"]) == 64
     assert main(["verify", str(packed), "--keys", str(keys / "trusted")]) == 0
@@ -47,8 +63,12 @@ def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(packed: Path, keys:
     assert "alice" in out
 
 
-def test_the_same_run_gives_the_same_bytes(built: Path, packed: Path, keys: Path, tmp_path: Path) -> None:
-    write_pack(built, tmp_path / "again.zip", with_shards=False, signer=load_signer(keys / "alice.key"))
+def test_the_same_run_gives_the_same_bytes(
+    built: Path, packed: Path, keys: Path, tmp_path: Path
+) -> None:
+    write_pack(
+        built, tmp_path / "again.zip", with_shards=False, signer=load_signer(keys / "alice.key")
+    )
     assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
 
 
@@ -67,7 +87,9 @@ def test_any_byte_that_changes_is_found(packed: Path, keys: Path, tmp_path: Path
     trusted = load_trusted(keys / "trusted")
     size = packed.stat().st_size
     with zipfile.ZipFile(packed) as archive:
-        headers = [entry.header_offset + 10 for entry in archive.infolist()]  # the time of each entry
+        headers = [
+            entry.header_offset + 10 for entry in archive.infolist()
+        ]  # the time of each entry
     for at in sorted({*range(0, size, size // 60), *headers, size - 1, size - 5, size - 60}):
         pack = tmp_path / "pack.zip"
         pack.write_bytes(packed.read_bytes())
@@ -78,7 +100,9 @@ def test_any_byte_that_changes_is_found(packed: Path, keys: Path, tmp_path: Path
 
 def test_a_stranger_or_nobody_signed(built: Path, keys: Path, tmp_path: Path) -> None:
     trusted = load_trusted(keys / "trusted")
-    write_pack(built, tmp_path / "m.zip", with_shards=False, signer=load_signer(keys / "mallory.key"))
+    write_pack(
+        built, tmp_path / "m.zip", with_shards=False, signer=load_signer(keys / "mallory.key")
+    )
     with pytest.raises(SignatureError, match="not among the trusted keys"):
         verify_pack(tmp_path / "m.zip", trusted, suite_section)
     write_pack(built, tmp_path / "u.zip", with_shards=False, signer=None)
@@ -94,7 +118,20 @@ def entry(name: str) -> zipfile.ZipInfo:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "run/../../x", "/etc/x", "run\\..\\x", "C:/x", "run/", "./x", "a//b", "x\n", "\u202ex", "run/."]
+    "name",
+    [
+        "../x",
+        "run/../../x",
+        "/etc/x",
+        "run\\..\\x",
+        "C:/x",
+        "run/",
+        "./x",
+        "a//b",
+        "x\n",
+        "\u202ex",
+        "run/.",
+    ],
 )
 def test_no_name_leaves_the_folder(name: str, tmp_path: Path) -> None:
     path = tmp_path / "slip.zip"
@@ -128,7 +165,9 @@ def test_doubles_and_overlaps_are_refused(tmp_path: Path) -> None:
         open_archive(path)
 
 
-def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(run_dir: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_not_what_its_manifest_says_gives_no_pack(
+    run_dir: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "pack.zip"
     shard = shard_of(run_dir)
     good = shard.read_bytes()
@@ -155,7 +194,9 @@ def test_verify_loads_neither_ray_nor_arrow_nor_numpy(packed: Path, keys: Path) 
         "print(sorted({'ray', 'pyarrow', 'numpy', 'hydra', 'scipy', 'matplotlib', 'vllm'} & set(sys.modules)))"
     )
     env = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
     assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
 
 

@@ -31,7 +31,11 @@ def verdict(run: Path, **new: Any) -> None:
         ({"cells": [{"verdict": "x"}]}, {"cells": []}, False),
         ({"headline": "one"}, {"headline": "two"}, True),
         ({"reason_codes": []}, {"reason_codes": [{"code": "falls"}]}, True),
-        ({"gates": [{"name": "a", "status": "pass"}]}, {"gates": [{"name": "a", "status": "fail"}]}, False),
+        (
+            {"gates": [{"name": "a", "status": "pass"}]},
+            {"gates": [{"name": "a", "status": "fail"}]},
+            False,
+        ),
         ({"new": 1}, {"old": 2}, True),  # another version's
         ({}, {"suite": {}}, False),
         ({"suite": {"gate": "source"}}, {"suite": {"gate": "ours"}}, False),
@@ -48,11 +52,15 @@ def test_what_cannot_be_judged_again_is_said_whatever_is_wrong_with_it(run_dir: 
     assert found is None and why
 
 
-def test_a_registered_run_with_other_bytes_is_refused(run_dir: Path, tmp_path: Path, capsys: Capsys) -> None:
+def test_a_registered_run_with_other_bytes_is_refused(
+    run_dir: Path, tmp_path: Path, capsys: Capsys
+) -> None:
     """Its verdict at its place; its manifest in a copy; and answers under the same fingerprint."""
     place = ["--registry", str(tmp_path / "r.db"), "--trust-report"]
     assert registry(["add", str(run_dir), *place[:2]], NOW) == 0
-    copies = [Path(shutil.copytree(run_dir, tmp_path / name)) for name in ("same", "manifest", "answers")]
+    copies = [
+        Path(shutil.copytree(run_dir, tmp_path / name)) for name in ("same", "manifest", "answers")
+    ]
     assert [main([str(one), *place]) for one in (run_dir, *copies)] == [5, 5, 5, 5]
     verdict(run_dir, verdict="no_excess_detected")
     rewrite(copies[1] / "manifest.json", lambda plain: plain.update(platform="another"))
@@ -71,17 +79,25 @@ def merged(run_dir: Path, other: Path, tmp_path: Path, no_figures: None) -> Path
     return tmp_path / "merged"
 
 
-def test_a_panel_is_judged_over_all_its_runs_and_names_each_once(merged: Path, run_dir: Path, tmp_path: Path) -> None:
+def test_a_panel_is_judged_over_all_its_runs_and_names_each_once(
+    merged: Path, run_dir: Path, tmp_path: Path
+) -> None:
     whole = (merged / "verdict.json").read_bytes()
     rewrite(
         merged / "verdict.json",
-        lambda plain: [c.update(verdict="no_excess_detected", grade="cleared") for c in plain["cells"]],
+        lambda plain: [
+            c.update(verdict="no_excess_detected", grade="cleared") for c in plain["cells"]
+        ],
     )
     assert main([str(merged)]) == 1 and main([str(merged), "--trust-report"]) == 0
     (merged / "verdict.json").write_bytes(whole)
     assert main([str(merged)]) == main([str(merged), "--trust-report"]) == 5
     copy = Path(shutil.copytree(run_dir, tmp_path / "copy"))
-    for runs in ([run_dir, run_dir], [run_dir, copy], [run_dir]):  # the other's shards could go unseen
+    for runs in (
+        [run_dir, run_dir],
+        [run_dir, copy],
+        [run_dir],
+    ):  # the other's shards could go unseen
         write_panel(merged, runs)
         assert main([str(merged), "--trust-report"]) == 1
     (merged / "panel.json").unlink()
@@ -130,7 +146,9 @@ def test_two_names_that_could_be_one_are_refused(name: str, keys: Path, tmp_path
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "report/verdict.json"])
-def test_a_changed_byte_sheds_no_rejection(file: str, run_dir: Path, keys: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_sheds_no_rejection(
+    file: str, run_dir: Path, keys: Path, tmp_path: Path
+) -> None:
     place = ["--registry", str(tmp_path / "r.db")]
     assert decided(run_dir, keys, "bob", *place, kind="reject") == 0
     assert gated(run_dir, keys, *place) == 3
@@ -138,7 +156,9 @@ def test_a_changed_byte_sheds_no_rejection(file: str, run_dir: Path, keys: Path,
         changed.write("\n")
     shutil.rmtree(run_dir / "decisions")
     assert decided(run_dir, keys, "alice", *place) == 1
-    assert decided(run_dir, keys, "alice") == 0  # without the registry it can be signed, and helps nothing
+    assert (
+        decided(run_dir, keys, "alice") == 0
+    )  # without the registry it can be signed, and helps nothing
     assert gated(run_dir, keys, *place) == 1
     shutil.rmtree(run_dir / "decisions")
     assert registry(["forget", str(run_dir), "--reason", "judged again", *place], NOW) == 0

@@ -70,7 +70,9 @@ def answering(monkeypatch: Patch) -> dict[str, float]:
         """A finished run, as the sweep's own command leaves it where it builds no report."""
         revision = resolve_weights(config.model[NAME]).revision
         analysis = {"seed": 42, "references": hint_references(config)}
-        finished(Path(config.run_dir), NAME, revision, plain(asdict(config)), analysis, model["gain"])
+        finished(
+            Path(config.run_dir), NAME, revision, plain(asdict(config)), analysis, model["gain"]
+        )
         return 0
 
     monkeypatch.setattr(sweep_command, "sweep", sweep)
@@ -78,32 +80,57 @@ def answering(monkeypatch: Patch) -> dict[str, float]:
 
 
 def finished(
-    run_dir: Path, name: str, revision: str, config: dict[str, Any], analysis: dict[str, Any], gain: float
+    run_dir: Path,
+    name: str,
+    revision: str,
+    config: dict[str, Any],
+    analysis: dict[str, Any],
+    gain: float,
 ) -> None:
     """A finished run of a model. READER is sent the messages that a model of this gain was, and gains nothing."""
-    rows = synthetic_outcomes(120, (1,), rng=np.random.default_rng(3), model=name, benchmark="elementary", gain=gain)
+    rows = synthetic_outcomes(
+        120, (1,), rng=np.random.default_rng(3), model=name, benchmark="elementary", gain=gain
+    )
     if name == READER:
         clean = {row.question_id: row for row in rows if row.arm == Arm.FORWARD_FULL}
         told = {key: (row.answer, row.correct, row.response) for key, row in clean.items()}
         rows = [
-            replace(row, **dict(zip(("answer", "correct", "response"), told[row.question_id], strict=True)))
-            if row.arm == Arm.NOISY_REWRITE else row
+            replace(
+                row,
+                **dict(zip(("answer", "correct", "response"), told[row.question_id], strict=True)),
+            )
+            if row.arm == Arm.NOISY_REWRITE
+            else row
             for row in rows
-        ]  # fmt: skip
+        ]
     finished_run(
-        run_dir, rows, config=config, analysis=analysis, started=now(), ended=now(), prompt_hashes={name: "0" * 64},
+        run_dir,
+        rows,
+        config=config,
+        analysis=analysis,
+        started=now(),
+        ended=now(),
+        prompt_hashes={name: "0" * 64},
         models={name: {"revision": revision, "reading": "letter", "worker": name}},
         benchmark={"elementary": {"n": 120, "revision": "sha256:b", "ids_sha256": "1" * 64}},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_whole_life(
-    keys: Path, mail: Taken, answering: dict[str, float], tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: Patch, capsys: Capsys,
-) -> None:  # fmt: skip
+    keys: Path,
+    mail: Taken,
+    answering: dict[str, float],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: Patch,
+    capsys: Capsys,
+) -> None:
     readers = tmp_path_factory.mktemp("readers")
-    place, trusted = ["--registry", str(tmp_path / "registry.db")], ["--keys", str(keys / "trusted")]
+    place, trusted = (
+        ["--registry", str(tmp_path / "registry.db")],
+        ["--keys", str(keys / "trusted")],
+    )
     start = datetime.now(UTC)
 
     def audited(version: str, gain: float) -> tuple[Path, int]:
@@ -120,17 +147,31 @@ def test_the_whole_life(
         model = {"model_id": NAME, "model_version": resolve_weights(asked).revision}
         path.write_text(json.dumps({**SUITE, "audits": audits, "model_config": model}))
         answering["gain"] = gain
-        words = [f"run_dir={run_dir}", f"model.{NAME}.path={folder}", f"registry={place[1]}", "progress=false"]
+        words = [
+            f"run_dir={run_dir}",
+            f"model.{NAME}.path={folder}",
+            f"registry={place[1]}",
+            "progress=false",
+        ]
         return run_dir, suite([str(path), *words])
 
-    def said(command: Callable[..., int], *words: str, after: timedelta = timedelta(0), code: int = 0) -> str:
+    def said(
+        command: Callable[..., int], *words: str, after: timedelta = timedelta(0), code: int = 0
+    ) -> str:
         assert command([str(word) for word in words], start + timedelta(minutes=1) + after) == code
         out = capsys.readouterr()
         return out.out + out.err
 
     def decided(kind: str, run_dir: Path, who: str, after: timedelta, expires: timedelta) -> str:
         until = (start + expires).isoformat(timespec="seconds")
-        key = ["--key", str(keys / f"{who}.key"), "--reason", f"{who} has read it", "--expires", until]
+        key = [
+            "--key",
+            str(keys / f"{who}.key"),
+            "--reason",
+            f"{who} has read it",
+            "--expires",
+            until,
+        ]
         return said(review, kind, run_dir, *key, *trusted, *place, after=after)
 
     hour, day = timedelta(hours=1), timedelta(days=1)
@@ -143,7 +184,9 @@ def test_the_whole_life(
     assert mail() == [("governance@example.org", title), ("team@example.org", title)]
     said(gate, first, *checked, code=5)
     assert "1 of 1" in said(review, "list", tmp_path, *trusted, *place)
-    assert f"no decision  {first}" in said(review, "list", *trusted, *place)  # the suite, which the registry knows of
+    assert f"no decision  {first}" in said(
+        review, "list", *trusted, *place
+    )  # the suite, which the registry knows of
     assert "UNDERPOWERED" in said(review, "show", first, *trusted, *place)
 
     # Two people override; the first alone is not enough, and who ran it does not count alone.
@@ -187,11 +230,17 @@ def test_the_whole_life(
     listed = said(registry, "expire", "--dry-run", *place, after=40 * day)
     assert "1 of 2" in listed and "case 7" in listed
     said(registry, "release", key, *place)
-    token = said(registry, "expire", "--dry-run", *place, after=40 * day).split("--confirm ")[1].strip()
-    assert said(registry, "expire", "--confirm", token, *place, after=40 * day).count("removed") == 2
+    token = (
+        said(registry, "expire", "--dry-run", *place, after=40 * day).split("--confirm ")[1].strip()
+    )
+    assert (
+        said(registry, "expire", "--confirm", token, *place, after=40 * day).count("removed") == 2
+    )
     for run_dir in (first, second):
         assert not list(run_dir.glob("**/*.arrow")) and not list(run_dir.glob("**/report"))
-        assert (run_dir / "sweep" / "tombstone.json").is_file() and len(list(run_dir.glob("decisions/*"))) == 2
+        assert (run_dir / "sweep" / "tombstone.json").is_file() and len(
+            list(run_dir.glob("decisions/*"))
+        ) == 2
         said(gate, run_dir, *checked, after=40 * day, code=1)
     assert "CHANGED" in said(registry, "trends", *place, "--indicator", "excess", after=40 * day)
     said(review, "list", tmp_path, *trusted, *place, after=40 * day, code=1)
@@ -205,7 +254,9 @@ def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
 
     monkeypatch.setattr(sweep_command, "sweep", broken)
     path, run_dir = tmp_path / "suite.json", tmp_path / "run"
-    path.write_text(json.dumps({**SUITE, "model_config": {"model_id": "scripted", "model_version": "scripted"}}))
+    path.write_text(
+        json.dumps({**SUITE, "model_config": {"model_id": "scripted", "model_version": "scripted"}})
+    )
     for _ in range(2):  # the same failure again is no news
         assert suite([str(path), f"run_dir={run_dir}", f"registry={tmp_path / 'r.db'}"]) == 1
     assert [subject for _, subject in mail()] == ["Audit failed: run"] * 2

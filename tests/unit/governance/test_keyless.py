@@ -57,7 +57,15 @@ def trusted(tmp_path: Path) -> Path:
 
 
 def override(run_dir: Path, trusted: Path, name: str) -> int:
-    return decided(run_dir, trusted, name, "--key", str(trusted / f"{name}.sigstore.json"), "--keys", str(trusted))
+    return decided(
+        run_dir,
+        trusted,
+        name,
+        "--key",
+        str(trusted / f"{name}.sigstore.json"),
+        "--keys",
+        str(trusted),
+    )
 
 
 def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
@@ -70,10 +78,14 @@ def test_the_gate_honours_a_decision_through_sigstore_like_a_key(
     assert override(run_dir, trusted, "emil") == 1  # dora's session does not sign for emil
     assert len([*(run_dir / "decisions").iterdir()]) == 1
     (trusted / "alice.pub").write_bytes((keys / "alice.pub").read_bytes())
-    assert decided(run_dir, keys, "alice", "--keys", str(trusted)) == 0  # keys and identities in one chain
+    assert (
+        decided(run_dir, keys, "alice", "--keys", str(trusted)) == 0
+    )  # keys and identities in one chain
     assert gate(asked, NOW) == 0 and "dora" in capsys.readouterr().out
     assert gate(asked, datetime(2027, 1, 2, tzinfo=UTC)) == 5  # it expires like any
-    (trusted / "dora.sigstore.json").write_text(json.dumps({"identity": "dora@example.org", "issuer": "https://x"}))
+    (trusted / "dora.sigstore.json").write_text(
+        json.dumps({"identity": "dora@example.org", "issuer": "https://x"})
+    )
     assert gate(asked, NOW) == 1 and "0001.dsse.json" in capsys.readouterr().err
 
 
@@ -95,7 +107,9 @@ def leaves(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield at
 
 
-def test_whatever_is_changed_in_a_signature_is_found(trusted: Path, as_who: Callable[[str], None]) -> None:
+def test_whatever_is_changed_in_a_signature_is_found(
+    trusted: Path, as_who: Callable[[str], None]
+) -> None:
     as_who("dora@example.org")
     stated = statement("urn:x", {"a": "0" * 64}, {"b": 1})
     data = seal(stated, load_signer(trusted / "dora.sigstore.json"))
@@ -110,18 +124,27 @@ def test_whatever_is_changed_in_a_signature_is_found(trusted: Path, as_who: Call
         for key in place[:-1]:
             inside = inside[key]
         old = inside[place[-1]]
-        inside[place[-1]] = f"{old[:-6]}{'B' if old[-6] == 'A' else 'A'}{old[-5:]}" if len(str(old)) > 6 else "7"
+        inside[place[-1]] = (
+            f"{old[:-6]}{'B' if old[-6] == 'A' else 'A'}{old[-5:]}" if len(str(old)) > 6 else "7"
+        )
         with pytest.raises(SignatureError):
-            unseal((json.dumps(other, sort_keys=True, indent=1) + "\n").encode(), known, "urn:x", "it")
+            unseal(
+                (json.dumps(other, sort_keys=True, indent=1) + "\n").encode(), known, "urn:x", "it"
+            )
     whole["signatures"][0]["bundle"]["more"] = 1
     with pytest.raises(SignatureError):
         unseal((json.dumps(whole, sort_keys=True, indent=1) + "\n").encode(), known, "urn:x", "it")
 
 
 def test_no_services_no_identity_or_no_library_is_an_error_and_never_an_unsigned_decision(
-    run_dir: Path, trusted: Path, services: Path, as_who: Callable[[str], None], tmp_path: Path,
-    monkeypatch: Patch, capsys: Capsys,
-) -> None:  # fmt: skip
+    run_dir: Path,
+    trusted: Path,
+    services: Path,
+    as_who: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capsys,
+) -> None:
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 - nobody to ask
     assert override(run_dir, trusted, "dora") == 1 and "terminal" in capsys.readouterr().err
     as_who("dora@example.org")
@@ -134,7 +157,9 @@ def test_no_services_no_identity_or_no_library_is_an_error_and_never_an_unsigned
     monkeypatch.setenv(TRUST_VARIABLE, str(services))
     assert override(run_dir, trusted, "dora") == 0
     monkeypatch.setenv(TRUST_VARIABLE, str(tmp_path / "nowhere.json"))
-    assert gate([str(run_dir), "--keys", str(trusted)], NOW) == 1  # nobody can tell: it does not pass
+    assert (
+        gate([str(run_dir), "--keys", str(trusted)], NOW) == 1
+    )  # nobody can tell: it does not pass
     assert "nowhere.json" in capsys.readouterr().err
 
 
@@ -143,10 +168,15 @@ def test_without_the_library_nothing_is_signed_or_believed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "sigstore", None)
     assert override(run_dir, trusted, "dora") == 1
-    assert "benchmark-audit[sigstore]" in capsys.readouterr().err and not (run_dir / "decisions").exists()
+    assert (
+        "benchmark-audit[sigstore]" in capsys.readouterr().err
+        and not (run_dir / "decisions").exists()
+    )
 
 
-@pytest.mark.parametrize("told", ['{"identity": "a@b.c"}', '{"identity": "a@b.c", "issuer": ""}', "[]", "x"])
+@pytest.mark.parametrize(
+    "told", ['{"identity": "a@b.c"}', '{"identity": "a@b.c", "issuer": ""}', "[]", "x"]
+)
 def test_an_identity_needs_its_issuer(told: str, tmp_path: Path) -> None:
     (tmp_path / "a.sigstore.json").write_text(told)
     with pytest.raises(ConfigError, match="names no sigstore identity"):
@@ -158,9 +188,14 @@ def test_the_public_instance_signs_and_verifies(tmp_path: Path, monkeypatch: Pat
     pytest.importorskip("sigstore", reason=NEEDS)
     told = os.environ.get("AUDIT_TEST_SIGSTORE")
     if not told:
-        pytest.skip("AUDIT_TEST_SIGSTORE names no identity: nothing is signed with the public sigstore")
+        pytest.skip(
+            "AUDIT_TEST_SIGSTORE names no identity: nothing is signed with the public sigstore"
+        )
     monkeypatch.delenv(TRUST_VARIABLE, raising=False)
     path = tmp_path / "me.sigstore.json"
     path.write_text(told)
     stated = statement("urn:x", {"a": "0" * 64}, {})
-    assert unseal(seal(stated, load_signer(path)), load_trusted(tmp_path), "urn:x", "it") == (stated, "me")
+    assert unseal(seal(stated, load_signer(path)), load_trusted(tmp_path), "urn:x", "it") == (
+        stated,
+        "me",
+    )

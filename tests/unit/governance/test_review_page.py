@@ -19,7 +19,9 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'>\x1b[2J\u202
 
 
 def client(folder: Path, keys: Path, *, logged_in: bool = True) -> TestClient:
-    found = TestClient(create_app(reviewing(folder, keys, AT)), base_url=f"http://{AT}", follow_redirects=False)
+    found = TestClient(
+        create_app(reviewing(folder, keys, AT)), base_url=f"http://{AT}", follow_redirects=False
+    )
     if logged_in:
         assert found.get(f"/login?token={TOKEN}").status_code == 303
     return found
@@ -54,11 +56,15 @@ def test_a_run_is_looked_at_and_decided(
     shown = page.get(address).text
     assert "You sign as <strong>alice</strong>" in shown and "UNDERPOWERED" in shown
     assert (keys / "alice.key").read_text().splitlines()[1] not in shown
-    assert 'value="approve"' not in shown and 'value="override"' in shown  # an approval would have no effect
+    assert (
+        'value="approve"' not in shown and 'value="override"' in shown
+    )  # an approval would have no effect
     assert post(page, address, form(page, address)) == 303
     assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 0
     assert "alice" in capsys.readouterr().out and "alice" in page.get(address).text
-    assert post(page, address, form(page, address, kind="reject", expires="2026-12-31")) == 303  # it does not expire
+    assert (
+        post(page, address, form(page, address, kind="reject", expires="2026-12-31")) == 303
+    )  # it does not expire
     assert gate([str(run_dir), "--keys", str(keys / "trusted")], NOW) == 3
 
 
@@ -66,7 +72,9 @@ def test_the_session_is_for_no_script_and_no_other_site(run_dir: Path, keys: Pat
     answer = client(run_dir.parent, keys, logged_in=False).get(f"/login?token={TOKEN}")
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and TOKEN not in cookie
-    assert "path=/home" in cookie  # other servers of 127.0.0.1 are asked for no such path, so they are not sent it
+    assert (
+        "path=/home" in cookie
+    )  # other servers of 127.0.0.1 are asked for no such path, so they are not sent it
 
 
 def test_every_start_has_an_address_of_its_own() -> None:
@@ -75,7 +83,9 @@ def test_every_start_has_an_address_of_its_own() -> None:
     assert len(homes) == 3 and all(len(home) == 32 for home in homes)
 
 
-def test_what_changed_since_it_was_looked_at_is_not_decided(page: TestClient, address: str, run_dir: Path) -> None:
+def test_what_changed_since_it_was_looked_at_is_not_decided(
+    page: TestClient, address: str, run_dir: Path
+) -> None:
     seen = form(page, address)
     path = run_dir / "report" / "verdict.json"
     path.write_text(path.read_text() + " ")
@@ -88,7 +98,9 @@ def test_what_changed_since_it_was_looked_at_is_not_decided(page: TestClient, ad
 def test_reports_are_by_number_and_none_is_elsewhere(
     page: TestClient, address: str, run_dir: Path, tmp_path: Path
 ) -> None:
-    assert page.get(f"{address}/report/0").content == (run_dir / "report" / "report.html").read_bytes()
+    assert (
+        page.get(f"{address}/report/0").content == (run_dir / "report" / "report.html").read_bytes()
+    )
     secret = tmp_path / "secret"
     secret.write_text("top secret")
     (run_dir / "report" / "report.html").unlink()
@@ -96,20 +108,33 @@ def test_reports_are_by_number_and_none_is_elsewhere(
     assert page.get(f"{address}/report/0").status_code == 404
 
 
-def test_texts_are_escaped_and_reports_have_no_origin(run_dir: Path, page: TestClient, address: str) -> None:
+def test_texts_are_escaped_and_reports_have_no_origin(
+    run_dir: Path, page: TestClient, address: str
+) -> None:
     told = {"headline": HOSTILE, "reasons": [HOSTILE]}
     rewrite(run_dir / "report" / "verdict.json", lambda plain: plain["cells"][0].update(told))
     assert post(page, address, form(page, address, reason=HOSTILE)) == 303
     for at in ("/home/", address):
         answer = page.get(at)
-        assert "<script>alert" not in answer.text and "<img" not in answer.text and "\x1b" not in answer.text
+        assert (
+            "<script>alert" not in answer.text
+            and "<img" not in answer.text
+            and "\x1b" not in answer.text
+        )
         assert "&lt;script&gt;" in answer.text
         policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "script-src" not in policy and "unsafe-inline" not in policy
+        assert (
+            "default-src 'none'" in policy
+            and "script-src" not in policy
+            and "unsafe-inline" not in policy
+        )
         assert "frame-ancestors 'none'" in policy and answer.headers["cache-control"] == "no-store"
     shown = page.get(f"{address}/report/0").headers
     assert shown["content-security-policy"].startswith("sandbox allow-scripts;")
-    assert "allow-same-origin" not in shown["content-security-policy"] and shown["x-content-type-options"] == "nosniff"
+    assert (
+        "allow-same-origin" not in shown["content-security-policy"]
+        and shown["x-content-type-options"] == "nosniff"
+    )
     assert 'sandbox="allow-scripts"' in page.get(address).text
 
 
@@ -120,7 +145,10 @@ def test_a_suite_shows_the_page_of_each_run(run_dir: Path, keys: Path, tmp_path:
     found = client(tmp_path, keys)
     (address,) = set(re.findall(r'href="(/home/run/[0-9a-f]{20})"', found.get("/home/").text))
     assert [found.get(f"{address}/report/{k}").status_code for k in range(3)] == [200, 200, 404]
-    assert post(found, address, form(found, address)) == 303 and (panel / "decisions" / "0001.dsse.json").is_file()
+    assert (
+        post(found, address, form(found, address)) == 303
+        and (panel / "decisions" / "0001.dsse.json").is_file()
+    )
 
 
 def test_who_cannot_decide_starts_no_page(

@@ -33,7 +33,9 @@ def begun(folder: Path, words: list[str], **thresholds: float) -> Manifest:
     """The manifest of a run that these words start, as `runtime.run` writes it; nothing is asked."""
     run = planned(configured("sweep", [*words, f"run_dir={folder}"])).resolved
     analysis = {"seed": run.config.seed, "thresholds": SweepThresholds(**thresholds).to_dict()}
-    with open_run_dir(run.path, run.audit.schema, run.identity, run.plain, run.models, analysis) as opened:
+    with open_run_dir(
+        run.path, run.audit.schema, run.identity, run.plain, run.models, analysis
+    ) as opened:
         return opened.update(
             prompt_hashes={name: protocol.sha256 for name, protocol in run.protocols.items()},
             benchmark=plain({one.benchmark.name: one.facts() for one in run.samples}),
@@ -64,15 +66,22 @@ def started(made: Path, tmp_path: Path) -> Path:
 
 
 def held(run: Path, manifest: Manifest, keys: Path) -> Any:
-    return checked((run / SEAL).read_bytes(), manifest, load_trusted(keys / "trusted"), "it", inside=True)
+    return checked(
+        (run / SEAL).read_bytes(), manifest, load_trusted(keys / "trusted"), "it", inside=True
+    )
 
 
-def test_a_run_as_sealed_has_no_deviation_and_the_seal_says_what_it_detects(started: Path, keys: Path) -> None:
+def test_a_run_as_sealed_has_no_deviation_and_the_seal_says_what_it_detects(
+    started: Path, keys: Path
+) -> None:
     manifest = Manifest.load(started)
     assert manifest.seal == file_sha256(started / SEAL)
     found = held(started, manifest, keys)
     assert (found.signer, found.changed, found.sealed) == ("alice", (), "2026-10-01T00:00:00+00:00")
-    assert (found.detects[0]["questions_needed"], round(found.detects[0]["minimum_detectable_gain"], 3)) == (789, 0.218)
+    assert (
+        found.detects[0]["questions_needed"],
+        round(found.detects[0]["minimum_detectable_gain"], 3),
+    ) == (789, 0.218)
 
 
 def test_each_changed_field_is_named_with_both_values(sealed: Path, keys: Path) -> None:
@@ -81,16 +90,27 @@ def test_each_changed_field_is_named_with_both_values(sealed: Path, keys: Path) 
     questions = changed.pop("questions.elementary.ids_sha256")
     assert questions[0] != questions[1]
     assert changed == {
-        "n": (40, 30), "questions.elementary.n": (40, 30), "seed": (42, 7), "verdict.alpha": (0.05, 0.1)
-    }  # fmt: skip
+        "n": (40, 30),
+        "questions.elementary.n": (40, 30),
+        "seed": (42, 7),
+        "verdict.alpha": (0.05, 0.1),
+    }
 
 
 def test_a_model_that_was_dropped_is_one_deviation(tmp_path: Path, keys: Path) -> None:
-    two = ["model=[scripted,openai_compatible]", "benchmark=elementary", *DESIGN[1:], f"run_dir={tmp_path / 'run'}"]
+    two = [
+        "model=[scripted,openai_compatible]",
+        "benchmark=elementary",
+        *DESIGN[1:],
+        f"run_dir={tmp_path / 'run'}",
+    ]
     two += ["model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]"]
     write_seal(planned(configured("sweep", two)), None, load_signer(keys / "alice.key"), BEFORE)
     found = held(tmp_path / "run", begun(tmp_path / "run", DESIGN), keys)
-    assert [one.field for one in found.changed] == ["prompts.openai_compatible", "weights.openai_compatible"]
+    assert [one.field for one in found.changed] == [
+        "prompts.openai_compatible",
+        "weights.openai_compatible",
+    ]
 
 
 def again(who: str, when: datetime) -> Callable[[Path, Path], object]:
@@ -133,14 +153,20 @@ def test_what_does_not_hold_has_a_code(name: str, started: Path, keys: Path) -> 
     assert str(refused.value).split(":")[0] == code
 
 
-def test_the_command_seals_and_prints_the_run(tmp_path: Path, keys: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+def test_the_command_seals_and_prints_the_run(
+    tmp_path: Path, keys: Path, monkeypatch: Patch, capsys: Capsys
+) -> None:
     words = [*DESIGN, f"run_dir={tmp_path / 'run'}"]
-    for extra, code in ((["--key", str(keys / "alice.key")], 2), (["--seal", "--key", str(keys / "alice.key")], 0)):
+    for extra, code in (
+        (["--key", str(keys / "alice.key")], 2),
+        (["--seal", "--key", str(keys / "alice.key")], 0),
+    ):
         monkeypatch.setattr("sys.argv", ["audit plan", *words, *extra])
         assert plan() == code
     assert capsys.readouterr().out.splitlines() == [
-        f"sealed   {tmp_path / 'run' / SEAL}", f"run it   audit sweep {' '.join(words)}"
-    ]  # fmt: skip
+        f"sealed   {tmp_path / 'run' / SEAL}",
+        f"run it   audit sweep {' '.join(words)}",
+    ]
 
 
 def test_a_plan_is_sealed_once_and_before_the_run(sealed: Path, keys: Path) -> None:
@@ -157,11 +183,18 @@ def run_sealed(run_dir: Path, keys: Path) -> Path:
     """The finished run of the fixture, as if it had started with a seal of 40 questions."""
     manifest = Manifest.load(run_dir)
     benchmark = next(iter(manifest.benchmark))
-    design = {"weights.m": "abc123", "prompts.m": "0" * 64, f"questions.{benchmark}.n": 40, "references": []}
+    design = {
+        "weights.m": "abc123",
+        "prompts.m": "0" * 64,
+        f"questions.{benchmark}.n": 40,
+        "references": [],
+    }
     design |= {f"questions.{benchmark}.{name}": None for name in ("revision", "ids_sha256")}
     design["protocols.m.worker"] = "Answer: {question}"
     predicate = {"audit": "sweep", "sealed": BEFORE.isoformat(), "design": design, "detects": []}
-    data = seal(statement(PREDICATE, {"design": "0" * 64}, predicate), load_signer(keys / "alice.key"))
+    data = seal(
+        statement(PREDICATE, {"design": "0" * 64}, predicate), load_signer(keys / "alice.key")
+    )
     (run_dir / SEAL).write_bytes(data)
     replace(manifest, seal=file_sha256(run_dir / SEAL)).save(run_dir)
     return run_dir
@@ -174,18 +207,31 @@ def test_gate_and_pack_show_deviations(run_sealed: Path, keys: Path, capsys: Cap
     assert (field.split(".")[-1], sealed, run, shown["signer"]) == ("n", 40, 12, "alice")
     for kind in ("text", "junit", "github", "markdown"):
         assert gated(run_sealed, keys, "--format", kind) == 5
-        assert f"{field}: sealed 40, run 12" in capsys.readouterr().out.replace("&#58;", ":").replace("\\", "")
+        assert f"{field}: sealed 40, run 12" in capsys.readouterr().out.replace(
+            "&#58;", ":"
+        ).replace("\\", "")
     pack, trusted = run_sealed.parent / "pack.zip", str(keys / "trusted")
     assert evidence([str(run_sealed), "-o", str(pack), "--key", str(keys / "bob.key")]) == 0
-    for words, by in ((["--keys", trusted], "signed by alice"), (["--unsigned"], "SIGNATURE NOT CHECKED")):
+    for words, by in (
+        (["--keys", trusted], "signed by alice"),
+        (["--unsigned"], "SIGNATURE NOT CHECKED"),
+    ):
         assert evidence(["verify", str(pack), *words]) == 0
-        assert f"{by}: 1 fields differ\ndeviation: {field}: sealed 40, run 12" in capsys.readouterr().out
+        assert (
+            f"{by}: 1 fields differ\ndeviation: {field}: sealed 40, run 12"
+            in capsys.readouterr().out
+        )
     with zipfile.ZipFile(pack) as archive:
         assert json.loads(archive.read("deviations.json")) == shown["changed"]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "code"), [("taken away", "seal_missing"), ("no keys", "seal_no_keys"), ("of elsewhere", "seal_replaced")]
+    ("spoil", "code"),
+    [
+        ("taken away", "seal_missing"),
+        ("no keys", "seal_no_keys"),
+        ("of elsewhere", "seal_replaced"),
+    ],
 )
 def test_a_seal_that_does_not_hold_fails_the_gate(
     spoil: str, code: str, run_sealed: Path, sealed: Path, keys: Path, capsys: Capsys
@@ -193,13 +239,18 @@ def test_a_seal_that_does_not_hold_fails_the_gate(
     words = ["--seal", str(sealed / SEAL)] if spoil == "of elsewhere" else []
     if spoil == "taken away":
         (run_sealed / SEAL).unlink()
-        assert evidence([str(run_sealed), "-o", str(run_sealed.parent / "pack.zip"), "--unsigned"]) == 1
+        assert (
+            evidence([str(run_sealed), "-o", str(run_sealed.parent / "pack.zip"), "--unsigned"])
+            == 1
+        )
     given = [] if spoil == "no keys" else ["--keys", str(keys / "trusted")]
     assert gate([str(run_sealed), "--trust-report", "--format", "json", *given, *words]) == 1
     assert json.loads(capsys.readouterr().out)["problem"].startswith(f"{code}: ")
 
 
-def test_the_gate_counts_earlier_runs_of_the_design(run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys) -> None:
+def test_the_gate_counts_earlier_runs_of_the_design(
+    run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys
+) -> None:
     """Beside it and in the registry, each once; a later one, another model and another audit are no tries."""
     own = Manifest.load(run_dir)
     ((benchmark, facts),) = own.benchmark.items()
@@ -219,15 +270,19 @@ def test_the_gate_counts_earlier_runs_of_the_design(run_dir: Path, keys: Path, t
         replace(own, **{"started": "2026-10-01T08:00:00+00:00", **change}).save(run)
     (tmp_path / "other_prompt" / "report" / "verdict.json").unlink()
     (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "manifest.json").write_text('{"fingerprint": 1, "config": [], "started": 5, "models": 7}')
+    (tmp_path / "foreign" / "manifest.json").write_text(
+        '{"fingerprint": 1, "config": [], "started": 5, "models": 7}'
+    )
     place = str(tmp_path / "registry.db")
     assert registry(["add", "--registry", place, str(tmp_path / "again")]) == 0
     capsys.readouterr()
     assert gated(run_dir, keys, "--format", "json") == 5
     tries = json.loads(capsys.readouterr().out)["tries"]
     assert {(Path(one["run"]).name, one["decision"], *one["differs"]) for one in tries} == {
-        ("again", "no decision"), ("other_draw", "no decision", "questions"), ("other_prompt", "", "prompts")
-    }  # fmt: skip
+        ("again", "no decision"),
+        ("other_draw", "no decision", "questions"),
+        ("other_prompt", "", "prompts"),
+    }
     assert gated(run_dir, keys) == 5
     assert "3 earlier runs" in capsys.readouterr().out
     assert len(tried.tries(run_dir, place)) == 3
@@ -235,4 +290,6 @@ def test_the_gate_counts_earlier_runs_of_the_design(run_dir: Path, keys: Path, t
     assert len(tried.tries(run_dir, place)) == 3  # one run, twice on the disk
     for name in ("again", "backup"):
         shutil.rmtree(tmp_path / name)
-    assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == ["again"]
+    assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == [
+        "again"
+    ]

@@ -35,7 +35,9 @@ from audit.imports.record import Wanted
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 FULL = {letter: chr(ord(letter) + 0xFEE0) for letter in LETTERS}
 ALIKE = {"A": "А", "B": "В", "C": "С", "E": "Е", "a": "а", "c": "с", "e": "е"}  # Cyrillic
-Write = Callable[[int, tuple[str, ...]], Any]  # (place of an option, texts of the options) -> a cell
+Write = Callable[
+    [int, tuple[str, ...]], Any
+]  # (place of an option, texts of the options) -> a cell
 
 LETTER: dict[str, Write] = {
     "letter": lambda i, o: LETTERS[i],
@@ -109,7 +111,11 @@ TRUTH: dict[str, Write] = {
     "truth short": lambda i, o: "y" if o[i].lower() in ("yes", "true") else "n",
 }
 FORMS = LETTER | NUMBER | TEXT | TRUTH
-AS = {**dict.fromkeys(LETTER, "letter"), **dict.fromkeys(TEXT, "text"), **dict.fromkeys(TRUTH, "truth")}
+AS = {
+    **dict.fromkeys(LETTER, "letter"),
+    **dict.fromkeys(TEXT, "text"),
+    **dict.fromkeys(TRUTH, "truth"),
+}
 AS |= {name: name[:6].replace(" ", "") for name in NUMBER}  # what --answer-as calls a form
 NUMERIC: dict[str, Callable[[float], Any]] = {
     "as it is": lambda x: int(x) if x == int(x) else x,
@@ -119,7 +125,9 @@ NUMERIC: dict[str, Callable[[float], Any]] = {
     "long": lambda x: f"{x:.3f}",
     "comma thousands": lambda x: f"{x:,.10g}" if x == int(x) else f"{x:,.2f}",
     "point thousands": lambda x: f"{x:,.2f}".translate(str.maketrans(",.", ".,")),
-    "point thousands whole": lambda x: f"{x:,.0f}".replace(",", ".") if x == int(x) else str(x).replace(".", ","),
+    "point thousands whole": lambda x: (
+        f"{x:,.0f}".replace(",", ".") if x == int(x) else str(x).replace(".", ",")
+    ),
     "space thousands": lambda x: f"{x:,.10g}".replace(",", " "),
     "dollar": lambda x: f"${x:.10g}",
     "stop": lambda x: f"{x:.10g}.",
@@ -133,17 +141,72 @@ NUMERIC: dict[str, Callable[[float], Any]] = {
     "accounting": lambda x: f"({-x:.10g})" if x < 0 else f"{x:.10g}",
 }
 CORRECT: dict[str, tuple[Any, Any]] = {
-    "bits": (1, 0), "bit texts": ("1", "0"), "floats": (1.0, 0.0), "float texts": ("1.0", "0.0"),
+    "bits": (1, 0),
+    "bit texts": ("1", "0"),
+    "floats": (1.0, 0.0),
+    "float texts": ("1.0", "0.0"),
     "bools": (True, False),
-    "True": ("True", "False"), "yes": ("yes", "no"), "Yes.": ("Yes.", "No."), "y": ("y", "n"), "Y": ("Y", "N"),
-    "t": ("T", "F"), "inspect": ("C", "I"), "words": ("correct", "incorrect"), "right": ("right", "wrong"),
-    "pass": ("pass", "fail"), "of one": ("1/1", "0/1"), "percent": (100, 0), "percent text": ("100%", "0%"),
-    "mark": ("✓", "✗"), "minus": (1, -1), "list": ([1], [0]),
-}  # fmt: skip
-NONE: tuple[Any, ...] = (None, "", "None", "nan", "N/A", "null", "NaN", "NA", float("nan"), " ", "<NA>", "n/a", "-")
-POOL = ("Paris", "the river Nile", "water", "a dog, a cat", 'the "old" law', "gold", "iron", "São Tomé", "crème brûlée",
-        "Zürich", "E. coli", "mañana", "none of these", "more water", "3 apples", "Vitamin C", "A", "I", "5", "x = y",
-        "semi;colon", "pipe|d", "tab\tbed", "two\nlines", "[1, 2]", "No", "Yes")  # fmt: skip
+    "True": ("True", "False"),
+    "yes": ("yes", "no"),
+    "Yes.": ("Yes.", "No."),
+    "y": ("y", "n"),
+    "Y": ("Y", "N"),
+    "t": ("T", "F"),
+    "inspect": ("C", "I"),
+    "words": ("correct", "incorrect"),
+    "right": ("right", "wrong"),
+    "pass": ("pass", "fail"),
+    "of one": ("1/1", "0/1"),
+    "percent": (100, 0),
+    "percent text": ("100%", "0%"),
+    "mark": ("✓", "✗"),
+    "minus": (1, -1),
+    "list": ([1], [0]),
+}
+NONE: tuple[Any, ...] = (
+    None,
+    "",
+    "None",
+    "nan",
+    "N/A",
+    "null",
+    "NaN",
+    "NA",
+    float("nan"),
+    " ",
+    "<NA>",
+    "n/a",
+    "-",
+)
+POOL = (
+    "Paris",
+    "the river Nile",
+    "water",
+    "a dog, a cat",
+    'the "old" law',
+    "gold",
+    "iron",
+    "São Tomé",
+    "crème brûlée",
+    "Zürich",
+    "E. coli",
+    "mañana",
+    "none of these",
+    "more water",
+    "3 apples",
+    "Vitamin C",
+    "A",
+    "I",
+    "5",
+    "x = y",
+    "semi;colon",
+    "pipe|d",
+    "tab\tbed",
+    "two\nlines",
+    "[1, 2]",
+    "No",
+    "Yes",
+)
 
 
 @dataclass(frozen=True)
@@ -176,10 +239,15 @@ class Log:
                 rows = [{k: v for k, v in row.items() if v is not None} for row in rows]
             if self.kind == "json":
                 return json.dumps(rows, ensure_ascii=ascii_only, indent=self.how["indent"])
-            return "".join(json.dumps(row, ensure_ascii=ascii_only) + self.how["end"] for row in rows)
+            return "".join(
+                json.dumps(row, ensure_ascii=ascii_only) + self.how["end"] for row in rows
+            )
         out = io.StringIO()
         writer = csv.writer(
-            out, delimiter=self.how["separator"], quoting=self.how["quoting"], lineterminator=self.how["end"]
+            out,
+            delimiter=self.how["separator"],
+            quoting=self.how["quoting"],
+            lineterminator=self.how["end"],
         )
         names = list(self.rows[0])
         writer.writerow(names)
@@ -206,7 +274,17 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns)
 
 
-KINDS_OF_LOG = ("choice", "choice", "choice", "yes or no", "number", "words", "labels", "correct", "correct and answer")
+KINDS_OF_LOG = (
+    "choice",
+    "choice",
+    "choice",
+    "yes or no",
+    "number",
+    "words",
+    "labels",
+    "correct",
+    "correct and answer",
+)
 
 
 @st.composite
@@ -215,9 +293,14 @@ def logs(draw: st.DrawFn) -> Log:
     rng = Random(draw(st.integers(0, 1 << 30)))
     what = draw(st.sampled_from(KINDS_OF_LOG))
     n = draw(st.integers(12, 60))
-    missing, ability = draw(st.sampled_from((0, 0, 0.1, 0.4))), draw(st.sampled_from((0.0, 0.3, 0.7, 1.0)))
+    missing, ability = (
+        draw(st.sampled_from((0, 0, 0.1, 0.4))),
+        draw(st.sampled_from((0.0, 0.3, 0.7, 1.0))),
+    )
     note: dict[str, Any] = {"what": what}
-    make = {"number": _numbers, "words": _words, "labels": _labels, "yes or no": _yes_no}.get(what, _choices)
+    make = {"number": _numbers, "words": _words, "labels": _labels, "yes or no": _yes_no}.get(
+        what, _choices
+    )
     rows, right, wanted = make(draw, rng, n, ability, missing, note)
     if what.startswith("correct"):
         rows, right = _scored(draw, rng, rows, right, "answer" in what, note)
@@ -238,12 +321,18 @@ def _blank(rng: Random, words: tuple[Any, ...]) -> Any:
 def _forms(draw: st.DrawFn, known: tuple[str, ...], *, plain: bool = False) -> tuple[str, ...]:
     """Draw the form of a column, or several that its cells mix: of one reading, unless texts are plain words."""
     first = draw(st.sampled_from(known))
-    like = [one for one in known if AS.get(one) == AS.get(first) or (plain and "from" not in AS[one] + AS[first])]
+    like = [
+        one
+        for one in known
+        if AS.get(one) == AS.get(first) or (plain and "from" not in AS[one] + AS[first])
+    ]
     most = draw(st.sampled_from((1, 1, 1, 2, 3)))
     return (first, *draw(st.lists(st.sampled_from(like), min_size=most - 1, max_size=most - 1)))
 
 
-def _choices(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]) -> Made:
+def _choices(
+    draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
+) -> Made:
     k = draw(st.integers(2, 6))
     shape = draw(st.sampled_from(("texts", "texts", "count", "map", "absent", "absent")))
     listed = ("plain", "words", "from 0", "from 1", "other numbers", "letters")
@@ -254,7 +343,14 @@ def _choices(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: floa
     junk = draw(st.sampled_from((0, 0, 0.1)))
     vary = draw(st.booleans()) and shape == "texts"
     fixed = draw(st.booleans())  # the same options in every row
-    note |= {"k": k, "texts": texts, "options": shape, "answers": answer_forms, "keys": key_forms, "vary": vary}
+    note |= {
+        "k": k,
+        "texts": texts,
+        "options": shape,
+        "answers": answer_forms,
+        "keys": key_forms,
+        "vary": vary,
+    }
     rows, right = [], {}
     same = _option_texts(rng, texts, k)
     for i, good in enumerate(_outcomes(rng, n, ability, missing)):
@@ -266,9 +362,22 @@ def _choices(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: floa
         if good is None:
             cell = _blank(rng, blanks)
         elif rng.random() < junk:
-            odd = ("I do not know.", "A or B", "!", *(() if shape == "absent" else ("Z", "17", "-1", "99.0")))
-            cell, good = rng.choice(odd), None if shape == "texts" else False  # among words another word is wrong
-        row = {"model": "m", "item": f"q{i}", "answer": cell, "gold": FORMS[rng.choice(key_forms)](key, options)}
+            odd = (
+                "I do not know.",
+                "A or B",
+                "!",
+                *(() if shape == "absent" else ("Z", "17", "-1", "99.0")),
+            )
+            cell, good = (
+                rng.choice(odd),
+                None if shape == "texts" else False,
+            )  # among words another word is wrong
+        row = {
+            "model": "m",
+            "item": f"q{i}",
+            "answer": cell,
+            "gold": FORMS[rng.choice(key_forms)](key, options),
+        }
         if shape in ("texts", "count"):
             row["options"] = list(options) if shape == "texts" else here
         rows.append(row)
@@ -282,19 +391,28 @@ def _choices(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: floa
 
 def _option_texts(rng: Random, texts: str, k: int) -> tuple[str, ...]:
     pools = {
-        "words": POOL, "plain": tuple(one for one in POOL if len(one) > 3 and one[0].isalpha()),
-        "from 0": tuple(map(str, range(k))), "from 1": tuple(str(i + 1) for i in range(k)),
-        "other numbers": tuple(str(i * 3 + 1) for i in range(2 * k)), "letters": tuple(LETTERS[:k]),
-    }  # fmt: skip
+        "words": POOL,
+        "plain": tuple(one for one in POOL if len(one) > 3 and one[0].isalpha()),
+        "from 0": tuple(map(str, range(k))),
+        "from 1": tuple(str(i + 1) for i in range(k)),
+        "other numbers": tuple(str(i * 3 + 1) for i in range(2 * k)),
+        "letters": tuple(LETTERS[:k]),
+    }
     return tuple(rng.sample(pools[texts], k))
 
 
-def _yes_no(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]) -> Made:
-    options = draw(st.sampled_from((("Yes", "No"), ("No", "Yes"), ("True", "False"), ("False", "True"))))
+def _yes_no(
+    draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
+) -> Made:
+    options = draw(
+        st.sampled_from((("Yes", "No"), ("No", "Yes"), ("True", "False"), ("False", "True")))
+    )
     known = tuple(TRUTH | NUMBER | {"text": 0, "letter": 0, "text bold": 0, "text says": 0})
     answer_forms, key_forms = _forms(draw, known), _forms(draw, known)
     bits = [_writes(forms, options) for forms in (answer_forms, key_forms)]
-    opposite = any(a[cell] != k[cell] for a, k in (bits, bits[::-1]) for cell in a.keys() & k.keys())
+    opposite = any(
+        a[cell] != k[cell] for a, k in (bits, bits[::-1]) for cell in a.keys() & k.keys()
+    )
     assume(not opposite)
     shape = draw(st.sampled_from(("texts", "map", "absent", "absent")))
     kinds = {AS[form] for forms in (answer_forms, key_forms) for form in forms}
@@ -305,7 +423,12 @@ def _yes_no(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float
         key = i % 2 if i < 2 else rng.randrange(2)
         cell = FORMS[rng.choice(answer_forms)](key if good else 1 - key, options)
         cell = _blank(rng, NONE) if good is None else cell
-        row = {"model": "m", "item": f"q{i}", "answer": cell, "gold": FORMS[rng.choice(key_forms)](key, options)}
+        row = {
+            "model": "m",
+            "item": f"q{i}",
+            "answer": cell,
+            "gold": FORMS[rng.choice(key_forms)](key, options),
+        }
         rows.append(row | ({"options": list(options)} if shape == "texts" else {}))
         right[f"q{i}"] = good
     return rows, right, Wanted(columns={"options": "2"} if shape == "map" else {})
@@ -314,7 +437,10 @@ def _yes_no(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float
 def _writes(forms: tuple[str, ...], options: tuple[str, ...]) -> dict[str, int]:
     """Return {cell that is a digit: the option that it stands for}."""
     return {
-        str(float(FORMS[form](i, options))): i for form in forms if _is_bit(FORMS[form](0, options)) for i in (0, 1)
+        str(float(FORMS[form](i, options))): i
+        for form in forms
+        if _is_bit(FORMS[form](0, options))
+        for i in (0, 1)
     }
 
 
@@ -325,15 +451,19 @@ def _is_bit(cell: Any) -> bool:
         return False
 
 
-def _numbers(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]) -> Made:
+def _numbers(
+    draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
+) -> Made:
     size = draw(st.sampled_from(("small", "mixed", "large", "decimals", "negative")))
     answer_forms, key_forms = _forms(draw, tuple(NUMERIC)), _forms(draw, tuple(NUMERIC))
     note |= {"size": size, "answers": answer_forms, "keys": key_forms}
     draws: dict[str, Callable[[], float]] = {
-        "small": lambda: rng.randrange(8), "mixed": lambda: rng.choice((rng.randrange(30), rng.randrange(90_000))),
-        "large": lambda: rng.randrange(1000, 3_000_000), "negative": lambda: rng.randrange(-40, 40),
+        "small": lambda: rng.randrange(8),
+        "mixed": lambda: rng.choice((rng.randrange(30), rng.randrange(90_000))),
+        "large": lambda: rng.randrange(1000, 3_000_000),
+        "negative": lambda: rng.randrange(-40, 40),
         "decimals": lambda: round(rng.uniform(0, rng.choice((1, 30, 5000))), rng.choice((1, 2))),
-    }  # fmt: skip
+    }
     rows, right, meant = [], {}, dict[str, float]()
     for i, good in enumerate(_outcomes(rng, n, ability, missing)):
         key = draws[size]()
@@ -342,44 +472,75 @@ def _numbers(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: floa
             other = round(rng.choice((draws[size](), key * 1000, key / 1000, key + 1, -key)), 3)
         answer = key if good else other
         cell, gold = NUMERIC[rng.choice(answer_forms)](answer), NUMERIC[rng.choice(key_forms)](key)
-        assume(meant.setdefault(str(cell), answer) == answer and meant.setdefault(str(gold), key) == key)
+        assume(
+            meant.setdefault(str(cell), answer) == answer
+            and meant.setdefault(str(gold), key) == key
+        )
         cell = _blank(rng, NONE) if good is None else cell
         rows.append({"model": "m", "item": f"q{i}", "answer": cell, "gold": gold})
         right[f"q{i}"] = good
     return rows, right, Wanted()
 
 
-def _labels(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]) -> Made:
-    pools = (("entailment", "neutral", "contradiction"), ("positive", "negative"), ("A", "B", "AB", "O"),
-             ("C", "C++", "C#", "Java"), ("0", "1", "2+"), ("low", "medium", "high"))  # fmt: skip
+def _labels(
+    draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
+) -> Made:
+    pools = (
+        ("entailment", "neutral", "contradiction"),
+        ("positive", "negative"),
+        ("A", "B", "AB", "O"),
+        ("C", "C++", "C#", "Java"),
+        ("0", "1", "2+"),
+        ("low", "medium", "high"),
+    )
     return _worded(draw, rng, (n, ability, missing), draw(st.sampled_from(pools)), note)
 
 
-def _words(draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]) -> Made:
+def _words(
+    draw: st.DrawFn, rng: Random, n: int, ability: float, missing: float, note: dict[str, Any]
+) -> Made:
     pool = tuple(f"{one} {i}" if i > 20 else one for i, one in enumerate(POOL * 4))
     return _worded(draw, rng, (n, ability, missing), tuple(dict.fromkeys(pool)), note)
 
 
 def _worded(
-    draw: st.DrawFn, rng: Random, size: tuple[int, float, float], pool: tuple[str, ...], note: dict[str, Any]
+    draw: st.DrawFn,
+    rng: Random,
+    size: tuple[int, float, float],
+    pool: tuple[str, ...],
+    note: dict[str, Any],
 ) -> Made:
     forms = tuple(name for name in TEXT if name not in ("text plain", "text look-alike"))
-    answer_forms, key_forms = _forms(draw, forms), _forms(draw, ("text", "text lower", "text blanks", "text stop"))
+    answer_forms, key_forms = (
+        _forms(draw, forms),
+        _forms(draw, ("text", "text lower", "text blanks", "text stop")),
+    )
     note |= {"pool": pool[:4], "answers": answer_forms, "keys": key_forms}
     rows, right = [], {}
     for i, good in enumerate(_outcomes(rng, *size)):
         key = i if i < len(pool) else rng.randrange(len(pool))
         answer = key if good else rng.choice([one for one in range(len(pool)) if one != key])
         cell = _blank(rng, NONE) if good is None else FORMS[rng.choice(answer_forms)](answer, pool)
-        rows.append({"model": "m", "item": f"q{i}", "answer": cell, "gold": FORMS[rng.choice(key_forms)](key, pool)})
+        rows.append(
+            {
+                "model": "m",
+                "item": f"q{i}",
+                "answer": cell,
+                "gold": FORMS[rng.choice(key_forms)](key, pool),
+            }
+        )
         right[f"q{i}"] = good
     return rows, right, Wanted()
 
 
 def _scored(
-    draw: st.DrawFn, rng: Random, rows: list[dict[str, Any]], right: dict[str, bool | None], beside: bool,
+    draw: st.DrawFn,
+    rng: Random,
+    rows: list[dict[str, Any]],
+    right: dict[str, bool | None],
+    beside: bool,
     note: dict[str, Any],
-) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:
     """Replace answer and gold by correct, or put it beside the answer: harnesses count no answer as wrong."""
     form = draw(st.sampled_from(tuple(CORRECT)))
     note["correct"] = form
@@ -394,20 +555,32 @@ def _scored(
     return found, right
 
 
-_NAMES = {"model": "Model Name", "item": "question id", "answer": "prediction", "gold": "target", "correct": "score"}
+_NAMES = {
+    "model": "Model Name",
+    "item": "question id",
+    "answer": "prediction",
+    "gold": "target",
+    "correct": "score",
+}
 
 
 def _shaped(
-    draw: st.DrawFn, rng: Random, rows: list[dict[str, Any]], right: dict[str, bool | None], wanted: Wanted,
+    draw: st.DrawFn,
+    rng: Random,
+    rows: list[dict[str, Any]],
+    right: dict[str, bool | None],
+    wanted: Wanted,
     note: dict[str, Any],
-) -> Log:  # fmt: skip
+) -> Log:
     """Draw the columns, the order and repeats of rows, and the file."""
     if draw(st.booleans()):
         rng.shuffle(rows)
     if draw(st.integers(0, 9)) == 0:
         rows.append(dict(rng.choice(rows)))
         note["repeats"] = True
-    for name in draw(st.lists(st.sampled_from(("points", "label", "pred", "Unnamed: 0", "answer_2")), max_size=2)):
+    for name in draw(
+        st.lists(st.sampled_from(("points", "label", "pred", "Unnamed: 0", "answer_2")), max_size=2)
+    ):
         rows = [{name: rng.choice(("x", 0, 1.5, "A", ""))} | row for row in rows]
     names = list(rows[0])
     rng.shuffle(names)
@@ -415,17 +588,23 @@ def _shaped(
     called = {"map": _NAMES, "case": {name: name.title() for name in _NAMES}}.get(renamed, {})
     rows = [{called.get(name, name): row[name] for name in names} for row in rows]
     if renamed == "map":
-        columns = wanted.columns | {name: column for name, column in _NAMES.items() if name in names}
+        columns = wanted.columns | {
+            name: column for name, column in _NAMES.items() if name in names
+        }
         wanted = replace(wanted, columns=columns)
     kind = draw(st.sampled_from(("csv", "csv", "csv", "jsonl", "json", "parquet")))
     how = {
         "separator": draw(st.sampled_from(",,;\t|")),
         "quoting": draw(st.sampled_from((csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC))),
         "end": draw(st.sampled_from(("\n", "\n", "\r\n"))),
-        "encoding": draw(st.sampled_from((*["utf-8"] * 8, *["utf-8-sig"] * 4, "utf-16", "utf-16-le", "cp1252"))),
+        "encoding": draw(
+            st.sampled_from((*["utf-8"] * 8, *["utf-8-sig"] * 4, "utf-16", "utf-16-le", "cp1252"))
+        ),
         "before": draw(st.sampled_from((*[""] * 12, "\n", "sep=;\n", "# a comment\n"))),
-        "ascii": draw(st.booleans()), "lacks": draw(st.booleans()), "indent": draw(st.sampled_from((None, 1))),
-    }  # fmt: skip
+        "ascii": draw(st.booleans()),
+        "lacks": draw(st.booleans()),
+        "indent": draw(st.sampled_from((None, 1))),
+    }
     return Log(right, rows, wanted, kind, how | {"note": note, "renamed": renamed})
 
 
@@ -441,7 +620,9 @@ def misread(log: Log, folder: Path) -> tuple[str, dict[str, tuple[Any, Any]]]:
         for item, good in log.right.items()
         if item not in found or (found[item] is not None and found[item] != good)
     }
-    unread = sum(one is None for one in found.values()) > sum(one is None for one in log.right.values())
+    unread = sum(one is None for one in found.values()) > sum(
+        one is None for one in log.right.values()
+    )
     return "read, some unparsed" if unread else "read", wrong
 
 
@@ -457,9 +638,12 @@ def main() -> int:
     failures: dict[str, Log] = {}
 
     @settings(
-        max_examples=2000, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=2000,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(logs())
     def draw(log: Log) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -467,13 +651,26 @@ def main() -> int:
         seen[result] += 1
         if wrong:
             note = log.how["note"]
-            forms = [sorted({AS.get(one, one) for one in note.get(name, ())}) for name in ("answers", "keys")]
-            kind = str((note["what"], note.get("options"), forms, note.get("correct"), note.get("size")))
+            forms = [
+                sorted({AS.get(one, one) for one in note.get(name, ())})
+                for name in ("answers", "keys")
+            ]
+            kind = str(
+                (note["what"], note.get("options"), forms, note.get("correct"), note.get("size"))
+            )
             if kind not in failures and len(failures) < asked.stop_after:
                 failures[kind] = log
-                print(f"MISREAD {note} {log.kind} {log.wanted} {dict(list(wrong.items())[:3])}", flush=True)
                 print(
-                    "   ", [row for row in log.rows if any(v in wrong for v in row.values() if isinstance(v, str))][:2]
+                    f"MISREAD {note} {log.kind} {log.wanted} {dict(list(wrong.items())[:3])}",
+                    flush=True,
+                )
+                print(
+                    "   ",
+                    [
+                        row
+                        for row in log.rows
+                        if any(v in wrong for v in row.values() if isinstance(v, str))
+                    ][:2],
                 )
 
     while time.monotonic() < ends and len(failures) < asked.stop_after:

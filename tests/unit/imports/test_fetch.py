@@ -15,7 +15,9 @@ from audit.config.references import known_sets, load_set
 from audit.core.errors import ConfigError, DataError
 from audit.imports.fetch import RECIPES, TAIL, answers_of, answers_sha256, pinned
 
-RECORDS = [{"session_id": f"q{k}", "answer": f"# {k}", "output": [f"So it is {k}."]} for k in range(3)]
+RECORDS = [
+    {"session_id": f"q{k}", "answer": f"# {k}", "output": [f"So it is {k}."]} for k in range(3)
+]
 KEPT = [{"item": f"q{k}", "gold": f"# {k}", "reply": f"So it is {k}."} for k in range(3)]
 RIGHT, RECIPE = answers_sha256(KEPT), RECIPES["gsm8k_zeroeval"]
 
@@ -45,7 +47,9 @@ def test_a_file_is_taken_once_and_read(served: tuple[str, list[str]], tmp_path: 
     for _ in range(2):
         assert answers_of(RECIPE, "right", RIGHT, url, tmp_path) == KEPT
     assert asked == ["/result_dirs/gsm/right.json"]
-    assert answers_of(RECIPE, "right", RIGHT, str(tmp_path), tmp_path / "other") == KEPT  # the same from a folder
+    assert (
+        answers_of(RECIPE, "right", RIGHT, str(tmp_path), tmp_path / "other") == KEPT
+    )  # the same from a folder
 
 
 @pytest.mark.parametrize(
@@ -80,19 +84,29 @@ def test_answers_in_a_zip(tmp_path: Path) -> None:
         archive.writestr("m.json", json.dumps([record]))
         archive.writestr("__MACOSX/m.json", "no json")
     kept = [{"item": "7", "gold": "B", "options": 3, "answer": None}]
-    assert answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
+    assert (
+        answers_of(RECIPES["mmlu_pro"], "m", answers_sha256(kept), str(tmp_path), tmp_path) == kept
+    )
 
 
 @pytest.mark.long
-def test_gsm8k_becomes_a_set_of_its_44_models(tmp_path: Path, shared_data: Path, monkeypatch: Patch) -> None:
+def test_gsm8k_becomes_a_set_of_its_44_models(
+    tmp_path: Path, shared_data: Path, monkeypatch: Patch
+) -> None:
     """Of the published ends of replies; three models' files are whole as published."""
     monkeypatch.setenv("AUDIT_REFERENCES", str(tmp_path / "sets"))
     copy = tmp_path / "copy"
     records: dict[str, list[dict[str, object]]] = {name: [] for name in pinned("gsm8k_zeroeval")}
     copy.mkdir()
     for row in pq.read_table(shared_data / "zeroeval_gsm8k/outputs_tail.parquet").to_pylist():
-        more = "before " if len(row["output_tail"]) == TAIL else ""  # of a longer reply the end counts
-        record = {"session_id": row["session_id"], "answer": row["answer"], "output": [more + row["output_tail"]]}
+        more = (
+            "before " if len(row["output_tail"]) == TAIL else ""
+        )  # of a longer reply the end counts
+        record = {
+            "session_id": row["session_id"],
+            "answer": row["answer"],
+            "output": [more + row["output_tail"]],
+        }
         records[row["model"]].append(record)
     for name, rows in records.items():
         (copy / f"{name}.json").write_text(json.dumps(rows))
@@ -108,5 +122,9 @@ def test_gsm8k_becomes_a_set_of_its_44_models(tmp_path: Path, shared_data: Path,
     assert references(words) == 0
     by_name = {one.name: one for one in load_set("gsm8k_zeroeval").models}
     assert len(by_name) == 44
-    assert by_name["gemma-2-2b-it"].accuracy == pytest.approx(0.528, abs=0.02)  # the site's, of all items
-    assert by_name["gpt-4o-2024-08-06"].family == "gpt" and references(words) == 1  # sets never change
+    assert by_name["gemma-2-2b-it"].accuracy == pytest.approx(
+        0.528, abs=0.02
+    )  # the site's, of all items
+    assert (
+        by_name["gpt-4o-2024-08-06"].family == "gpt" and references(words) == 1
+    )  # sets never change

@@ -51,7 +51,9 @@ def write(path: Path, found: Any, *lines: Any) -> Path:
 def proposed(error: Exception) -> dict[str, Any]:
     """The arguments that a refusal proposes."""
     words = shlex.split(str(error).rpartition("such as --map ")[2])
-    found: dict[str, Any] = {"columns": dict(pair_of("--map", one, "") for one in words[0].split(","))}
+    found: dict[str, Any] = {
+        "columns": dict(pair_of("--map", one, "") for one in words[0].split(","))
+    }
     return found | ({"model": "m"} if "--model" in words else {})
 
 
@@ -59,24 +61,48 @@ def proposed(error: Exception) -> dict[str, Any]:
 
 READ = {
     "openai/evals evals/record.py": (
-        "21-openai-evals-events/r1_gpt-x_arith.jsonl", {}, "correct", ("gpt-x", "arith.dev.v0", 10, 0.5, 0)),
+        "21-openai-evals-events/r1_gpt-x_arith.jsonl",
+        {},
+        "correct",
+        ("gpt-x", "arith.dev.v0", 10, 0.5, 0),
+    ),
     "open-compass/opencompass openicl/icl_inferencer/icl_base_inferencer.py": (
-        "22-opencompass-predictions/gsm8k.json", {"model": "m"}, "reply", ("m", "gsm8k", 10, 1.0, 0)),
+        "22-opencompass-predictions/gsm8k.json",
+        {"model": "m"},
+        "reply",
+        ("m", "gsm8k", 10, 1.0, 0),
+    ),
     "open-compass/opencompass openicl/icl_evaluator/icl_base_evaluator.py": (
-        "22-opencompass-predictions/gsm8k_results_details.json", {"model": "m"}, "correct",
-        ("m", "gsm8k_results_details", 10, 0.5, 0)),
+        "22-opencompass-predictions/gsm8k_results_details.json",
+        {"model": "m"},
+        "correct",
+        ("m", "gsm8k_results_details", 10, 0.5, 0),
+    ),
     "evalplus/evalplus evalplus/evaluate.py base": (
-        "23-evalplus/humaneval_eval_results.json", {"model": "m", "metric": "base"}, "base",
-        ("m", "humaneval", 10, 1.0, 0)),
+        "23-evalplus/humaneval_eval_results.json",
+        {"model": "m", "metric": "base"},
+        "base",
+        ("m", "humaneval", 10, 1.0, 0),
+    ),
     "evalplus/evalplus evalplus/evaluate.py plus": (
-        "23-evalplus/humaneval_eval_results.json", {"model": "m", "metric": "plus"}, "plus",
-        ("m", "humaneval", 10, 0.5, 0)),
+        "23-evalplus/humaneval_eval_results.json",
+        {"model": "m", "metric": "plus"},
+        "plus",
+        ("m", "humaneval", 10, 0.5, 0),
+    ),
     "promptfoo/promptfoo src/types/index.ts": (
-        "25-promptfoo/results.json", {}, "success", ("openai:gpt-x", "results", 6, 0.5, 0)),
+        "25-promptfoo/results.json",
+        {},
+        "success",
+        ("openai:gpt-x", "results", 6, 0.5, 0),
+    ),
     "huggingface/lighteval src/lighteval/logging/info_loggers.py": (
-        "28-lighteval-details/details_arc_0_2026-03-01T10-00-00.000000.parquet", {"model": "m"}, "extractive_match",
-        ("m", "arc|0", 20, 0.7, 0)),
-}  # fmt: skip
+        "28-lighteval-details/details_arc_0_2026-03-01T10-00-00.000000.parquet",
+        {"model": "m"},
+        "extractive_match",
+        ("m", "arc|0", 20, 0.7, 0),
+    ),
+}
 
 
 @pytest.mark.parametrize(("name", "wanted", "score", "read"), READ.values(), ids=READ)
@@ -122,13 +148,21 @@ def details(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def doc(number: int, choices: list[str], gold: list[int], **metric: float) -> dict[str, Any]:
-    about = {"query": f"Q{number}?", "choices": choices, "gold_index": gold, "id": str(number), "task_name": "t|0"}
+    about = {
+        "query": f"Q{number}?",
+        "choices": choices,
+        "gold_index": gold,
+        "id": str(number),
+        "task_name": "t|0",
+    }
     return {"doc": about, "metric": metric, "model_response": {"text": ["A"], "logprobs": []}}
 
 
 def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Path) -> None:
     """acc is 2 of 3 and acc_norm 1 of 3."""
-    rows = [doc(k, ["cat", "dog"], [k % 2], acc=float(k < 2), acc_norm=float(k < 1)) for k in range(3)]
+    rows = [
+        doc(k, ["cat", "dog"], [k % 2], acc=float(k < 2), acc_norm=float(k < 1)) for k in range(3)
+    ]
     time = "2026-03-01T10-00-00.000000"
     path = details(tmp_path / "details/meta/llama" / time / f"details_t|0_{time}.parquet", rows)
     with pytest.raises(DataError, match=r"acc 0\.667, acc_norm 0\.333"):
@@ -136,8 +170,10 @@ def test_lighteval_names_a_model_by_its_folder_and_asks_which_score(tmp_path: Pa
     assert accuracy(path, metric="acc_norm")[:3] == ("meta/llama", "t|0", 3)
     read = outcomes(path, metric="acc")
     assert [(one.right, one.options, one.gold) for one in read] == [
-        (1, ("cat", "dog"), 0), (1, ("cat", "dog"), 1), (0, ("cat", "dog"), 0),
-    ]  # fmt: skip
+        (1, ("cat", "dog"), 0),
+        (1, ("cat", "dog"), 1),
+        (0, ("cat", "dog"), 0),
+    ]
 
 
 def test_choices_of_lighteval_that_are_all_gold_are_answers_and_no_options(tmp_path: Path) -> None:
@@ -154,12 +190,20 @@ def test_several_golds_of_lighteval_are_refused(tmp_path: Path) -> None:
 
 
 def test_flat_details_of_older_lighteval_are_read(tmp_path: Path) -> None:
-    flat = {"full_prompt": "x", "choices": ["cat", "dog"], "gold_index": [1], "predictions": [-3.5, -1.0]}
+    flat = {
+        "full_prompt": "x",
+        "choices": ["cat", "dog"],
+        "gold_index": [1],
+        "predictions": [-3.5, -1.0],
+    }
     rows = [flat | {"example": f"Q{k}?", "metrics": {"acc": float(k)}} for k in range(2)]
-    read = outcomes(details(tmp_path / "details_harness|arc|25_2023-09-03T10-57-04.2.parquet", rows), model="m")
+    read = outcomes(
+        details(tmp_path / "details_harness|arc|25_2023-09-03T10-57-04.2.parquet", rows), model="m"
+    )
     assert [(one.benchmark, one.right, one.answer, one.gold) for one in read] == [
-        ("harness|arc|25", 0, "B", 1), ("harness|arc|25", 1, "B", 1),
-    ]  # fmt: skip
+        ("harness|arc|25", 0, "B", 1),
+        ("harness|arc|25", 1, "B", 1),
+    ]
 
 
 # --- OpenCompass
@@ -167,18 +211,26 @@ def test_flat_details_of_older_lighteval_are_read(tmp_path: Path) -> None:
 
 def test_details_of_opencompass_are_a_list_with_replicas_too(tmp_path: Path) -> None:
     """Replicas: 2 of 2, then 1 of 2 right: .75, as the total says."""
-    each = [{"example_abbr": f"math_{k}", "pred": ["1", "2"], "answer": ["1", "1"]} for k in range(2)]
+    each = [
+        {"example_abbr": f"math_{k}", "pred": ["1", "2"], "answer": ["1", "1"]} for k in range(2)
+    ]
     each = [one | {"correct": [True, k == 0]} for k, one in enumerate(each)]
     path = write(tmp_path / "results/qwen/math.json", {"accuracy": 75.0, "details": each})
-    assert [(one.model, one.benchmark, one.sample, one.right, one.of) for one in outcomes(path)] == [
-        ("qwen", "math", "math_0", 1, 1), ("qwen", "math", "math_1", 1, 2),
-    ]  # fmt: skip
+    assert [
+        (one.model, one.benchmark, one.sample, one.right, one.of) for one in outcomes(path)
+    ] == [
+        ("qwen", "math", "math_0", 1, 1),
+        ("qwen", "math", "math_1", 1, 2),
+    ]
     with pytest.raises(DataError, match=r"0\.5000 .* 0\.7500"):
         outcomes(write(path, {"accuracy": 50.0, "details": each}))
 
 
 def test_details_of_opencompass_without_a_score_are_refused(tmp_path: Path) -> None:
-    found = {"accuracy": 100.0, "details": {"type": "GEN", "0": {"predictions": "A", "references": "A"}}}
+    found = {
+        "accuracy": 100.0,
+        "details": {"type": "GEN", "0": {"predictions": "A", "references": "A"}},
+    }
     with pytest.raises(DataError, match="predictions/"):
         outcomes(write(tmp_path / "results/qwen/arc.json", found))
     with pytest.raises(NoOutcomesError, match="dump-eval-details"):
@@ -187,7 +239,10 @@ def test_details_of_opencompass_without_a_score_are_refused(tmp_path: Path) -> N
 
 def test_predictions_are_compared_as_a_table_of_replies_is(tmp_path: Path) -> None:
     said = [("It is 2.", "#### 2"), ("So 1,000", "1000"), ("no idea", "7")]
-    found = {str(k): {"origin_prompt": f"Q{k}", "prediction": one, "gold": gold} for k, (one, gold) in enumerate(said)}
+    found = {
+        str(k): {"origin_prompt": f"Q{k}", "prediction": one, "gold": gold}
+        for k, (one, gold) in enumerate(said)
+    }
     read = outcomes(write(tmp_path / "predictions/qwen/gsm8k.json", found))
     assert [(one.model, one.right) for one in read] == [("qwen", 1), ("qwen", 1), ("qwen", None)]
 
@@ -195,44 +250,87 @@ def test_predictions_are_compared_as_a_table_of_replies_is(tmp_path: Path) -> No
 def ppl(answers: str, keys: str, labels: str = "ABCD") -> dict[str, Any]:
     """Predictions of likelihoods, as PPLInferencerOutputHandler writes them."""
     return {
-        str(k): {"origin_prompt": f"Q{k}", **{f"label: {one}": {"prompt": f"Q{k} {one}", "PPL": 1.0} for one in labels},
-                 "prediction": answer, "gold": key}
+        str(k): {
+            "origin_prompt": f"Q{k}",
+            **{f"label: {one}": {"prompt": f"Q{k} {one}", "PPL": 1.0} for one in labels},
+            "prediction": answer,
+            "gold": key,
+        }
         for k, (answer, key) in enumerate(zip(answers, keys, strict=True))
-    }  # fmt: skip
+    }
 
 
 def test_predictions_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> None:
     read = outcomes(write(tmp_path / "predictions/qwen/arc.json", ppl("ABCD" * 10, "ABCA" * 10)))
-    assert {one.options for one in read} == {tuple("ABCD")} and {one.benchmark for one in read} == {"arc"}
+    assert {one.options for one in read} == {tuple("ABCD")} and {one.benchmark for one in read} == {
+        "arc"
+    }
     assert [one.right for one in read] == [1, 1, 1, 0] * 10
     chosen = {
-        str(k): {"testing input": "yes", "prompt": f"Q{k}", "choices": ["cat", "dog", "bird"], "gold": "dog",
-                 "prediction": [0.2, 0.7, 0.1], "pred_label": 1 + k % 2} for k in range(20)
-    }  # fmt: skip
+        str(k): {
+            "testing input": "yes",
+            "prompt": f"Q{k}",
+            "choices": ["cat", "dog", "bird"],
+            "gold": "dog",
+            "prediction": [0.2, 0.7, 0.1],
+            "pred_label": 1 + k % 2,
+        }
+        for k in range(20)
+    }
     read = outcomes(write(tmp_path / "predictions/qwen/clp.json", chosen))
     assert [one.right for one in read] == [1, 0] * 10 and {len(one.options) for one in read} == {3}
 
 
 def test_details_by_likelihood_have_their_labels_as_options(tmp_path: Path) -> None:
     details = {
-        str(k): {"origin_prediction": {"A": {"PPL": 1.0}, "B": {"PPL": 2.0}, "gold": "B", "origin_prompt": f"Q{k}"},
-                 "predictions": "AB"[k % 2], "references": "B", "correct": k % 2 == 1} for k in range(4)
-    }  # fmt: skip
+        str(k): {
+            "origin_prediction": {
+                "A": {"PPL": 1.0},
+                "B": {"PPL": 2.0},
+                "gold": "B",
+                "origin_prompt": f"Q{k}",
+            },
+            "predictions": "AB"[k % 2],
+            "references": "B",
+            "correct": k % 2 == 1,
+        }
+        for k in range(4)
+    }
     read = outcomes(
-        write(tmp_path / "results/qwen/arc.json", {"accuracy": 50.0, "details": {"type": "PPL", **details}})
+        write(
+            tmp_path / "results/qwen/arc.json",
+            {"accuracy": 50.0, "details": {"type": "PPL", **details}},
+        )
     )
-    assert [(one.options, one.gold, one.right) for one in read] == [(("A", "B"), 1, k % 2) for k in range(4)]
+    assert [(one.options, one.gold, one.right) for one in read] == [
+        (("A", "B"), 1, k % 2) for k in range(4)
+    ]
 
 
-def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished(tmp_path: Path) -> None:
+def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished(
+    tmp_path: Path,
+) -> None:
     for part in range(2):  # as the size partitioner writes them: each part counts from 0
         write(tmp_path / f"predictions/qwen/arc_{part}.json", ppl("AB", "AC"))
-    write(tmp_path / "predictions/qwen/top_5.json", ppl("AB", "AC"))  # a name of its own: there is no top_0
-    found = [one for _, log in read_logs(tmp_path, Wanted()) if isinstance(log, Log) for one in log.outcomes]
+    write(
+        tmp_path / "predictions/qwen/top_5.json", ppl("AB", "AC")
+    )  # a name of its own: there is no top_0
+    found = [
+        one
+        for _, log in read_logs(tmp_path, Wanted())
+        if isinstance(log, Log)
+        for one in log.outcomes
+    ]
     assert Counter(one.benchmark for one in found) == {"arc": 4, "top_5": 2}
     assert len({one.sample for one in found if one.benchmark == "arc"}) == 4
-    lines = [{"idx": k, "origin_prompt": f"Q{k}", "prediction": "It is 2.", "gold": "2"} for k in range(3)]
-    for name, rows in (("tmp_gsm8k.jsonl", lines), ("tmp_gsm8k.json", [{str(k): one for k, one in enumerate(lines)}])):
+    lines = [
+        {"idx": k, "origin_prompt": f"Q{k}", "prediction": "It is 2.", "gold": "2"}
+        for k in range(3)
+    ]
+    for name, rows in (
+        ("tmp_gsm8k.jsonl", lines),
+        ("tmp_gsm8k.json", [{str(k): one for k, one in enumerate(lines)}]),
+    ):
         log = read_log(write(tmp_path / f"tmp/predictions/qwen/{name}", *rows), Wanted())
         assert log.unfinished.startswith("3 samples")
         assert [(one.benchmark, one.right) for one in log.outcomes] == [("gsm8k", 1)] * 3
@@ -259,17 +357,28 @@ def test_events_of_an_unfinished_run_are_refused(tmp_path: Path) -> None:
 def test_metrics_of_events_are_named_and_an_error_is_no_answer(tmp_path: Path) -> None:
     """Means of f1 over two samples with a score: (.5 + 1)/2 = .75; accuracy 1/2."""
     found = events(
-        tmp_path / "a.jsonl", event(0, "metrics", accuracy=0.0, f1_score=0.5, length=12),
-        event(1, "metrics", accuracy=1.0, f1_score=1.0, length=7), event(2, "error", type="Timeout", message="60 s"),
+        tmp_path / "a.jsonl",
+        event(0, "metrics", accuracy=0.0, f1_score=0.5, length=12),
+        event(1, "metrics", accuracy=1.0, f1_score=1.0, length=7),
+        event(2, "error", type="Timeout", message="60 s"),
         report={"accuracy": 0.5},
-    )  # fmt: skip
+    )
     with pytest.raises(DataError, match=r"accuracy 0\.500, f1_score 0\.750"):
         outcomes(found)
     read = outcomes(found, metric="accuracy")
-    assert [(one.right, one.error) for one in read] == [(0, None), (1, None), (None, "Timeout: 60 s")]
+    assert [(one.right, one.error) for one in read] == [
+        (0, None),
+        (1, None),
+        (None, "Timeout: 60 s"),
+    ]
     with pytest.raises(DataError, match=r"0\.9000 .* 0\.5000"):
         outcomes(
-            events(found, event(0, "match", correct=True), event(1, "match", correct=False), report={"accuracy": 0.9})
+            events(
+                found,
+                event(0, "match", correct=True),
+                event(1, "match", correct=False),
+                report={"accuracy": 0.9},
+            )
         )
 
 
@@ -279,7 +388,11 @@ def test_metrics_of_events_are_named_and_an_error_is_no_answer(tmp_path: Path) -
 def test_results_of_evalplus_until_0_2_and_several_solutions(tmp_path: Path) -> None:
     """base: 2 of 2 and 1 of 2; plus needs both: 1 of 2 and 0 of 2."""
     tasks = {
-        "Mbpp/2": {"nfiles": 2, "base": [["success", []]] * 2, "plus": [["success", []], ["failed", []]]},
+        "Mbpp/2": {
+            "nfiles": 2,
+            "base": [["success", []]] * 2,
+            "plus": [["success", []], ["failed", []]],
+        },
         "Mbpp/3": {
             "nfiles": 2,
             "base": [["success", []], ["timed out", []]],
@@ -287,40 +400,61 @@ def test_results_of_evalplus_until_0_2_and_several_solutions(tmp_path: Path) -> 
         },
     }
     path = write(tmp_path / "org--m_vllm_temp_0.0_eval_results.json", {"hash": "h", "eval": tasks})
-    assert [(one.model, one.benchmark, one.right, one.of) for one in outcomes(path, metric="plus")] == [
-        ("org/m", "mbpp", 1, 2), ("org/m", "mbpp", 0, 2),
-    ]  # fmt: skip
+    assert [
+        (one.model, one.benchmark, one.right, one.of) for one in outcomes(path, metric="plus")
+    ] == [
+        ("org/m", "mbpp", 1, 2),
+        ("org/m", "mbpp", 0, 2),
+    ]
     assert [(one.right, one.of) for one in outcomes(path, metric="base")] == [(2, 2), (1, 2)]
 
 
 def result(test: int, passed: bool, **others: Any) -> dict[str, Any]:
     return {
-        "promptIdx": 0, "testIdx": test, "provider": {"id": "p"}, "vars": {"question": f"Q{test}"},
-        "response": {"output": "y"}, "success": passed, "score": float(passed), "error": "not x", "failureReason": 1,
-    } | others  # fmt: skip
+        "promptIdx": 0,
+        "testIdx": test,
+        "provider": {"id": "p"},
+        "vars": {"question": f"Q{test}"},
+        "response": {"output": "y"},
+        "success": passed,
+        "score": float(passed),
+        "error": "not x",
+        "failureReason": 1,
+    } | others
 
 
 def test_a_failed_assertion_of_promptfoo_is_wrong_and_an_error_is_no_answer(tmp_path: Path) -> None:
     """`error` holds the reason of a failed assertion too; without an assertion every test is a success."""
     each = [
-        result(0, False), result(1, False, failureReason=2, response={"error": "429"}),
-        result(2, True, gradingResult={"pass": True, "score": 1, "reason": "No assertions"}), result(3, True),
-    ]  # fmt: skip
+        result(0, False),
+        result(1, False, failureReason=2, response={"error": "429"}),
+        result(2, True, gradingResult={"pass": True, "score": 1, "reason": "No assertions"}),
+        result(3, True),
+    ]
     path = write(tmp_path / "r.json", {"results": {"results": each}})
     assert [one.right for one in outcomes(path)] == [0, None, None, 1]
     assert [one.right for one in outcomes(write(tmp_path / "r.jsonl", *each))] == [0, None, None, 1]
 
 
-def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(tmp_path: Path) -> None:
+def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(
+    tmp_path: Path,
+) -> None:
     each = [
-        result(k, k == 0, prompt={"label": one, "raw": f"{one} {k}"}) for one in ("short", "long") for k in range(2)
+        result(k, k == 0, prompt={"label": one, "raw": f"{one} {k}"})
+        for one in ("short", "long")
+        for k in range(2)
     ]
     path = write(tmp_path / "r.json", {"results": {"results": each}})
     assert [(one.benchmark, one.right) for one in outcomes(path)] == [
-        ("r, prompt 1", 1), ("r, prompt 1", 0), ("r, prompt 2", 1), ("r, prompt 2", 0),
-    ]  # fmt: skip
+        ("r, prompt 1", 1),
+        ("r, prompt 1", 0),
+        ("r, prompt 2", 1),
+        ("r, prompt 2", 0),
+    ]
     with pytest.raises(DataError, match=r"success 0\.500, score 0\.750"):
-        outcomes(write(path, {"results": {"results": [result(0, True), result(1, False, score=0.5)]}}))
+        outcomes(
+            write(path, {"results": {"results": [result(0, True), result(1, False, score=0.5)]}})
+        )
 
 
 # --- nested tables
@@ -328,17 +462,25 @@ def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(tm
 
 def test_dotted_columns_and_list_places_are_mapped(tmp_path: Path) -> None:
     rows = [
-        {"doc": {"id": f"q{k}", "choices": ["cat", "dog"]}, "metrics": {"acc": k}, "out": [{"text": "dog"}]}
+        {
+            "doc": {"id": f"q{k}", "choices": ["cat", "dog"]},
+            "metrics": {"acc": k},
+            "out": [{"text": "dog"}],
+        }
         for k in (0, 1)
     ]
     path = write(tmp_path / "a.jsonl", *rows)
     with pytest.raises(ConfigError) as refusal:
         outcomes(path)
     assert proposed(refusal.value) == {
-        "columns": {"item": "doc.id", "correct": "metrics.acc", "options": "doc.choices"}, "model": "m",
-    }  # fmt: skip
+        "columns": {"item": "doc.id", "correct": "metrics.acc", "options": "doc.choices"},
+        "model": "m",
+    }
     read = outcomes(path, **proposed(refusal.value))
-    assert [(one.key, one.right, one.options) for one in read] == [("q0", 0, ("cat", "dog")), ("q1", 1, ("cat", "dog"))]
+    assert [(one.key, one.right, one.options) for one in read] == [
+        ("q0", 0, ("cat", "dog")),
+        ("q1", 1, ("cat", "dog")),
+    ]
     mapped = {"item": "doc.id", "correct": "metrics.acc", "answer": "out.0.text"}
     assert [one.answer for one in outcomes(path, model="m", columns=mapped)] == ["dog", "dog"]
     with pytest.raises(DataError, match="item is list"):
@@ -350,17 +492,36 @@ def test_dotted_columns_and_list_places_are_mapped(tmp_path: Path) -> None:
 def test_a_document_that_holds_one_list_of_objects_is_a_table(tmp_path: Path) -> None:
     rows = [{"item": k, "correct": k % 2} for k in range(4)]
     path = tmp_path / "a.json"
-    assert accuracy(write(path, {"model": "m", "n": 4, "data": {"rows": rows}})) == ("m", "a", 4, 0.5, 0)
+    assert accuracy(write(path, {"model": "m", "n": 4, "data": {"rows": rows}})) == (
+        "m",
+        "a",
+        4,
+        0.5,
+        0,
+    )
     path.write_text(json.dumps({"model": "m", "rows": rows}, indent=1))
     assert accuracy(path) == ("m", "a", 4, 0.5, 0)
     with pytest.raises(DataError, match="rows, others"):
         outcomes(write(path, {"model": "m", "rows": rows, "others": rows}))
-    row = {"model": "m", "item": 1, "correct": 1, "messages": [{"role": "user"}]}  # a table of one row
+    row = {
+        "model": "m",
+        "item": 1,
+        "correct": 1,
+        "messages": [{"role": "user"}],
+    }  # a table of one row
     assert accuracy(write(path, row)) == ("m", "a", 1, 1.0, 0)
 
 
-NAMES = st.sampled_from(["id", "doc", "acc", "score", "answer", "gold", "model", "x y", "a.b", "choices", "meta"])
-VALUES = st.one_of(st.integers(0, 3), st.booleans(), st.sampled_from(["A", "n", "", "7"]), st.none(), st.floats(0, 1))
+NAMES = st.sampled_from(
+    ["id", "doc", "acc", "score", "answer", "gold", "model", "x y", "a.b", "choices", "meta"]
+)
+VALUES = st.one_of(
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from(["A", "n", "", "7"]),
+    st.none(),
+    st.floats(0, 1),
+)
 ROWS = st.recursive(
     st.dictionaries(NAMES, VALUES, max_size=5),
     lambda inner: st.dictionaries(NAMES, st.one_of(VALUES, inner), max_size=4),
@@ -368,7 +529,9 @@ ROWS = st.recursive(
 
 
 @given(row=ROWS, has_model=st.booleans())
-def test_what_is_proposed_reads_the_row(tmp_path_factory: pytest.TempPathFactory, row: Any, has_model: bool) -> None:
+def test_what_is_proposed_reads_the_row(
+    tmp_path_factory: pytest.TempPathFactory, row: Any, has_model: bool
+) -> None:
     """Of any nested row: a proposal that does not read it would be advice that cannot work."""
     words = propose(row, has_model)
     if words:
@@ -386,17 +549,27 @@ def test_what_is_proposed_reads_the_row(tmp_path_factory: pytest.TempPathFactory
 def test_a_folder_of_opencompass_is_taken_whole(tmp_path: Path) -> None:
     for model, right in (("a", 1), ("b", 0)):
         entry = {"pred": "1", "answer": "1", "correct": bool(right)}
-        write(tmp_path / f"run/results/{model}/gsm8k.json", {"accuracy": 100.0 * right, "details": {"0": entry}})
+        write(
+            tmp_path / f"run/results/{model}/gsm8k.json",
+            {"accuracy": 100.0 * right, "details": {"0": entry}},
+        )
         reply = {"0": {"origin_prompt": "Q", "prediction": "1", "gold": "1"}}
         write(tmp_path / f"run/predictions/{model}/gsm8k.json", reply)
     (tmp_path / "run/summary").mkdir()
     (tmp_path / "run/summary/summary.csv").write_text("dataset,version\ngsm8k,1\n")
     found = list(read_logs(tmp_path / "run", Wanted()))
-    read = [[one.model, one.right] for _, log in found if not isinstance(log, str) for one in log.outcomes]
+    read = [
+        [one.model, one.right]
+        for _, log in found
+        if not isinstance(log, str)
+        for one in log.outcomes
+    ]
     assert read == [["a", 1], ["b", 0]] and sum(isinstance(log, str) for _, log in found) == 2
 
 
-def test_totals_in_a_folder_are_left_out_and_alone_they_are_refused(tmp_path: Path, capsys: Capsys) -> None:
+def test_totals_in_a_folder_are_left_out_and_alone_they_are_refused(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     rows = [{"model": name, "item": k, "correct": k % 2} for name in "ab" for k in range(20)]
     write(tmp_path / "logs/arc.jsonl", *rows)
     write(tmp_path / "logs/deep/gsm8k.jsonl", *rows)
@@ -432,12 +605,18 @@ DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
 HOSTILE: dict[str, Callable[[], str]] = {
     "deep document": lambda: '{"results": {"results": [' + DEEP + "]}}",
     "deep details": lambda: '{"details": {"0": {"correct": true, "pred": ' + DEEP + "}}}",
-    "evalplus of lists": lambda: json.dumps({"eval": {"a/1": [{"base_status": "pass"}], "a/2": [[]]}}),
+    "evalplus of lists": lambda: json.dumps(
+        {"eval": {"a/1": [{"base_status": "pass"}], "a/2": [[]]}}
+    ),
     "no solution": lambda: json.dumps({"eval": {"a/1": [{"base_status": "pass"}], "a/2": []}}),
     "promptfoo of texts": lambda: json.dumps({"results": {"results": [result(0, True), "x"]}}),
     "spec of a number": lambda: json.dumps({"spec": {"eval_name": 1, "completion_fns": 3}}),
-    "events of texts": lambda: json.dumps({"spec": {"eval_name": "e"}}) + '\n{"sample_id": "1", "data": "x"}',
-    "details of nothing": lambda: json.dumps({"details": {"0": {"correct": None}, "1": {"pred": 3}}}),
+    "events of texts": lambda: (
+        json.dumps({"spec": {"eval_name": "e"}}) + '\n{"sample_id": "1", "data": "x"}'
+    ),
+    "details of nothing": lambda: json.dumps(
+        {"details": {"0": {"correct": None}, "1": {"pred": 3}}}
+    ),
 }
 
 

@@ -44,7 +44,10 @@ def read(path: Path, **wanted: str) -> Joined:
 def imported(run: Path, *words: object) -> dict[str, dict[str, Any]]:
     """The cells of what an import judges, by model."""
     assert main([*map(str, words), "-o", str(run)]) == 0
-    return {cell["model"]: cell for cell in json.loads((run / "report/verdict.json").read_text())["cells"]}
+    return {
+        cell["model"]: cell
+        for cell in json.loads((run / "report/verdict.json").read_text())["cells"]
+    }
 
 
 @pytest.fixture
@@ -61,21 +64,60 @@ REAL = [
     ("inspect/data_cvebench_empty_choices.json", {}, "anthropic/claude-opus-4-6", 1, np.nan, 1),
     ("inspect_eval/mmlu-summary-choices.eval", {}, "openai/gpt-4o", 1, 0.0, 0),
     ("inspect_eval/log_streaming.eval", {}, "azureai/Meta-Llama-3-1-405B-Instruct-jqf", 2, 0.75, 0),
-    ("inspect_eval/2025-02-11T15-17-00-05-00_popularity_dPiJifoWeEQBrfWsAopzWr.eval", {}, "openai/gpt-4o-mini", 10,
-     np.nan, 10),
-    ("lm_eval/samples_math_perturbed_full_2026-01-21T03-44-18.458309.jsonl", {},
-     "RylanSchaeffer/mem_Qwen3-93M_minerva_math_rep_0_sbst_1.0000_epch_1_ot_1", 10, 0.0, 0),
-    ("lm_eval_metabench/samples_metabench_mmlu_permute_2024-11-26T10-47-32.305387.first200.jsonl",
-     {"model": "pythia-14m"}, "pythia-14m", 96, 18 / 96, 0),
-    ("lm_eval_metabench/samples_metabench_gsm8k_secondary_2024-11-26T10-50-23.349203.first200.jsonl",
-     {"model": "pythia-14m"}, "pythia-14m", 200, 0.0, 0),  # all are [invalid], which lm-eval counts as wrong
-    ("helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2", {}, "openai/gpt2", 10, 0.1, 0),
-]  # fmt: skip
+    (
+        "inspect_eval/2025-02-11T15-17-00-05-00_popularity_dPiJifoWeEQBrfWsAopzWr.eval",
+        {},
+        "openai/gpt-4o-mini",
+        10,
+        np.nan,
+        10,
+    ),
+    (
+        "lm_eval/samples_math_perturbed_full_2026-01-21T03-44-18.458309.jsonl",
+        {},
+        "RylanSchaeffer/mem_Qwen3-93M_minerva_math_rep_0_sbst_1.0000_epch_1_ot_1",
+        10,
+        0.0,
+        0,
+    ),
+    (
+        "lm_eval_metabench/samples_metabench_mmlu_permute_2024-11-26T10-47-32.305387.first200.jsonl",
+        {"model": "pythia-14m"},
+        "pythia-14m",
+        96,
+        18 / 96,
+        0,
+    ),
+    (
+        "lm_eval_metabench/samples_metabench_gsm8k_secondary_2024-11-26T10-50-23.349203.first200.jsonl",
+        {"model": "pythia-14m"},
+        "pythia-14m",
+        200,
+        0.0,
+        0,
+    ),  # all are [invalid], which lm-eval counts as wrong
+    (
+        "helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2",
+        {},
+        "openai/gpt2",
+        10,
+        0.1,
+        0,
+    ),
+]
 
 
-@pytest.mark.parametrize(("name", "wanted", "model", "items", "accuracy", "unparsed"), REAL, ids=[r[0] for r in REAL])
+@pytest.mark.parametrize(
+    ("name", "wanted", "model", "items", "accuracy", "unparsed"), REAL, ids=[r[0] for r in REAL]
+)
 def test_a_real_log(
-    logs: Path, name: str, wanted: dict[str, str], model: str, items: int, accuracy: float, unparsed: int
+    logs: Path,
+    name: str,
+    wanted: dict[str, str],
+    model: str,
+    items: int,
+    accuracy: float,
+    unparsed: int,
 ) -> None:
     (one,) = counts(read(logs / name, **wanted))
     assert (one.model, one.items, one.unparsed) == (model, items, unparsed)
@@ -89,7 +131,8 @@ def test_two_inspect_logs_are_joined_by_text(logs: Path) -> None:
         joined.add(path.name, read_log(path, Wanted()).outcomes)
     assert [(one.items, one.lacking) for one in counts(joined)] == [(5, 0), (3, 2)]
     assert all(
-        len(one.options) == 4 and one.gold is not None for one in joined.items["inspect_evals/arc_easy"].values()
+        len(one.options) == 4 and one.gold is not None
+        for one in joined.items["inspect_evals/arc_easy"].values()
     )
 
 
@@ -101,8 +144,19 @@ def test_totals_alone_are_refused(logs: Path) -> None:
 @pytest.mark.parametrize("model", [None, "", 7, ["m"]])
 def test_a_log_of_no_model_asks_for_its_name(model: object, tmp_path: Path) -> None:
     """`null` became a model that is called None."""
-    sample = {"id": 1, "epoch": 1, "input": "Who?", "scores": {"match": {"value": "C"}}, "target": "B"}
-    log = {"version": 2, "status": "success", "eval": {"model": model, "task": "t"}, "samples": [sample]}
+    sample = {
+        "id": 1,
+        "epoch": 1,
+        "input": "Who?",
+        "scores": {"match": {"value": "C"}},
+        "target": "B",
+    }
+    log = {
+        "version": 2,
+        "status": "success",
+        "eval": {"model": model, "task": "t"},
+        "samples": [sample],
+    }
     (tmp_path / "log.json").write_text(json.dumps(log))
     with pytest.raises(AuditError, match="--model NAME"):
         read(tmp_path / "log.json")
@@ -111,7 +165,10 @@ def test_a_log_of_no_model_asks_for_its_name(model: object, tmp_path: Path) -> N
 
 
 def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
-    path = logs / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
+    path = (
+        logs
+        / "lm_eval_metabench/samples_metabench_arc_permute_2024-11-26T10-47-32.305387.first200.jsonl"
+    )
     cell = imported(tmp_path / "run", path, "--model", "pythia-14m")["pythia-14m"]
     assert cell["verdict"] == "withheld" and cell["n_questions"] == 145
     gates = {gate["name"]: gate["status"] for gate in cell["gates"]}
@@ -123,9 +180,22 @@ def test_a_model_at_chance_is_withheld(logs: Path, tmp_path: Path) -> None:
 
 def test_scores() -> None:
     assert [outcome(v, "") for v in ("C", "I", "P", "N", True, 0.3, "3/10", None, "nan")] == [
-        (1, 1), (0, 1), (1, 2), (None, 1), (1, 1), (3, 10), (3, 10), (None, 1), (None, 1),
-    ]  # fmt: skip
-    assert [trials(right, 10, "") for right in (3, "1", 1.0, None)] == [(3, 10), (1, 10), (1, 10), (None, 1)]
+        (1, 1),
+        (0, 1),
+        (1, 2),
+        (None, 1),
+        (1, 1),
+        (3, 10),
+        (3, 10),
+        (None, 1),
+        (None, 1),
+    ]
+    assert [trials(right, 10, "") for right in (3, "1", 1.0, None)] == [
+        (3, 10),
+        (1, 10),
+        (1, 10),
+        (None, 1),
+    ]
     with pytest.raises(AuditError, match="whole number"):  # a share of 1 would read as 1 of 10
         trials(0.3, 10, "")
     for bad in (float("nan"), -1, 2, {"a": 1}, "perhaps", float("inf")):
@@ -162,7 +232,13 @@ def test_held_out_items_are_matched_by_stratum() -> None:
     joined = Joined()
     for name, easy, hard in (("b", 30, 10), ("new", 30, 20)):
         for what, n in (("easy", easy), ("hard", hard)):
-            joined.add(name, (Imported("m", name, f"{what}{k}", f"{what}{k}", 1, stratum=what) for k in range(n)))
+            joined.add(
+                name,
+                (
+                    Imported("m", name, f"{what}{k}", f"{what}{k}", 1, stratum=what)
+                    for k in range(n)
+                ),
+            )
     assert match_strata(joined, "b", "new") == 10 and match_strata(joined, "b", "new") == 0
     assert Counter(one.stratum for one in joined.items["new"].values()) == {"easy": 30, "hard": 10}
     joined.add("c", [Imported("m", "b", "odd", "odd", 1, stratum="odd")])
@@ -173,7 +249,13 @@ def test_held_out_items_are_matched_by_stratum() -> None:
 # --- hostile logs: one sentence, nothing written
 
 HEADER = {"eval": {"model": "m", "task": "t"}}
-SAMPLE = {"id": 1, "epoch": 1, "input": "What barks?", "target": "a dog", "scores": {"match": {"value": "C"}}}
+SAMPLE = {
+    "id": 1,
+    "epoch": 1,
+    "input": "What barks?",
+    "target": "a dog",
+    "scores": {"match": {"value": "C"}},
+}
 HEAD = "model,item,correct\n"
 HOSTILE = {
     "infinite": (HEAD + "m,a,inf\n", "expected 0, 1"),
@@ -182,7 +264,10 @@ HOSTILE = {
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
     "columns": ("who,what\nm,a\n", "expected a model"),
     "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "a text has 5,242,880"),
-    "long_text": (json.dumps({"model": "m", "text": "x" * (5 << 20), "correct": 1}) + "\n", "a text has 5,242,880"),
+    "long_text": (
+        json.dumps({"model": "m", "text": "x" * (5 << 20), "correct": 1}) + "\n",
+        "a text has 5,242,880",
+    ),
     "pickle": ("\u0004\0cos\nsystem\n(S'true'\ntR.", "binary"),
     "empty": ("", "empty"),
     "binary": ("\0\1\2", "binary"),
@@ -207,10 +292,14 @@ def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("store_schema", [True, False], ids=["dictionary", "plain"])
-def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(store_schema: bool, tmp_path: Path) -> None:
+def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(
+    store_schema: bool, tmp_path: Path
+) -> None:
     """Its dictionary writes a text once: 4,096 rows of 1 MB took 8 GB, as these came unfolded and as texts."""
     rows, path = 1200, tmp_path / "long.parquet"
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 1_000_000]))
+    text = pa.DictionaryArray.from_arrays(
+        pa.array([0] * rows, pa.int32()), pa.array(["x" * 1_000_000])
+    )
     items = [str(k) for k in range(rows)]
     table = pa.table({"model": ["m"] * rows, "item": items, "correct": [1] * rows, "text": text})
     pq.write_table(table, path, store_schema=store_schema)
@@ -239,7 +328,10 @@ def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
         for name in ("samples/1_epoch_1.json", "../evil.json", "/evil.json"):
             archive.writestr(name, json.dumps(SAMPLE))
     imported(tmp_path / "in" / "run", path)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"] and not Path("/evil.json").exists()
+    assert (
+        sorted(one.name for one in tmp_path.iterdir()) == ["in", "paths.eval"]
+        and not Path("/evil.json").exists()
+    )
 
 
 # --- end to end
@@ -248,13 +340,25 @@ def test_members_with_paths_are_not_unpacked(tmp_path: Path) -> None:
 def table(path: Path, ability: dict[str, float], items: int, seed: int, name: str) -> Path:
     rng = np.random.default_rng(seed)
     hard = rng.normal(size=items)
-    rows = [f"{m},{name}{i},{int(rng.random() < 1 / (1 + np.exp(h - a)))}" for m, a in ability.items() for i, h in
-            enumerate(hard)]  # fmt: skip
+    rows = [
+        f"{m},{name}{i},{int(rng.random() < 1 / (1 + np.exp(h - a)))}"
+        for m, a in ability.items()
+        for i, h in enumerate(hard)
+    ]
     path.write_text(HEAD + "\n".join(rows) + "\n")
     return path
 
 
-ABILITY = {"spoilt": 0.0, "clean": 0.2, "r1": 0.0, "s2": 0.3, "t3": 0.5, "u4": -0.2, "v5": 0.1, "w6": 0.4}
+ABILITY = {
+    "spoilt": 0.0,
+    "clean": 0.2,
+    "r1": 0.0,
+    "s2": 0.3,
+    "t3": 0.5,
+    "u4": -0.2,
+    "v5": 0.1,
+    "w6": 0.4,
+}
 
 
 @pytest.mark.long  # nine CPU seconds; test_reworded.py goes from two logs to a verdict
@@ -264,11 +368,16 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = [seen, "--held-out", fresh, "--judge", "spoilt", "clean"]
     open_ = imported(tmp_path / "undated", *words)["spoilt"]
-    assert open_["verdict"] == "memory_cause_unknown" and "state_dates" in open_["advice_codes"][0]["code"]
+    assert (
+        open_["verdict"] == "memory_cause_unknown"
+        and "state_dates" in open_["advice_codes"][0]["code"]
+    )
     # items newer than the judged models: whether they are as new to the references must be told of each
     older = [f"{name}=2023" for name in ABILITY if name not in ("spoilt", "clean")]
     for told, verdict in ((older[1:], "memory_cause_unknown"), (older, "gap_to_fresh_items")):
-        newer = imported(tmp_path / "newer", *words, "--held-out-date", "2024-07", "--released", "2024-06", *told)
+        newer = imported(
+            tmp_path / "newer", *words, "--held-out-date", "2024-07", "--released", "2024-06", *told
+        )
         assert newer["spoilt"]["verdict"] == verdict
     cells = imported(run, *words, "--held-out-date", "2024-05", "--released", "2024-06")
     spoilt = cells["spoilt"]
@@ -286,7 +395,12 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [("--released", "May"), ("--held-out-date", "24"), ("--released", "2023", "2024"), ("--released", "r9=2023")],
+    [
+        ("--released", "May"),
+        ("--held-out-date", "24"),
+        ("--released", "2023", "2024"),
+        ("--released", "r9=2023"),
+    ],
 )
 def test_dates_that_say_nothing_are_refused(told: tuple[str, ...], tmp_path: Path) -> None:
     logs = [str(table(tmp_path / f"{name}.csv", ABILITY, 9, 1, name)) for name in "ab"]
@@ -321,7 +435,9 @@ def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
     others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
     path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,b,10,10\n" + others)
     cells = imported(tmp_path / "run", path, "--map", "model=who,item=q,correct=right,of=n")
-    assert "--options 4" in capsys.readouterr().out  # answers count as free, which the user may not mean
+    assert (
+        "--options 4" in capsys.readouterr().out
+    )  # answers count as free, which the user may not mean
     assert cells["m"]["score"] == pytest.approx(0.93) and cells["n"]["score"] == 1.0
     assert cells["m"]["reads"]["score"] == {"asked": 101, "read": 100, "not_asked": 9}
     assert cells["n"]["reads"]["score"] == {"asked": 100, "read": 100, "not_asked": 10}
@@ -341,7 +457,11 @@ def test_epochs_are_one_item(tmp_path: Path) -> None:
 def test_epochs_weigh_alike_whatever_their_scores_are_shares_of(tmp_path: Path) -> None:
     """.873 is read as 55 of 63, and counted 63 times what 1 of 1 does."""
     path = tmp_path / "log.csv"
-    rows = [f"m,{i},{score},{e}" for i in range(20) for e, score in enumerate((1, 0.873) if i % 2 else (0, 0.873))]
+    rows = [
+        f"m,{i},{score},{e}"
+        for i in range(20)
+        for e, score in enumerate((1, 0.873) if i % 2 else (0, 0.873))
+    ]
     path.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
     cell = imported(tmp_path / "run", path)["m"]
     assert cell["score"] == pytest.approx((1.873 / 2 + 0.873 / 2) / 2, abs=0.003)
@@ -357,9 +477,18 @@ def test_options_in_another_order_are_put_back() -> None:
 
 def test_what_joins_badly_is_counted_and_refused(tmp_path: Path, capsys: Capsys) -> None:
     path, run = tmp_path / "log.csv", tmp_path / "run"
-    path.write_text(HEAD + "".join(f"m,{i},1\n" for i in range(20)) + "".join(f"n,{i},1\n" for i in range(3, 40)))
-    (tmp_path / "new.csv").write_text(HEAD + "".join(f"{who},x{i},1\n" for i in range(20) for who in "mn"))
-    assert main([str(path), "--held-out", str(tmp_path / "new.csv"), "--judge", "m", "-o", str(run)]) == 1
+    path.write_text(
+        HEAD
+        + "".join(f"m,{i},1\n" for i in range(20))
+        + "".join(f"n,{i},1\n" for i in range(3, 40))
+    )
+    (tmp_path / "new.csv").write_text(
+        HEAD + "".join(f"{who},x{i},1\n" for i in range(20) for who in "mn")
+    )
+    assert (
+        main([str(path), "--held-out", str(tmp_path / "new.csv"), "--judge", "m", "-o", str(run)])
+        == 1
+    )
     said = capsys.readouterr()
     assert "20 of 40" in said.err and "20" in said.out and not run.exists()
 
@@ -368,21 +497,37 @@ def test_held_out_items_that_are_not_held_out(tmp_path: Path) -> None:
     text = "model,text,correct\nm,What barks?,1\n"
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "b.csv").write_text(text.replace("What barks", "what  BARKS"))
-    words = [str(tmp_path / "a.csv"), "--held-out", str(tmp_path / "b.csv"), "-o", str(tmp_path / "run")]
+    words = [
+        str(tmp_path / "a.csv"),
+        "--held-out",
+        str(tmp_path / "b.csv"),
+        "-o",
+        str(tmp_path / "run"),
+    ]
     assert main(words) == 1
 
 
 def items_of(benchmark: str, texts: list[str], prefix: str) -> Joined:
     joined = Joined()
-    joined.add("log", (
-        Imported("m", benchmark, f"{prefix}{k}", f"{prefix}{k}", k % 2, text=text) for k, text in enumerate(texts)
-    ))  # fmt: skip
+    joined.add(
+        "log",
+        (
+            Imported("m", benchmark, f"{prefix}{k}", f"{prefix}{k}", k % 2, text=text)
+            for k, text in enumerate(texts)
+        ),
+    )
     return joined
 
 
 @pytest.mark.parametrize(
     ("shared", "repeated", "left_out"),
-    [(0, 0, 0), (3, 0, 3), (4, 0, None), (300, 0, None), (0, 9, 0)],  # of 300: at most 1 % are left out
+    [
+        (0, 0, 0),
+        (3, 0, 3),
+        (4, 0, None),
+        (300, 0, None),
+        (0, 9, 0),
+    ],  # of 300: at most 1 % are left out
 )
 def test_held_out_items_under_other_names_are_found_by_their_words(
     shared: int, repeated: int, left_out: int | None
@@ -403,7 +548,9 @@ def test_held_out_items_under_other_names_are_found_by_their_words(
 
 def test_tables_that_number_other_texts_alike_are_held_out() -> None:
     joined = items_of("seen", [f"Question {k}?" for k in range(30)], "")
-    joined.add("other", items_of("new", [f"Another {k}?" for k in range(30)], "").items["new"].values())
+    joined.add(
+        "other", items_of("new", [f"Another {k}?" for k in range(30)], "").items["new"].values()
+    )
     assert leave_out_shared(joined, "seen", "new") == 0
 
 
@@ -411,8 +558,14 @@ def test_words_that_a_model_has_in_two_items_join_nothing() -> None:
     """Two passages are asked for their title: nothing tells which of one log is which of the other."""
     joined = Joined()
     for model, names in (("m", "ab"), ("n", "cd")):
-        texts = {names[0]: "What is the title?", names[1]: "What is the title?", f"{names}3": "What is water?"}
-        joined.add(model, (Imported(model, "b", key, key, 1, text=text) for key, text in texts.items()))
+        texts = {
+            names[0]: "What is the title?",
+            names[1]: "What is the title?",
+            f"{names}3": "What is water?",
+        }
+        joined.add(
+            model, (Imported(model, "b", key, key, 1, text=text) for key, text in texts.items())
+        )
     rejoin_by_text(joined)
     assert set(joined.items["b"]) == {"a", "b", "c", "d", "ab3"}
     assert set(joined.answers["n", "b"]) == {"c", "d", "ab3"}
@@ -420,7 +573,9 @@ def test_words_that_a_model_has_in_two_items_join_nothing() -> None:
 
 @pytest.mark.parametrize("keys", [("A", "B"), ("1800", "1900"), ("Paris", "Rome")])
 @pytest.mark.parametrize("kind", ["csv", "lm-eval", "inspect", "other epoch", "other log"])
-def test_one_question_of_two_keys_is_left_out_or_refused(kind: str, keys: tuple[str, str], tmp_path: Path) -> None:
+def test_one_question_of_two_keys_is_left_out_or_refused(
+    kind: str, keys: tuple[str, str], tmp_path: Path
+) -> None:
     """Of 200 items one has two keys, and two of 200 are at most 1 %; alone it is refused."""
     rows = [{"id": k, "q": f"Question {k}?", "key": keys[0]} for k in range(198)]
     rows += [{"id": 500 + k, "q": "Which?", "key": key} for k, key in enumerate(keys)]
@@ -428,26 +583,53 @@ def test_one_question_of_two_keys_is_left_out_or_refused(kind: str, keys: tuple[
         joined = Joined()
         logs = [part[:-1], [*part[:-2], part[-1]]] if kind.startswith("other") else [part]
         for number, log in enumerate(logs):
-            path = tmp_path / f"log{number}.{'json' if kind == 'inspect' else 'jsonl' if kind == 'lm-eval' else 'csv'}"
+            path = (
+                tmp_path
+                / f"log{number}.{'json' if kind == 'inspect' else 'jsonl' if kind == 'lm-eval' else 'csv'}"
+            )
             if kind == "lm-eval":
                 lines = [
-                    {"doc": {"question": one["q"]}, "doc_id": one["id"], "target": one["key"], "exact_match": 1.0,
-                     "filtered_resps": ["x"], "doc_hash": one["q"]} for one in log
-                ]  # fmt: skip
+                    {
+                        "doc": {"question": one["q"]},
+                        "doc_id": one["id"],
+                        "target": one["key"],
+                        "exact_match": 1.0,
+                        "filtered_resps": ["x"],
+                        "doc_hash": one["q"],
+                    }
+                    for one in log
+                ]
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines))
             elif kind == "inspect":
-                samples = [{"id": one["id"], "epoch": 1, "input": one["q"], "target": one["key"],
-                            "scores": {"match": {"value": "C"}}} for one in log]  # fmt: skip
+                samples = [
+                    {
+                        "id": one["id"],
+                        "epoch": 1,
+                        "input": one["q"],
+                        "target": one["key"],
+                        "scores": {"match": {"value": "C"}},
+                    }
+                    for one in log
+                ]
                 about = {"task": "b", "model": "m"}
-                path.write_text(json.dumps({"status": "success", "eval": about, "samples": samples}))
+                path.write_text(
+                    json.dumps({"status": "success", "eval": about, "samples": samples})
+                )
             else:
                 head = "model,item,text,answer,gold,epoch\n"
                 epochs = {500: 1, 501: 2 if kind == "other epoch" else 1}
                 model = "mn"[number]
-                path.write_text(head + "".join(
-                    f"{model},{one['id']},{one['q']},{keys[0]},{one['key']},{epochs.get(one['id'], 1)}\n" for one in log
-                ))  # fmt: skip
-            joined.add(path.name, read_log(path, Wanted("" if kind[0] in "co" else "m", "b", "text")).outcomes)
+                path.write_text(
+                    head
+                    + "".join(
+                        f"{model},{one['id']},{one['q']},{keys[0]},{one['key']},{epochs.get(one['id'], 1)}\n"
+                        for one in log
+                    )
+                )
+            joined.add(
+                path.name,
+                read_log(path, Wanted("" if kind[0] in "co" else "m", "b", "text")).outcomes,
+            )
         if refused:
             with pytest.raises(DataError, match=keys[0]):
                 leave_out_changed(joined)
@@ -465,7 +647,9 @@ def test_options_of_a_table_are_their_texts_or_their_number(tmp_path: Path) -> N
 
     assert options('"[""cat"", ""dog""]"') == ("cat", "dog")
     assert options("4") == options("4.0") == tuple("ABCD") and options("") == ()
-    (tmp_path / "bare.csv").write_text("model,item,correct\nm,1,1\n")  # as many options in every row
+    (tmp_path / "bare.csv").write_text(
+        "model,item,correct\nm,1,1\n"
+    )  # as many options in every row
     (one,) = read_log(tmp_path / "bare.csv", Wanted(columns={"options": "4"})).outcomes
     assert one.options == tuple("ABCD")
     for bad in ("cat|dog", "-4", "0", "2.5", "30", "true"):
@@ -482,13 +666,24 @@ def test_a_table_is_cut_where_its_header_is(sign: str, tmp_path: Path) -> None:
 
 def test_an_error_that_the_first_row_has_not_is_no_wrong_answer(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    rows = [{"item": "a", "correct": 1}, {"item": "b", "correct": 0, "error": "timeout"}, {"item": "a", "epoch": 2}]
+    rows = [
+        {"item": "a", "correct": 1},
+        {"item": "b", "correct": 0, "error": "timeout"},
+        {"item": "a", "epoch": 2},
+    ]
     path.write_text("".join(json.dumps({"model": "m"} | row) + "\n" for row in rows))
     found = list(read_log(path, Wanted()).outcomes)
-    assert [(one.right, one.error, one.epoch) for one in found] == [(1, None, 1), (None, "timeout", 1), (None, None, 2)]
+    assert [(one.right, one.error, one.epoch) for one in found] == [
+        (1, None, 1),
+        (None, "timeout", 1),
+        (None, None, 2),
+    ]
 
 
-INSPECT = {"eval": {"model": "m", "task": "t"}, "samples": [{"id": 1, "epoch": 1, "input": "q", "choices": ["a", "b"]}]}
+INSPECT = {
+    "eval": {"model": "m", "task": "t"},
+    "samples": [{"id": 1, "epoch": 1, "input": "q", "choices": ["a", "b"]}],
+}
 
 
 @pytest.mark.parametrize(
@@ -500,8 +695,12 @@ INSPECT = {"eval": {"model": "m", "task": "t"}, "samples": [{"id": 1, "epoch": 1
         ({"input": [{"role": "user", "content": 5}], "scores": {"c": {"value": 10**400}}}, None),
     ],
 )
-def test_odd_values_of_a_log_are_read_or_refused_in_a_sentence(sample, right, tmp_path: Path) -> None:
-    (tmp_path / "log.json").write_text(json.dumps(INSPECT | {"samples": [INSPECT["samples"][0] | sample]}))
+def test_odd_values_of_a_log_are_read_or_refused_in_a_sentence(
+    sample, right, tmp_path: Path
+) -> None:
+    (tmp_path / "log.json").write_text(
+        json.dumps(INSPECT | {"samples": [INSPECT["samples"][0] | sample]})
+    )
     log = read_log(tmp_path / "log.json", Wanted())
     if right is None:
         with pytest.raises(AuditError, match="expected 0, 1, true"):
@@ -520,7 +719,9 @@ def test_odd_values_of_a_log_are_read_or_refused_in_a_sentence(sample, right, tm
         (["42", "7"], "42"),  # two replies of free text
     ],
 )
-def test_an_option_has_a_likelihood_of_at_most_one(read_as: list, answer: str | None, tmp_path: Path) -> None:
+def test_an_option_has_a_likelihood_of_at_most_one(
+    read_as: list, answer: str | None, tmp_path: Path
+) -> None:
     doc = {"question": "q?", "choices": ["a", "b"]}
     sample = {"doc_id": 0, "doc": doc, "target": "1", "acc": 1.0, "filtered_resps": read_as}
     path = tmp_path / "samples_t_2026-11-25T10-00-00.0.jsonl"
@@ -533,8 +734,12 @@ def test_an_option_has_a_likelihood_of_at_most_one(read_as: list, answer: str | 
         assert [one.answer for one in log.outcomes] == [answer]
 
 
-@pytest.mark.parametrize("state", [{"instance": {"id": 1}}, {"instance": [], "train_trial_index": "x"}, 7])
-def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(state, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "state", [{"instance": {"id": 1}}, {"instance": [], "train_trial_index": "x"}, 7]
+)
+def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(
+    state, tmp_path: Path
+) -> None:
     (tmp_path / "run_spec.json").write_text('{"name": "b", "adapter_spec": {"model": "m"}}')
     (tmp_path / "per_instance_stats.json").write_text("[]")
     (tmp_path / "scenario_state.json").write_text(json.dumps({"request_states": [state]}))
@@ -619,7 +824,9 @@ def zstd(data: bytes) -> bytes:
 
 def test_a_log_of_today_is_read(tmp_path: Path) -> None:
     members = {"header.json": HEADER, "samples/1_epoch_1.json": SAMPLE}
-    path = packed(tmp_path / "a.eval", {name: zstd(json.dumps(one).encode()) for name, one in members.items()})
+    path = packed(
+        tmp_path / "a.eval", {name: zstd(json.dumps(one).encode()) for name, one in members.items()}
+    )
     with pytest.raises(NotImplementedError), zipfile.ZipFile(path) as archive:
         archive.read("header.json")  # so the file is what it is taken for
     (one,) = read_log(path, Wanted()).outcomes
@@ -630,7 +837,8 @@ ENDLESS = b" " * (65 << 20)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"), [(zstd(ENDLESS), "unpacks to more than"), (b"no frame of it", "cannot be read")]
+    ("data", "said"),
+    [(zstd(ENDLESS), "unpacks to more than"), (b"no frame of it", "cannot be read")],
 )
 def test_a_hostile_member(data: bytes, said: str, tmp_path: Path) -> None:
     sample, path = "samples/1_epoch_1.json", tmp_path / "b.eval"

@@ -23,7 +23,9 @@ RIGHT = [i % 4 != 3 for i in range(N)]  # 30 of 40: .75
 def table(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
     """A csv of one model; the item is the row's number."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("model", "item", *header), *(("m", i, *row) for i, row in enumerate(rows))])
+        csv.writer(file).writerows(
+            [("model", "item", *header), *(("m", i, *row) for i, row in enumerate(rows))]
+        )
     return path
 
 
@@ -37,7 +39,9 @@ def scored(path: Path, **wanted: Any) -> tuple[int, Any, int, Log]:
 
 @pytest.mark.parametrize("joint", ["", ",", ", ", "、", " & "])
 def test_several_right_letters_are_a_set(joint: str, tmp_path: Path) -> None:
-    keys = [("AC", "BD", "ABD", "C")[i % 4] for i in range(N)]  # every fourth answer has a letter too few
+    keys = [
+        ("AC", "BD", "ABD", "C")[i % 4] for i in range(N)
+    ]  # every fourth answer has a letter too few
     rows = [(joint.join(reversed(key if key != "C" else "CD")), key) for key in keys]
     assert scored(table(tmp_path / "t.csv", ["answer", "gold"], rows))[:3] == (N, 0.75, 0)
 
@@ -47,9 +51,16 @@ def test_words_of_the_first_letters_are_no_sets(tmp_path: Path) -> None:
     assert scored(table(tmp_path / "t.csv", ["answer", "gold"], rows))[1] == 0.75
 
 
-@pytest.mark.parametrize(("exact", "short"), [("1/7", "0.1429"), ("3.14159", "3.14"), ("0.67", "2/3")])
-def test_a_number_with_fewer_decimals_is_not_clearly_another(exact: str, short: str, tmp_path: Path) -> None:
-    rows = [(exact, short) if i < 10 else ("5.25", short) if i < 20 else (short, short) for i in range(N)]
+@pytest.mark.parametrize(
+    ("exact", "short"), [("1/7", "0.1429"), ("3.14159", "3.14"), ("0.67", "2/3")]
+)
+def test_a_number_with_fewer_decimals_is_not_clearly_another(
+    exact: str, short: str, tmp_path: Path
+) -> None:
+    rows = [
+        (exact, short) if i < 10 else ("5.25", short) if i < 20 else (short, short)
+        for i in range(N)
+    ]
     *read, log = scored(table(tmp_path / "t.csv", ["answer", "gold"], rows))
     assert read == [N, 20 / 30, 10]  # 10 of 30 are another number
     assert log.notes == [
@@ -70,7 +81,9 @@ def test_minus_one_is_an_answer_among_numbers(tmp_path: Path) -> None:
 
 def test_a_column_that_marks_right_answers_alone_is_refused(tmp_path: Path) -> None:
     path = table(tmp_path / "t.csv", ["correct"], [("1" if right else "",) for right in RIGHT])
-    with pytest.raises(DataError, match=r"correct is '1' in 30 rows and empty in 10\. Expected a score"):
+    with pytest.raises(
+        DataError, match=r"correct is '1' in 30 rows and empty in 10\. Expected a score"
+    ):
         scored(path)
     few = table(tmp_path / "few.csv", ["correct"], [("1" if i else "",) for i in range(N)])
     assert scored(few)[:3] == (N, 1.0, 1)
@@ -86,7 +99,9 @@ def test_a_score_whose_name_says_wrong_is_refused(column: str, tmp_path: Path) -
 def test_a_key_beyond_the_given_number_of_options_is_refused(tmp_path: Path) -> None:
     keys = [("ABCDE"[i % 5],) * 2 for i in range(N)]
     log = read_log(table(tmp_path / "t.csv", ["answer", "gold"], keys), Wanted())
-    with pytest.raises(ConfigError, match=r"--options is 4, and the key of item '4' is E\. Expected at least 5"):
+    with pytest.raises(
+        ConfigError, match=r"--options is 4, and the key of item '4' is E\. Expected at least 5"
+    ):
         list(with_options(log.outcomes, 4))
     truths = [("TF"[i % 2],) * 2 for i in range(N)]
     log = read_log(table(tmp_path / "truths.csv", ["answer", "gold"], truths), Wanted())
@@ -98,7 +113,10 @@ def test_samples_of_lm_eval_that_are_fewer_than_its_results_count_are_noted(tmp_
     results = {"model_name": "m", "n-samples": {"task": {"original": N, "effective": N}}}
     (tmp_path / f"results_{time}.json").write_text(json.dumps(results))
     path = tmp_path / f"samples_task_{time}.jsonl"
-    lines = [json.dumps({"doc_id": i, "doc": {"question": f"q{i}"}, "acc": float(RIGHT[i])}) for i in range(N)]
+    lines = [
+        json.dumps({"doc_id": i, "doc": {"question": f"q{i}"}, "acc": float(RIGHT[i])})
+        for i in range(N)
+    ]
     path.write_text("\n".join(lines[:30]))
     assert scored(path)[3].notes == [
         f"{path.name} holds 30 samples and results_{time}.json counts 40: the log may be cut off"
@@ -108,12 +126,16 @@ def test_samples_of_lm_eval_that_are_fewer_than_its_results_count_are_noted(tmp_
     assert (read, log.notes) == ([N, 0.75, 0], [])
 
 
-def test_a_mean_that_the_results_record_is_the_mean_of_the_samples_and_a_limit_is_noted(tmp_path: Path) -> None:
+def test_a_mean_that_the_results_record_is_the_mean_of_the_samples_and_a_limit_is_noted(
+    tmp_path: Path,
+) -> None:
     """30 of 40 are right: .75. A mean of .80 is of other samples. The task has 400 items."""
     time = "2026-05-01T10-00-00.000000"
     path = tmp_path / f"samples_task_{time}.jsonl"
     lines = [
-        json.dumps({"doc_id": i, "doc": {"question": f"q{i}"}, "filter": "none", "acc": float(RIGHT[i])})
+        json.dumps(
+            {"doc_id": i, "doc": {"question": f"q{i}"}, "filter": "none", "acc": float(RIGHT[i])}
+        )
         for i in range(N)
     ]
     path.write_text("\n".join(lines))
@@ -130,7 +152,9 @@ def test_a_mean_that_the_results_record_is_the_mean_of_the_samples_and_a_limit_i
 
 
 @pytest.mark.parametrize(
-    ("value", "counts"), [("0.{:02d}", False), ("{}/100", True), ("0.{}", True)], ids=["hundredths", "counts", "tenths"]
+    ("value", "counts"),
+    [("0.{:02d}", False), ("{}/100", True), ("0.{}", True)],
+    ids=["hundredths", "counts", "tenths"],
 )
 def test_decimals_of_a_hundred_are_taken_for_probabilities_and_counts_are_not(
     value: str, counts: bool, tmp_path: Path
@@ -143,16 +167,29 @@ def test_decimals_of_a_hundred_are_taken_for_probabilities_and_counts_are_not(
     assert bool(measures(joined)) is not counts
 
 
-@pytest.mark.parametrize(("kept", "unfinished"), [(30, "the log holds 30 of 40 completed samples"), (N, "")])
+@pytest.mark.parametrize(
+    ("kept", "unfinished"), [(30, "the log holds 30 of 40 completed samples"), (N, "")]
+)
 def test_a_log_of_inspect_without_all_completed_samples_is_not_finished(
     kept: int, unfinished: str, tmp_path: Path
 ) -> None:
     samples = [
-        {"id": i, "epoch": 1, "input": f"q{i}", "target": "x", "scores": {"match": {"value": "CI"[not RIGHT[i]]}}}
+        {
+            "id": i,
+            "epoch": 1,
+            "input": f"q{i}",
+            "target": "x",
+            "scores": {"match": {"value": "CI"[not RIGHT[i]]}},
+        }
         for i in range(kept)
     ]
     results = {"total_samples": N, "completed_samples": N}
-    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "results": results, "samples": samples}
+    log = {
+        "status": "success",
+        "eval": {"model": "m", "task": "t"},
+        "results": results,
+        "samples": samples,
+    }
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
     assert read_log(path, Wanted()).unfinished == unfinished
@@ -161,11 +198,19 @@ def test_a_log_of_inspect_without_all_completed_samples_is_not_finished(
 def test_repeats_of_a_promptfoo_test_are_trials_of_one_item(tmp_path: Path) -> None:
     # evaluator.ts gives each repeat a testIdx of its own, with the same variables.
     results = [
-        {"provider": {"id": "m"}, "testIdx": 2 * i + k, "vars": {"question": f"q{i}"}, "testCase": {"assert": []},
-         "response": {"output": "x"},
-         "success": RIGHT[i] or k == 1, "score": float(RIGHT[i] or k == 1), "failureReason": 0}
-        for i in range(N) for k in (0, 1)
-    ]  # fmt: skip
+        {
+            "provider": {"id": "m"},
+            "testIdx": 2 * i + k,
+            "vars": {"question": f"q{i}"},
+            "testCase": {"assert": []},
+            "response": {"output": "x"},
+            "success": RIGHT[i] or k == 1,
+            "score": float(RIGHT[i] or k == 1),
+            "failureReason": 0,
+        }
+        for i in range(N)
+        for k in (0, 1)
+    ]
     path = tmp_path / "output.json"
     path.write_text(json.dumps({"results": {"results": results}}))
     assert scored(path)[:3] == (N, 0.875, 0)  # 30 items twice right, 10 once
@@ -174,17 +219,27 @@ def test_repeats_of_a_promptfoo_test_are_trials_of_one_item(tmp_path: Path) -> N
 def test_the_main_metric_of_ifeval_in_helm_is_read(tmp_path: Path) -> None:
     spec = {"name": "ifeval:model=m", "adapter_spec": {"model": "m"}}
     states = [
-        {"instance": {"id": f"id{i}", "input": {"text": f"q{i}"}}, "result": {"completions": [{"text": "x"}]}}
+        {
+            "instance": {"id": f"id{i}", "input": {"text": f"q{i}"}},
+            "result": {"completions": [{"text": "x"}]},
+        }
         for i in range(N)
     ]
     stats = [
-        {"instance_id": f"id{i}", "stats": [
-            {"name": {"name": "exact_match"}, "mean": 0.0},
-            {"name": {"name": "ifeval_strict_accuracy"}, "mean": float(RIGHT[i])},
-        ]}
+        {
+            "instance_id": f"id{i}",
+            "stats": [
+                {"name": {"name": "exact_match"}, "mean": 0.0},
+                {"name": {"name": "ifeval_strict_accuracy"}, "mean": float(RIGHT[i])},
+            ],
+        }
         for i in range(N)
-    ]  # fmt: skip
-    files = {"run_spec": spec, "scenario_state": {"request_states": states}, "per_instance_stats": stats}
+    ]
+    files = {
+        "run_spec": spec,
+        "scenario_state": {"request_states": states},
+        "per_instance_stats": stats,
+    }
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     *read, log = scored(tmp_path)
@@ -198,7 +253,9 @@ def test_letters_that_are_texts_of_other_options_are_refused() -> None:
     columns = Columns()
     for row in rows:
         columns.add(*row)
-    with pytest.raises(ConfigError, match=r"--answer-as letter .*score 1\.000.*--answer-as text .*score 0\.667"):
+    with pytest.raises(
+        ConfigError, match=r"--answer-as letter .*score 1\.000.*--answer-as text .*score 0\.667"
+    ):
         columns.typing()
     scores = [columns.typing(answer_as=kind).judge(*rows[2])[0] for kind in ("letter", "text")]
     assert scores == [True, False]

@@ -12,7 +12,19 @@ from audit.perturb.report import judge
 from audit.variants.arrow import read_library, write_library
 from audit.variants.review_file import read_review, write_review
 
-N, ABLE = 600, {"spoilt": 0.3, "clean": 0.9, "r1": -0.2, "s2": 0.3, "t3": 1.0, "u4": 1.4, "v5": 2.0, "w6": 2.6}
+N, ABLE = (
+    600,
+    {
+        "spoilt": 0.3,
+        "clean": 0.9,
+        "r1": -0.2,
+        "s2": 0.3,
+        "t3": 1.0,
+        "u4": 1.4,
+        "v5": 2.0,
+        "w6": 2.6,
+    },
+)
 OPTIONS = ["one", "two", "three", "four"]
 
 
@@ -27,7 +39,9 @@ def answers(log: str, remembered: float) -> list[tuple[str, int, int]]:
 
 
 def table(folder: Path, log: str, remembered: float) -> list[str]:
-    rows = [f"{m},q{i},{right},{log} words of item {i},4" for m, i, right in answers(log, remembered)]
+    rows = [
+        f"{m},q{i},{right},{log} words of item {i},4" for m, i, right in answers(log, remembered)
+    ]
     (folder / f"{log}.csv").write_text("\n".join(["model,item,correct,text,options", *rows]) + "\n")
     return [str(folder / f"{log}.csv")]
 
@@ -35,8 +49,19 @@ def table(folder: Path, log: str, remembered: float) -> list[str]:
 def lm_eval(folder: Path, log: str, remembered: float) -> list[str]:
     lines: dict[str, list[str]] = {}
     for m, i, right in answers(log, remembered):
-        doc = {"audit_id": f"q{i}", "question": f"{log} words of item {i}", "choices": OPTIONS, "answer": 1}
-        sample = {"doc_id": i, "doc": doc, "target": "1", "doc_hash": f"{log}{i}", "acc": float(right)}
+        doc = {
+            "audit_id": f"q{i}",
+            "question": f"{log} words of item {i}",
+            "choices": OPTIONS,
+            "answer": 1,
+        }
+        sample = {
+            "doc_id": i,
+            "doc": doc,
+            "target": "1",
+            "doc_hash": f"{log}{i}",
+            "acc": float(right),
+        }
         lines.setdefault(m, []).append(json.dumps(sample))
     found = []
     for m, own in lines.items():
@@ -56,12 +81,19 @@ def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     content = json.loads((run / "report" / "verdict.json").read_text())
     cells = {cell["model"]: cell for cell in content["cells"]}
     spoilt = cells["spoilt"]
-    right = {log: np.mean([x[2] for x in answers(log, remembered) if x[0] == "spoilt"]) for log, remembered in
-             (("seen", 0.9), ("reworded", 0.0))}  # fmt: skip
+    right = {
+        log: np.mean([x[2] for x in answers(log, remembered) if x[0] == "spoilt"])
+        for log, remembered in (("seen", 0.9), ("reworded", 0.0))
+    }
     drop = spoilt["evidence"]["drop"]
-    assert (drop["original"], drop["variants"]) == pytest.approx((right["seen"], right["reworded"]), rel=1e-5)
+    assert (drop["original"], drop["variants"]) == pytest.approx(
+        (right["seen"], right["reworded"]), rel=1e-5
+    )
     assert (spoilt["verdict"], spoilt["doubt"]) == ("drop_cause_unknown", "variants_not_read")
-    assert cells["clean"]["verdict"] in ("underpowered", "no_drop_detected") and len(spoilt["references"]) == 6
+    assert (
+        cells["clean"]["verdict"] in ("underpowered", "no_drop_detected")
+        and len(spoilt["references"]) == 6
+    )
     gates = {gate["name"]: gate["status"] for gate in spoilt["gates"]}
     assert gates["variants_reached_model"] == gates["broken_share"] == "not_applicable"
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
@@ -86,7 +118,12 @@ def test_logs_that_do_not_meet_are_refused(tmp_path: Path, capsys) -> None:
     (tmp_path / "seen.csv").write_text(HEAD + "".join(f"m,q{i},1,w,4\n" for i in range(9)))
     (tmp_path / "other.csv").write_text(HEAD + "m,x1,1,w,4\n")
     run = tmp_path / "run"
-    assert main([str(tmp_path / "seen.csv"), "--reworded", str(tmp_path / "other.csv"), "-o", str(run)]) == 1
+    assert (
+        main(
+            [str(tmp_path / "seen.csv"), "--reworded", str(tmp_path / "other.csv"), "-o", str(run)]
+        )
+        == 1
+    )
     said = capsys.readouterr().err
     assert ("holds 0" in said or "has 0 of the" in said) and not run.exists()
 
@@ -95,7 +132,10 @@ def test_the_same_questions_asked_again_are_no_rewording(tmp_path: Path, capsys)
     """A second run of the published items has other answers, no drop, and would pass."""
     logs = [tmp_path / "seen.csv", tmp_path / "again.csv"]
     for log, blank in zip(logs, (" ", "  "), strict=True):
-        log.write_text(HEAD + "".join(f"m,q{i},{int(i % 9 > len(blank))},What{blank}is {i}?,4\n" for i in range(90)))
+        log.write_text(
+            HEAD
+            + "".join(f"m,q{i},{int(i % 9 > len(blank))},What{blank}is {i}?,4\n" for i in range(90))
+        )
     run = tmp_path / "run"
     assert main([str(logs[0]), "--reworded", str(logs[1]), "-o", str(run)]) == 1
     assert "90 of the 90 items" in capsys.readouterr().err and not run.exists()
@@ -105,7 +145,9 @@ def test_of_several_trials_one_is_drawn(tmp_path: Path) -> None:
     """k of ten right: about k tenths of 400 drawn trials are (within five standard errors); a seed draws others."""
     words = [str(tmp_path / "seen.csv"), "--reworded", str(tmp_path / "other.csv")]
     for name, k in (("seen", 8), ("other", 3)):
-        (tmp_path / f"{name}.csv").write_text(HEAD + "".join(f"m,q{i},{k}/10,{name} words,4\n" for i in range(400)))
+        (tmp_path / f"{name}.csv").write_text(
+            HEAD + "".join(f"m,q{i},{k}/10,{name} words,4\n" for i in range(400))
+        )
     drawn = []
     for seed in ("0", "1"):
         run = tmp_path / seed
@@ -113,7 +155,10 @@ def test_of_several_trials_one_is_drawn(tmp_path: Path) -> None:
         stored = ds.dataset(run / "shards", format="ipc").to_table().to_pylist()
         rows = {(row["question_id"], row["arm"]): row["correct"] for row in stored}
         assert len(rows) == 800
-        shares = [sum(right for (_, arm), right in rows.items() if arm == one) / 400 for one in ("original", "variant")]
+        shares = [
+            sum(right for (_, arm), right in rows.items() if arm == one) / 400
+            for one in ("original", "variant")
+        ]
         assert shares == pytest.approx([0.8, 0.3], abs=5 * 0.5 / 20)
         drawn.append(rows)
     assert drawn[0] != drawn[1]

@@ -31,19 +31,35 @@ REPORTS = [  # folder, file, what is asked, score, accuracy, unparsed, items: th
     ("11b-helm-perturbations", "boolq*", {}, "exact_match", 0.8, 0, 40),
     ("14-inspect-limit-samples", "log.json", {}, "choice", 0.75, 8, 40),
     ("15-inspect-two-scorers", "log.json", {"metric": "match"}, "match", 0.6, 0, 40),
-    ("16-inspect-dict-score", "log.json", {"metric": "match.accuracy"}, "match.accuracy", 0.5, 0, 10),
+    (
+        "16-inspect-dict-score",
+        "log.json",
+        {"metric": "match.accuracy"},
+        "match.accuracy",
+        0.5,
+        0,
+        10,
+    ),
     ("17-inspect-nan-unscored", "log.json", {}, "choice", 22 / 38, 2, 40),
     ("27-inspect-scores-only-in-reductions", "log.json", {}, "bfcl_scorer", 0.7, 0, 20),
 ]
 
 
 @pytest.mark.parametrize(
-    ("folder", "file", "wanted", "score", "accuracy", "unparsed", "items"), REPORTS, ids=[one[0] for one in REPORTS]
+    ("folder", "file", "wanted", "score", "accuracy", "unparsed", "items"),
+    REPORTS,
+    ids=[one[0] for one in REPORTS],
 )
 def test_a_reported_log_has_its_right_score_by_name(
-    shared_data: Path, folder: str, file: str, wanted: dict[str, str], score: str, accuracy: float, unparsed: int,
+    shared_data: Path,
+    folder: str,
+    file: str,
+    wanted: dict[str, str],
+    score: str,
+    accuracy: float,
+    unparsed: int,
     items: int,
-) -> None:  # fmt: skip
+) -> None:
     (path,) = (shared_data / "public_reports" / folder).glob(file)
     log = read_log(path, Wanted(**{"model": "m", "benchmark": "b", **wanted}))
     (found,) = read_joined([log])
@@ -66,9 +82,17 @@ def lm_eval(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
 def generated(k: int, read: str, score: float, name: str = "strict-match") -> dict[str, Any]:
     doc = {"question": f"What is {k} and one?"}
     return {
-        "doc_id": k, "doc": doc, "target": str(k + 1), "arguments": {}, "resps": [["text"]],
-        "filtered_resps": [read], "filter": name, "metrics": ["exact_match"], "doc_hash": str(k), "exact_match": score,
-    }  # fmt: skip
+        "doc_id": k,
+        "doc": doc,
+        "target": str(k + 1),
+        "arguments": {},
+        "resps": [["text"]],
+        "filtered_resps": [read],
+        "filter": name,
+        "metrics": ["exact_match"],
+        "doc_hash": str(k),
+        "exact_match": score,
+    }
 
 
 def several_filters(path: Path, strict: int, flexible: int, n: int = 40) -> Path:
@@ -81,30 +105,42 @@ def several_filters(path: Path, strict: int, flexible: int, n: int = 40) -> Path
 ASKED = {"model": "m", "benchmark": "gsm"}
 
 
-def test_filters_that_differ_by_more_than_chance_are_refused_and_one_can_be_chosen(tmp_path: Path) -> None:
+def test_filters_that_differ_by_more_than_chance_are_refused_and_one_can_be_chosen(
+    tmp_path: Path,
+) -> None:
     # 8 and 32 of 40: 24 items are right by one filter alone, none by the other: p = 2 x 2^-24.
     path = several_filters(tmp_path / "samples.jsonl", 8, 32)
-    with pytest.raises(DataError, match=r"flexible-extract 0\.800, strict-match 0\.200.*--filter strict-match"):
+    with pytest.raises(
+        DataError, match=r"flexible-extract 0\.800, strict-match 0\.200.*--filter strict-match"
+    ):
         list(read_log(path, Wanted(**ASKED)).outcomes)
     for name, accuracy in (("strict-match", 0.2), ("flexible-extract", 0.8)):
         log = read_log(path, Wanted(**ASKED, filter=name))
         (found,) = read_joined([log])
         assert found.accuracy == pytest.approx(accuracy) and name in log.score
         assert "0.200" in log.notes[0] and "0.800" in log.notes[0]
-    with pytest.raises(DataError, match=r"Expected one of samples\.jsonl: flexible-extract, strict-match"):
+    with pytest.raises(
+        DataError, match=r"Expected one of samples\.jsonl: flexible-extract, strict-match"
+    ):
         list(read_log(path, Wanted(**ASKED, filter="none")).outcomes)
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_scores_that_differ_from_the_one_that_is_read_are_named_and_can_be_chosen(listed: bool, tmp_path: Path) -> None:
+def test_scores_that_differ_from_the_one_that_is_read_are_named_and_can_be_chosen(
+    listed: bool, tmp_path: Path
+) -> None:
     """10 and 16 of 20; a score that agrees, and one that is no share, are not named."""
     rows = [
-        scored(k, k < 10, 4, {}) | {"acc_norm": float(k < 16), "acc_bytes": float(k < 10), "tokens": 300}
+        scored(k, k < 10, 4, {})
+        | {"acc_norm": float(k < 16), "acc_bytes": float(k < 10), "tokens": 300}
         | ({"metrics": ["acc", "acc_norm", "tokens"]} if listed else {"metrics": None})
         for k in range(20)
-    ]  # fmt: skip
+    ]
     path = lm_eval(tmp_path / "samples.jsonl", rows)
-    for metric, read, other in (("", "acc 0.500", "(acc_norm 0.800)"), ("acc_norm", "acc_norm 0.800", "acc 0.500")):
+    for metric, read, other in (
+        ("", "acc 0.500", "(acc_norm 0.800)"),
+        ("acc_norm", "acc_norm 0.800", "acc 0.500"),
+    ):
         log = read_log(path, Wanted(**ASKED, metric=metric))
         (found,) = read_joined([log])
         assert found.accuracy == float(read.split()[1]) and log.score == read.split()[0]
@@ -112,7 +148,9 @@ def test_scores_that_differ_from_the_one_that_is_read_are_named_and_can_be_chose
         assert f"{read} is read" in note and other in note and "tokens" not in note
 
 
-def test_filters_that_differ_by_no_more_than_chance_are_named_and_the_first_is_read(tmp_path: Path) -> None:
+def test_filters_that_differ_by_no_more_than_chance_are_named_and_the_first_is_read(
+    tmp_path: Path,
+) -> None:
     # 20 and 22 of 40: two items differ, p = 2 x 2^-2 = .5.
     log = read_log(several_filters(tmp_path / "samples.jsonl", 20, 22), Wanted(**ASKED))
     (found,) = read_joined([log])
@@ -132,24 +170,48 @@ def scored(k: int, right: bool, n: int, arguments: Any, **doc: Any) -> dict[str,
     likely = 0 if right else 1
     read = [["-1.0" if place == likely else "-5.0", "False"] for place in range(n)]
     return {
-        "doc_id": k, "doc": {"question": f"Item {k}?", **doc}, "target": 0, "arguments": arguments,
-        "resps": [[one] for one in read], "filtered_resps": read, "filter": "none", "metrics": ["acc"],
-        "doc_hash": str(k), "acc": float(right),
-    }  # fmt: skip
+        "doc_id": k,
+        "doc": {"question": f"Item {k}?", **doc},
+        "target": 0,
+        "arguments": arguments,
+        "resps": [[one] for one in read],
+        "filtered_resps": read,
+        "filter": "none",
+        "metrics": ["acc"],
+        "doc_hash": str(k),
+        "acc": float(right),
+    }
 
 
 @pytest.mark.parametrize(
     ("arguments", "doc", "options"),
     [
-        ({f"gen_args_{k}": {"arg_0": "Q", "arg_1": one} for k, one in enumerate((" yes", " no"))}, {}, ("yes", "no")),
+        (
+            {
+                f"gen_args_{k}": {"arg_0": "Q", "arg_1": one}
+                for k, one in enumerate((" yes", " no"))
+            },
+            {},
+            ("yes", "no"),
+        ),
         ([["Q", " no"], ["Q", " yes"]], {}, ("no", "yes")),  # as older versions have it
-        ([["Ann left", " home."], ["Bob left", " home."]], {}, ("Ann left", "Bob left")),  # winogrande
+        (
+            [["Ann left", " home."], ["Bob left", " home."]],
+            {},
+            ("Ann left", "Bob left"),
+        ),  # winogrande
         ({}, {}, ("A", "B")),  # nothing tells the texts
         ({}, {"mc1_targets": {"choices": ["true", "false"], "labels": [1, 0]}}, ("true", "false")),
-        ({}, {"choices": ["only", "three", "here"]}, ("A", "B")),  # a field of another length is not what was scored
+        (
+            {},
+            {"choices": ["only", "three", "here"]},
+            ("A", "B"),
+        ),  # a field of another length is not what was scored
     ],
-)  # fmt: skip
-def test_the_options_are_as_many_as_were_scored(tmp_path: Path, arguments: Any, doc: Any, options: Any) -> None:
+)
+def test_the_options_are_as_many_as_were_scored(
+    tmp_path: Path, arguments: Any, doc: Any, options: Any
+) -> None:
     rows = [scored(k, k < 6, 2, arguments, **doc) for k in range(10)]
     outcomes = list(read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED)).outcomes)
     assert {one.options for one in outcomes} == {options} and {one.gold for one in outcomes} == {0}
@@ -157,7 +219,9 @@ def test_the_options_are_as_many_as_were_scored(tmp_path: Path, arguments: Any, 
 
 
 def test_a_key_that_the_score_contradicts_is_not_told(tmp_path: Path) -> None:
-    row = scored(0, True, 4, {}) | {"target": 3}  # the first option is likeliest, and the score says right
+    row = scored(0, True, 4, {}) | {
+        "target": 3
+    }  # the first option is likeliest, and the score says right
     (one,) = read_log(lm_eval(tmp_path / "samples.jsonl", [row]), Wanted(**ASKED)).outcomes
     assert (one.gold, one.right, len(one.options)) == (None, 1, 4)
 
@@ -166,18 +230,24 @@ def test_logs_that_give_one_item_two_keys_are_refused(tmp_path: Path) -> None:
     runs = []
     for name, shift in (("one", 1), ("two", 2)):
         rows = [generated(k, "5", 1.0) | {"target": str(k + shift)} for k in range(20)]
-        runs.append(read_log(lm_eval(tmp_path / f"{name}.jsonl", rows), Wanted(model=name, benchmark="gsm")))
+        runs.append(
+            read_log(lm_eval(tmp_path / f"{name}.jsonl", rows), Wanted(model=name, benchmark="gsm"))
+        )
     joined = Joined()
     for log in runs:
         joined.add("log", log.outcomes)
     assert len(joined.changed["gsm"]) == 20
 
 
-def test_options_that_were_shuffled_anew_are_put_back_and_joined_by_their_words(shared_data: Path) -> None:
+def test_options_that_were_shuffled_anew_are_put_back_and_joined_by_their_words(
+    shared_data: Path,
+) -> None:
     folder = shared_data / "public_reports" / "20-lmeval-gpqa-unseeded-shuffle"
     joined = Joined()
     for name in ("m1", "m2"):
-        joined.add(name, read_log(folder / f"{name}.jsonl", Wanted(model=name, benchmark="gpqa")).outcomes)
+        joined.add(
+            name, read_log(folder / f"{name}.jsonl", Wanted(model=name, benchmark="gpqa")).outcomes
+        )
     rejoin_by_text(joined)
     first, second = counts(joined)
     assert (first.items, second.items, first.lacking, second.lacking) == (40, 40, 0, 0)
@@ -188,12 +258,16 @@ def test_options_that_were_shuffled_anew_are_put_back_and_joined_by_their_words(
             assert gold is not None and (one.answer == "ABCD"[gold]) == (one.right == 1)
 
 
-def test_options_that_are_asked_with_and_without_the_question_are_not_twice_as_many(tmp_path: Path) -> None:
+def test_options_that_are_asked_with_and_without_the_question_are_not_twice_as_many(
+    tmp_path: Path,
+) -> None:
     """acc_mutual_info: chance of two options is 1/2; four letters would make it 1/4."""
     calls = [["Q", " no"], ["Q", " yes"], ["", " no"], ["", " yes"]]
     rows = [scored(k, k < 6, 4, calls) for k in range(10)]
     outcomes = list(read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED)).outcomes)
-    assert {one.options for one in outcomes} == {("no", "yes")} and {one.gold for one in outcomes} == {0}
+    assert {one.options for one in outcomes} == {("no", "yes")} and {
+        one.gold for one in outcomes
+    } == {0}
     assert [one.answer for one in outcomes] == ["A"] * 6 + ["B"] * 4
 
 
@@ -225,7 +299,10 @@ def test_a_score_far_below_guessing_is_an_alarm(tmp_path: Path) -> None:
     for right, alarm in ((0, True), (17, False), (25, False), (100, False)):
         path = table(tmp_path / "t.csv", "A" * 100, (k < right for k in range(100)), options="4")
         if alarm:
-            with pytest.raises(DataError, match=r"(?s)guessing gives 0\.250.*(item '\d'.*){3}--below-chance-is-real"):
+            with pytest.raises(
+                DataError,
+                match=r"(?s)guessing gives 0\.250.*(item '\d'.*){3}--below-chance-is-real",
+            ):
                 check_above_guessing(joined_of(path), ["b"])
         else:
             check_above_guessing(joined_of(path), ["b"])
@@ -247,10 +324,22 @@ def test_guessing_models_raise_no_alarm() -> None:
 def free(keys: Iterable[str], answers: Iterable[str] = (), text: str = "") -> Joined:
     """Items whose options no log lists."""
     joined, shown = Joined(), list(answers) or [""]
-    joined.add("log", (
-        Imported("m", "b", str(k), str(k), 1, text=text or None, target=key, answer=shown[k % len(shown)])
-        for k, key in enumerate(keys)
-    ))  # fmt: skip
+    joined.add(
+        "log",
+        (
+            Imported(
+                "m",
+                "b",
+                str(k),
+                str(k),
+                1,
+                text=text or None,
+                target=key,
+                answer=shown[k % len(shown)],
+            )
+            for k, key in enumerate(keys)
+        ),
+    )
     return joined
 
 
@@ -267,24 +356,36 @@ NUMBERS = [str(k) for k in range(20)]
         (free(["yes", "No.", "TRUE", "false"] * 5), False),
         (free(["B"] * 20, [LONG]), False),  # letters inside long replies: the key tells
         (free(["B"] * 3 + NUMBERS[:17]), False),  # 15 % letters among numbers: more than a tenth
-        (free(["B"] * 2 + NUMBERS[:18]), True),  # 10 %: guesses are right for 5 % at most, as for free answers
+        (
+            free(["B"] * 2 + NUMBERS[:18]),
+            True,
+        ),  # 10 %: guesses are right for 5 % at most, as for free answers
         (free([""] * 20, ["(B)", "C"]), False),  # no key: the answers tell
         (free([""] * 20, ["yes", "no", "7"]), False),
         (free([""] * 20, NUMBERS), True),
         (free([""] * 20, [""]), True),  # nothing tells: a table of items and scores alone
-        (free([""] * 20, [LONG], "Which one?\nA) one\nB) two\nC) three\n"), False),  # the text lists the options
+        (
+            free([""] * 20, [LONG], "Which one?\nA) one\nB) two\nC) three\n"),
+            False,
+        ),  # the text lists the options
         (free(["neutral", "entailment", "contradiction"] * 8), False),  # 24 items, 8 a key: labels
         (free(["neutral", "entailment", "contradiction"] * 7), True),
         (free(["0", "1", "2"] * 8), False),
     ],
 )
-def test_chance_is_unknown_where_keys_name_options_that_no_log_lists(joined: Joined, known: bool) -> None:
+def test_chance_is_unknown_where_keys_name_options_that_no_log_lists(
+    joined: Joined, known: bool
+) -> None:
     assert (unknown_chance(joined, ["b"]) == "") is known
-    assert {one.name: one.passed for one in check_logs(joined, ["b"], None)}["chance_known"] is known
+    assert {one.name: one.passed for one in check_logs(joined, ["b"], None)}[
+        "chance_known"
+    ] is known
     assert all(one.passed for one in check_logs(joined, ["b"], 4))  # --options 4
 
 
-@pytest.mark.parametrize("text", ["\n" * 400_000, "\nA. x" * 100_000, "A. " + "x" * 400_000, " " * 400_000])
+@pytest.mark.parametrize(
+    "text", ["\n" * 400_000, "\nA. x" * 100_000, "A. " + "x" * 400_000, " " * 400_000]
+)
 def test_a_hostile_text_is_looked_through_in_a_moment(text: str) -> None:
     start = time.process_time()
     assert unknown_chance(free([""], text=text), ["b"]) == ""
@@ -298,8 +399,14 @@ def test_an_unknown_chance_carries_no_verdict_and_options_give_it(tmp_path: Path
         run = tmp_path / f"run{len(words)}"
         assert import_logs([str(tmp_path / "b.csv"), *words, "-o", str(run)]) == 0
         (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
-        checks = {one["name"]: one["status"] for one in cell["gates"] if one["source"] == "the imported logs"}
-        assert [name for name, status in checks.items() if status == "fail"] == fails and len(checks) == 3
+        checks = {
+            one["name"]: one["status"]
+            for one in cell["gates"]
+            if one["source"] == "the imported logs"
+        }
+        assert [name for name, status in checks.items() if status == "fail"] == fails and len(
+            checks
+        ) == 3
         assert (cell["verdict"] == "withheld") is bool(fails)
         assert gate([str(run)]) == code
 
@@ -327,12 +434,23 @@ def test_decimals_without_a_common_number_of_trials_count_no_right_answers(
     scores: list[str], counted: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("model,item,correct\n" + "".join(f"m,{k},{one}\n" for k, one in enumerate(scores)))
-    assert {one.name: one.passed for one in check_logs(joined_of(path), ["b"], 0)}["counts_right"] is counted
+    path.write_text(
+        "model,item,correct\n" + "".join(f"m,{k},{one}\n" for k, one in enumerate(scores))
+    )
+    assert {one.name: one.passed for one in check_logs(joined_of(path), ["b"], 0)}[
+        "counts_right"
+    ] is counted
 
 
-def inspect_log(path: Path, samples: list[dict[str, Any]], status: str = "success", total: int | None = None) -> Path:
-    about = {"task": "nums", "model": "m", "dataset": {"samples": total or len(samples)}, "config": {}}
+def inspect_log(
+    path: Path, samples: list[dict[str, Any]], status: str = "success", total: int | None = None
+) -> Path:
+    about = {
+        "task": "nums",
+        "model": "m",
+        "dataset": {"samples": total or len(samples)},
+        "config": {},
+    }
     path.write_text(json.dumps({"version": 2, "status": status, "eval": about, "samples": samples}))
     return path
 
@@ -341,10 +459,15 @@ def sample(k: int, scores: Any, **more: Any) -> dict[str, Any]:
     return {"id": k, "epoch": 1, "input": f"Item {k}?", "target": "1", "scores": scores, **more}
 
 
-def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_names(tmp_path: Path) -> None:
+def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_names(
+    tmp_path: Path,
+) -> None:
     two = [sample(k, {"format": {"value": 1}, "match": {"value": "CI"[k % 2]}}) for k in range(10)]
     parts = [sample(k, {"match": {"value": {"accuracy": k % 2, "brevity": 1}}}) for k in range(10)]
-    for samples, names in ((two, ("format", "match")), (parts, ("match.brevity", "match.accuracy"))):
+    for samples, names in (
+        (two, ("format", "match")),
+        (parts, ("match.brevity", "match.accuracy")),
+    ):
         path = inspect_log(tmp_path / "log.json", samples)
         with pytest.raises(DataError, match=r"1\.000.*0\.500|0\.500.*1\.000"):
             read_log(path, Wanted())
@@ -357,7 +480,10 @@ def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_n
 
 def test_a_scorer_that_counts_something_else_refuses_nothing(tmp_path: Path) -> None:
     """A scorer of tokens is no share of right answers: the other one is read, also where it is asked for by name."""
-    samples = [sample(k, {"tokens": {"value": 100 + k}, "match": {"value": "CI"[k % 2]}}) for k in range(10)]
+    samples = [
+        sample(k, {"tokens": {"value": 100 + k}, "match": {"value": "CI"[k % 2]}})
+        for k in range(10)
+    ]
     path = inspect_log(tmp_path / "log.json", samples)
     for metric in ("", "match"):
         log = read_log(path, Wanted(metric=metric))
@@ -365,12 +491,18 @@ def test_a_scorer_that_counts_something_else_refuses_nothing(tmp_path: Path) -> 
         assert (log.score, found.accuracy, found.items) == ("match", 0.5, 10)
 
 
-def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(tmp_path: Path) -> None:
+def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(
+    tmp_path: Path,
+) -> None:
     """The mean of two epochs is .5 and pass_at_2 is 1: the last one was read without its name. Epochs share a score."""
     samples = [sample(k, None) | {"epoch": epoch} for k in range(10) for epoch in (1, 2)]
     both = {"mean": 0.5, "pass_at_2": 1.0}
     reductions = [
-        {"scorer": "match", "reducer": name, "samples": [{"sample_id": k, "value": value} for k in range(10)]}
+        {
+            "scorer": "match",
+            "reducer": name,
+            "samples": [{"sample_id": k, "value": value} for k in range(10)],
+        }
         for name, value in both.items()
     ]
     path = inspect_log(tmp_path / "log.json", samples)
@@ -385,25 +517,40 @@ def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(tm
 def test_an_archive_without_its_header_is_no_finished_run(tmp_path: Path) -> None:
     """Inspect writes header.json when the evaluation ends; its journal has no status."""
     about = {"eval": {"task": "nums", "model": "m", "dataset": {"samples": 40}, "config": {}}}
-    for name, unfinished in (("header.json", ""), ("_journal/start.json", "1 of 40 samples, started")):
+    for name, unfinished in (
+        ("header.json", ""),
+        ("_journal/start.json", "1 of 40 samples, started"),
+    ):
         path = tmp_path / "log.eval"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr(name, json.dumps(about))
-            archive.writestr("samples/1_epoch_1.json", json.dumps(sample(1, {"match": {"value": "C"}})))
+            archive.writestr(
+                "samples/1_epoch_1.json", json.dumps(sample(1, {"match": {"value": "C"}}))
+            )
         assert read_log(path, Wanted()).unfinished == unfinished
 
 
 def test_runs_of_two_models_in_helm_are_of_one_benchmark(tmp_path: Path) -> None:
     """`gsm:model=a` has no argument before the model: each model had a benchmark of its own."""
-    names = {"gsm:model=a_b": "gsm", "mmlu:subject=law,model=a_b": "mmlu:subject=law", "gsm:model=a_b,k=5": "gsm,k=5"}
+    names = {
+        "gsm:model=a_b": "gsm",
+        "mmlu:subject=law,model=a_b": "mmlu:subject=law",
+        "gsm:model=a_b,k=5": "gsm,k=5",
+    }
     for k, (name, benchmark) in enumerate(names.items()):
         path = tmp_path / str(k)
         path.mkdir()
-        state = {"instance": {"id": "1", "input": {"text": "q"}}, "result": {"completions": [{"text": "a"}]}}
+        state = {
+            "instance": {"id": "1", "input": {"text": "q"}},
+            "result": {"completions": [{"text": "a"}]},
+        }
         stats = [{"instance_id": "1", "stats": [{"name": {"name": "exact_match"}, "mean": 1.0}]}]
         spec = {"name": name, "adapter_spec": {"model": "a/b"}}
-        for file, value in (("run_spec", spec), ("scenario_state", {"request_states": [state]}),
-                            ("per_instance_stats", stats)):  # fmt: skip
+        for file, value in (
+            ("run_spec", spec),
+            ("scenario_state", {"request_states": [state]}),
+            ("per_instance_stats", stats),
+        ):
             (path / f"{file}.json").write_text(json.dumps(value))
         (one,) = read_log(path, Wanted()).outcomes
         assert (one.benchmark, one.right) == (benchmark, 1)
@@ -421,13 +568,18 @@ def test_invalidated_samples_are_left_out_and_counted_and_nan_is_no_score(tmp_pa
     assert log.notes[0].startswith("1 sample")
 
 
-def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(tmp_path: Path, capsys: Capsys) -> None:
+def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     samples = [sample(k, {"match": {"value": "C"}}) | {"target": str(k)} for k in range(6)]
     path = inspect_log(tmp_path / "log.json", samples, status="cancelled", total=400)
     run = tmp_path / "run"
     assert import_logs([str(path), "-o", str(run)]) == 0
     shown = capsys.readouterr().out
-    assert "Partial score (6 of 400 samples, cancelled)" in shown and "partial: 6 of 400 samples" in shown
+    assert (
+        "Partial score (6 of 400 samples, cancelled)" in shown
+        and "partial: 6 of 400 samples" in shown
+    )
     assert " Score 100" not in shown
     (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
     assert next(one["name"] for one in cell["gates"] if one["status"] == "fail") == "log_finished"
@@ -446,17 +598,28 @@ def test_an_unfinished_log_clears_nobody(tmp_path: Path) -> None:
     """The same answers, finished and not: everything else speaks for a clearance, or for a finding."""
     rng, models = np.random.default_rng(3), ("judged", "pythia", "falcon", "llama", "gemma")
     hard = {shift: rng.normal(size=300) for shift in (0, 1000)}
-    right = {(model, shift): hard[shift] + rng.normal(size=300) < 0.4 for model in models for shift in hard}
+    right = {
+        (model, shift): hard[shift] + rng.normal(size=300) < 0.4
+        for model in models
+        for shift in hard
+    }
     for status in ("success", "error"):
         words: list[str] = []
         for part, shift in (("seen", 0), ("new", 1000)):
             words += ["--held-out"] if shift else []
             for model in models:
-                values = zip(range(shift, shift + 300), np.where(right[model, shift], "C", "I"), strict=True)
-                samples = [sample(k, {"match": {"value": str(one)}}) | {"target": str(k)} for k, one in values]
+                values = zip(
+                    range(shift, shift + 300), np.where(right[model, shift], "C", "I"), strict=True
+                )
+                samples = [
+                    sample(k, {"match": {"value": str(one)}}) | {"target": str(k)}
+                    for k, one in values
+                ]
                 folder = tmp_path / status / part / model
                 folder.mkdir(parents=True)
-                path = inspect_log(folder / "log.json", samples, status if model == "judged" else "success", 400)
+                path = inspect_log(
+                    folder / "log.json", samples, status if model == "judged" else "success", 400
+                )
                 document = json.loads(path.read_text())
                 document["eval"]["model"] = model
                 path.write_text(json.dumps(document))

@@ -24,7 +24,9 @@ def table(path: Path, rows: Rows, **more: Any) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["model", "item", "answer", "gold", *more])
-        writer.writerows(["m1", f"q{i}", answer, gold, *more.values()] for i, (answer, gold) in enumerate(rows))
+        writer.writerows(
+            ["m1", f"q{i}", answer, gold, *more.values()] for i, (answer, gold) in enumerate(rows)
+        )
     return path
 
 
@@ -48,27 +50,51 @@ def pairs(answers: Sequence[Any], keys: Sequence[Any]) -> Rows:
 
 
 REPORTS: list[tuple[str, Rows, tuple[float, int] | None]] = [
-    ("04-table-letter-answer-index-gold",  # 28 answers are the key, 12 the one before it
-     [(LETTERS[i % 4 if i < 28 else (i - 1) % 4], i % 4) for i in range(40)], (28 / 40, 0)),
-    ("05-table-float-column-from-gaps",  # 2 gaps; of 38 others 12 are the key + 1
-     [("" if i in (3, 11) else f"{i + (i >= 28)}.0", i) for i in range(40)], (26 / 38, 2)),
-    ("06-table-dressed-letters",
-     pairs(cycle(["(A)", "B.", "**C**", "Answer: D", "A)", "\\boxed{B}", "(C)", "D."]), cycle("ABCDABCD")), (1, 0)),
+    (
+        "04-table-letter-answer-index-gold",  # 28 answers are the key, 12 the one before it
+        [(LETTERS[i % 4 if i < 28 else (i - 1) % 4], i % 4) for i in range(40)],
+        (28 / 40, 0),
+    ),
+    (
+        "05-table-float-column-from-gaps",  # 2 gaps; of 38 others 12 are the key + 1
+        [("" if i in (3, 11) else f"{i + (i >= 28)}.0", i) for i in range(40)],
+        (26 / 38, 2),
+    ),
+    (
+        "06-table-dressed-letters",
+        pairs(
+            cycle(["(A)", "B.", "**C**", "Answer: D", "A)", "\\boxed{B}", "(C)", "D."]),
+            cycle("ABCDABCD"),
+        ),
+        (1, 0),
+    ),
     ("30-table-index-off-by-one", [(i % 4, i % 4 + 1) for i in range(40)], None),
-    ("31-table-bool-words",
-     pairs(cycle(["yes", "Yes.", "TRUE", "1"]), cycle(["yes", "yes", "True", "true"])), (1, 0)),
-    ("32-table-none-word-as-answer", pairs(cycle(["B", "None", "nan", "N/A", "B"]), cycle("B")), (1, 24)),
-]  # fmt: skip
+    (
+        "31-table-bool-words",
+        pairs(cycle(["yes", "Yes.", "TRUE", "1"]), cycle(["yes", "yes", "True", "true"])),
+        (1, 0),
+    ),
+    (
+        "32-table-none-word-as-answer",
+        pairs(cycle(["B", "None", "nan", "N/A", "B"]), cycle("B")),
+        (1, 24),
+    ),
+]
 SHARED = {name: right for name, _, right in REPORTS} | {  # as its README.md has them
-    "04-table-letter-answer-index-gold": (0.7, 0), "32-table-none-word-as-answer": (1, 8),
-}  # fmt: skip
+    "04-table-letter-answer-index-gold": (0.7, 0),
+    "32-table-none-word-as-answer": (1, 8),
+}
 
 
 @pytest.mark.parametrize(("name", "rows", "right"), REPORTS, ids=[one[0] for one in REPORTS])
-def test_a_table_of_a_public_report(name: str, rows: Rows, right: tuple[float, int] | None, tmp_path: Path) -> None:
+def test_a_table_of_a_public_report(
+    name: str, rows: Rows, right: tuple[float, int] | None, tmp_path: Path
+) -> None:
     path = table(tmp_path / "log.csv", rows)
     if right is None:
-        with pytest.raises(ConfigError, match=r"0 to 3 .* 1 to 4: .*--answer-as from0 --gold-as from1"):
+        with pytest.raises(
+            ConfigError, match=r"0 to 3 .* 1 to 4: .*--answer-as from0 --gold-as from1"
+        ):
             score(path)
         assert score(path, answer_as="from0", gold_as="from1") == (1.0, 0)
         assert score(path, answer_as="number", gold_as="number") == (0.0, 0)
@@ -102,8 +128,10 @@ def test_a_form_of_answers(form: str, listed: bool, tmp_path: Path) -> None:
     cells = [write(i, WORDS) for i in GIVEN]
     path = tmp_path / "log.jsonl"
     more = {"options": WORDS} if listed else {}
-    rows = [{"model": "m", "item": str(i), "answer": a, "gold": LETTERS[k]} | more
-            for i, (a, k) in enumerate(zip(cells, KEYS, strict=True))]  # fmt: skip
+    rows = [
+        {"model": "m", "item": str(i), "answer": a, "gold": LETTERS[k]} | more
+        for i, (a, k) in enumerate(zip(cells, KEYS, strict=True))
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     readable = form not in ("look-alike", "circled", "from 0 comma", "text look-alike")
     if not listed:
@@ -138,7 +166,9 @@ def test_a_form_of_scores(form: str, tmp_path: Path) -> None:
 def test_n_alone_is_a_no_or_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     for marks, found in (("yyn", (2 / 3, 0)), ("CIN", (1 / 2, 1)), ("nn1", None), ("yCn", None)):
-        path.write_text("model,item,correct\n" + "".join(f"m,{i},{mark}\n" for i, mark in enumerate(marks)))
+        path.write_text(
+            "model,item,correct\n" + "".join(f"m,{i},{mark}\n" for i, mark in enumerate(marks))
+        )
         if found is None:
             with pytest.raises(AuditError, match=r"correct is n"):
                 score(path)
@@ -150,9 +180,14 @@ def test_no_answer_is_not_wrong_whatever_the_harness_counted(tmp_path: Path) -> 
     """8 of 10 right; 3 without an answer, which the harness scored 0. Where such rows can be right, scores stand."""
     path = tmp_path / "log.csv"
     cells = [*["B,1"] * 8, *["A,0"] * 2, "None,0", "N/A,0", ",0"]
-    path.write_text("model,item,answer,correct\n" + "".join(f"m,{i},{cell}\n" for i, cell in enumerate(cells)))
+    path.write_text(
+        "model,item,answer,correct\n" + "".join(f"m,{i},{cell}\n" for i, cell in enumerate(cells))
+    )
     assert score(path) == (0.8, 3)
-    path.write_text("model,item,answer,correct\n" + "".join(f"m,{i},{c}\n" for i, c in enumerate([*cells, ",1"])))
+    path.write_text(
+        "model,item,answer,correct\n"
+        + "".join(f"m,{i},{c}\n" for i, c in enumerate([*cells, ",1"]))
+    )
     assert score(path) == (9 / 14, 0)
 
 
@@ -166,33 +201,91 @@ TYPED: list[tuple[str, list[str], list[str], list[str] | None, tuple[float, int]
     ("from 0 or from 1, keys from 0", cycle("1121"), cycle("0123"), None, None),
     ("0 in both", cycle("0013"), cycle("0123"), None, (0.5, 0)),
     ("one range", cycle("1243"), cycle("1234"), None, (0.5, 0)),
-    ("numbers beyond options", cycle(["3", "70", "5", "1000"]), cycle(["3", "70", "6", "1000"]), None, (0.75, 0)),
-    ("texts, keys letters", cycle(["red", "Green.", "BLUE", "blue"]), cycle("ABCD"), list(WORDS), (0.75, 0)),
+    (
+        "numbers beyond options",
+        cycle(["3", "70", "5", "1000"]),
+        cycle(["3", "70", "6", "1000"]),
+        None,
+        (0.75, 0),
+    ),
+    (
+        "texts, keys letters",
+        cycle(["red", "Green.", "BLUE", "blue"]),
+        cycle("ABCD"),
+        list(WORDS),
+        (0.75, 0),
+    ),
     ("texts, keys letters, no options", cycle(WORDS), cycle("ABCD"), None, None),
     ("option texts are numbers from 1", cycle("2143"), cycle("ABCD"), list("2143"), None),
-    ("option texts are other numbers", cycle(["20", "30", "10"], 39), cycle("ABC", 39), ["20", "30", "40", "10"],
-     (2 / 3, 0)),
+    (
+        "option texts are other numbers",
+        cycle(["20", "30", "10"], 39),
+        cycle("ABC", 39),
+        ["20", "30", "40", "10"],
+        (2 / 3, 0),
+    ),
     ("bits, keys yes and no", cycle("1010"), cycle(["yes", "no"]), None, None),
     ("bits, options no and yes", cycle("1010"), cycle(["yes", "no"]), ["no", "yes"], (1, 0)),
     ("bits, options yes and no", cycle("1010"), cycle(["yes", "no"]), ["yes", "no"], None),
     ("y and n, keys true and false", cycle("ynyy"), cycle(["true", "false"]), None, (0.75, 0)),
     ("a key of another alphabet", cycle("ABCD"), cycle(["A", "В", "C", "D"]), None, None),
-    ("words", [f"**{one} town.**" for one in TOWNS], [f"{one} TOWN" for one in [*TOWNS[:30], *TOWNS[29:39]]], None,
-     (0.75, 0)),
-    ("another label", cycle(["pos", "neg", "neutral", "neg"]), cycle(["pos", "neg", "pos", "pos"]), None, (0.5, 0)),
-    ("sentences about labels", cycle(["pos", "It is neg."]), cycle(["pos", "neg", "pos", "pos"]), None, (1, 20)),
-    ("a thousand, or one", cycle(["1.234", "2.5", "7", "8"]), cycle(["1234", "2.5", "7", "9"]), None, (2 / 3, 10)),
-    ("texts that begin with a letter", cycle(["Answer: a dog, a cat", "B"]), cycle("BB"), None, (1, 20)),
+    (
+        "words",
+        [f"**{one} town.**" for one in TOWNS],
+        [f"{one} TOWN" for one in [*TOWNS[:30], *TOWNS[29:39]]],
+        None,
+        (0.75, 0),
+    ),
+    (
+        "another label",
+        cycle(["pos", "neg", "neutral", "neg"]),
+        cycle(["pos", "neg", "pos", "pos"]),
+        None,
+        (0.5, 0),
+    ),
+    (
+        "sentences about labels",
+        cycle(["pos", "It is neg."]),
+        cycle(["pos", "neg", "pos", "pos"]),
+        None,
+        (1, 20),
+    ),
+    (
+        "a thousand, or one",
+        cycle(["1.234", "2.5", "7", "8"]),
+        cycle(["1234", "2.5", "7", "9"]),
+        None,
+        (2 / 3, 10),
+    ),
+    (
+        "texts that begin with a letter",
+        cycle(["Answer: a dog, a cat", "B"]),
+        cycle("BB"),
+        None,
+        (1, 20),
+    ),
     ("one answer to yes and no", cycle("1"), cycle(["TRUE", "no"]), list("AB"), None),
-    ("junk among letters", cycle(["A", "B", "I do not know", "Z"]), cycle("ABCD"), list(WORDS), (1, 20)),
-]  # fmt: skip
+    (
+        "junk among letters",
+        cycle(["A", "B", "I do not know", "Z"]),
+        cycle("ABCD"),
+        list(WORDS),
+        (1, 20),
+    ),
+]
 
 
-@pytest.mark.parametrize(("name", "answers", "keys", "options", "found"), TYPED, ids=[one[0] for one in TYPED])
+@pytest.mark.parametrize(
+    ("name", "answers", "keys", "options", "found"), TYPED, ids=[one[0] for one in TYPED]
+)
 def test_columns_are_typed_as_a_whole(
-    name: str, answers: list[str], keys: list[str], options: list[str] | None, found: tuple[float, int] | None,
+    name: str,
+    answers: list[str],
+    keys: list[str],
+    options: list[str] | None,
+    found: tuple[float, int] | None,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     more = {"options": json.dumps(options)} if options else {}
     path = table(tmp_path / "log.csv", list(zip(answers, keys, strict=True)), **more)
     if found is None:
@@ -216,7 +309,9 @@ def test_words_with_a_number_of_options_are_words(tmp_path: Path) -> None:
 
 def test_an_answer_is_kept_as_its_letter(tmp_path: Path) -> None:
     """The letter, whatever named the option, so that another order of the options can be put back."""
-    path = table(tmp_path / "log.csv", [("green", "0"), ("red", "3")] * 5, options=json.dumps(WORDS))
+    path = table(
+        tmp_path / "log.csv", [("green", "0"), ("red", "3")] * 5, options=json.dumps(WORDS)
+    )
     found = list(read_log(path, Wanted()).outcomes)
     assert [(one.answer, one.gold, one.right) for one in found[:2]] == [("B", 0, 0), ("A", 3, 0)]
 
@@ -232,8 +327,14 @@ def test_without_answers_nothing_is_typed() -> None:
     columns.add(None, "A", ())
     assert columns.typing() == Typing() and Typing().judge("A", "A", ()) == (None, None, None)
     assert [cell_of(one) for one in (["A", "B"], {"a": 1}, [], " n/a ", "Na", 1e16, True)] == [
-        None, None, None, None, "Na", "1e+16", "true",
-    ]  # fmt: skip
+        None,
+        None,
+        None,
+        None,
+        "Na",
+        "1e+16",
+        "true",
+    ]
 
 
 # --- right logs in any dress
@@ -241,7 +342,9 @@ def test_without_answers_nothing_is_typed() -> None:
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(log=logs())
-def test_a_right_log_has_its_score_in_any_dress(tmp_path_factory: pytest.TempPathFactory, log: Log) -> None:
+def test_a_right_log_has_its_score_in_any_dress(
+    tmp_path_factory: pytest.TempPathFactory, log: Log
+) -> None:
     """Each outcome is as it is, or unparsed; or the import is refused."""
     _, wrong = misread(log, tmp_path_factory.mktemp("log"))
     assert not wrong
@@ -249,10 +352,19 @@ def test_a_right_log_has_its_score_in_any_dress(tmp_path_factory: pytest.TempPat
 
 def test_the_dresses_are_at_least_thirty_and_a_spoilt_log_is_seen(tmp_path: Path) -> None:
     assert len(LETTER | NUMBER | TEXT | TRUTH) >= 30
-    rows = [{"model": "m", "item": f"q{i}", "answer": LETTERS[a], "gold": LETTERS[k]}
-            for i, (a, k) in enumerate(zip(GIVEN, KEYS, strict=True))]  # fmt: skip
+    rows = [
+        {"model": "m", "item": f"q{i}", "answer": LETTERS[a], "gold": LETTERS[k]}
+        for i, (a, k) in enumerate(zip(GIVEN, KEYS, strict=True))
+    ]
     right: dict[str, bool | None] = {f"q{i}": i % 5 != 0 for i in range(40)}
-    how = {"separator": ";", "quoting": csv.QUOTE_ALL, "end": "\r\n", "encoding": "utf-8-sig", "before": "", "ascii": 0}
+    how = {
+        "separator": ";",
+        "quoting": csv.QUOTE_ALL,
+        "end": "\r\n",
+        "encoding": "utf-8-sig",
+        "before": "",
+        "ascii": 0,
+    }
     log = Log(right, rows, Wanted(), "csv", how)
     assert misread(log, tmp_path) == ("read", {})
     rows[7]["answer"] = "A"
@@ -276,7 +388,10 @@ def test_a_column_correct_that_may_be_the_key_is_refused(
     answers: list[Any], correct: list[Any], refused: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.jsonl"
-    rows = [{"model": "m", "item": str(k), "answer": answers[k % 2], "correct": correct[k % 2]} for k in range(20)]
+    rows = [
+        {"model": "m", "item": str(k), "answer": answers[k % 2], "correct": correct[k % 2]}
+        for k in range(20)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if refused:
         with pytest.raises(DataError, match="--map gold=correct"):
@@ -287,18 +402,36 @@ def test_a_column_correct_that_may_be_the_key_is_refused(
 
 
 FAILURES = (
-    "Error: timed out", "Error code: 429 - {'error': 'rate'}", "HTTP 503", "429 Too Many Requests", "API Error 500",
-    "openai.RateLimitError: limit 18", "{\"error\": {\"code\": 500}}", "Traceback (most recent call last):",
+    "Error: timed out",
+    "Error code: 429 - {'error': 'rate'}",
+    "HTTP 503",
+    "429 Too Many Requests",
+    "API Error 500",
+    "openai.RateLimitError: limit 18",
+    '{"error": {"code": 500}}',
+    "Traceback (most recent call last):",
     "Request timed out.",
-)  # fmt: skip
-REPLIES = ("The error is 5 %.", "400 people", "500 - 3 = 497", "Terror: 12", "404 apples", "450 bad apples", "error")
+)
+REPLIES = (
+    "The error is 5 %.",
+    "400 people",
+    "500 - 3 = 497",
+    "Terror: 12",
+    "404 apples",
+    "450 bad apples",
+    "error",
+)
 
 
 @pytest.mark.parametrize("column", ["answer", "reply"])
-def test_a_clients_error_in_place_of_a_reply_is_no_wrong_answer(column: str, tmp_path: Path) -> None:
+def test_a_clients_error_in_place_of_a_reply_is_no_wrong_answer(
+    column: str, tmp_path: Path
+) -> None:
     path = tmp_path / "t.jsonl"
     replies = [*FAILURES, *["180"] * 30, *["170"] * 10]
-    rows = [{"model": "m", "item": str(k), column: one, "gold": "180"} for k, one in enumerate(replies)]
+    rows = [
+        {"model": "m", "item": str(k), column: one, "gold": "180"} for k, one in enumerate(replies)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert score(path) == (0.75, len(FAILURES))
     assert not any(map(is_failure, REPLIES))

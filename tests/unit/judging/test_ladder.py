@@ -15,19 +15,47 @@ from audit.judging.decision import rule
 from audit.judging.ladder import NO_ROOM, Bound, Contrast, Decision, Grade, Guard, grade
 
 FOLDER = Path(audit.__file__).parent
-OPEN, STATED, SHUT = Guard("other", False), Guard("hard_items", False, stated=True), Guard("done", True)
+OPEN, STATED, SHUT = (
+    Guard("other", False),
+    Guard("hard_items", False, stated=True),
+    Guard("done", True),
+)
 # (grade, contrasts, failed checks of the whole measurement), each with what stands below it on the ladder
 STEPS = [
     (Grade.CHECK_FAILED, [Contrast("a", True, bound=Bound(True))], ["parseability"]),
     (Grade.CHECK_FAILED, [Contrast("a", failed=("unmatched",), bound=Bound(True))], []),
     (Grade.NOT_IDENTIFIED, [Contrast("a", missing=("needs_references",), bound=Bound(True))], []),
     (Grade.NOT_IDENTIFIED, [], []),
-    (Grade.NOT_IDENTIFIED, [Contrast("text"), Contrast("a", missing=("needs_held_out",), bound=Bound(True))], []),
-    (Grade.FOUND_STRONG, [Contrast("a", True, (SHUT,), Bound(True)), Contrast("b", True, (OPEN,))], []),
-    (Grade.FOUND_STRONG, [Contrast("a", True), Contrast("b", failed=("unmatched",), bound=Bound(True))], []),
-    (Grade.FOUND_SUGGESTIVE, [Contrast("a", True, (SHUT, STATED), Bound(True)), Contrast("b", True, (OPEN,))], []),
+    (
+        Grade.NOT_IDENTIFIED,
+        [Contrast("text"), Contrast("a", missing=("needs_held_out",), bound=Bound(True))],
+        [],
+    ),
+    (
+        Grade.FOUND_STRONG,
+        [Contrast("a", True, (SHUT,), Bound(True)), Contrast("b", True, (OPEN,))],
+        [],
+    ),
+    (
+        Grade.FOUND_STRONG,
+        [Contrast("a", True), Contrast("b", failed=("unmatched",), bound=Bound(True))],
+        [],
+    ),
+    (
+        Grade.FOUND_SUGGESTIVE,
+        [Contrast("a", True, (SHUT, STATED), Bound(True)), Contrast("b", True, (OPEN,))],
+        [],
+    ),
     (Grade.CAUSE_UNKNOWN, [Contrast("a", True, (STATED, OPEN), Bound(True))], []),
-    (Grade.CLEARED, [Contrast("a", bound=Bound(True)), Contrast("text"), Contrast("b", missing=("likelihoods",))], []),
+    (
+        Grade.CLEARED,
+        [
+            Contrast("a", bound=Bound(True)),
+            Contrast("text"),
+            Contrast("b", missing=("likelihoods",)),
+        ],
+        [],
+    ),
     (Grade.NOT_IDENTIFIED, [Contrast("a", bound=Bound(True, room=False))], []),
     (Grade.UNDECIDED, [Contrast("a", bound=Bound(False, room=False))], []),
     (Grade.UNDECIDED, [Contrast("a", bound=Bound(True)), Contrast("b", bound=Bound(False))], []),
@@ -35,14 +63,20 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("expected", "contrasts", "failed"), STEPS)
-def test_each_grade_is_reached_whatever_the_order_of_the_contrasts(expected, contrasts, failed) -> None:
+def test_each_grade_is_reached_whatever_the_order_of_the_contrasts(
+    expected, contrasts, failed
+) -> None:
     assert {grade(some, failed).grade for some in permutations(contrasts)} == {expected}
 
 
 def test_a_grade_names_what_it_rests_on() -> None:
     assert grade([Contrast("a", bound=Bound(True, room=False))]).codes == (NO_ROOM,)
     assert grade([Contrast("a", missing=("needs_references",))]).codes == ("needs_references",)
-    both = [Contrast("a", True, (STATED,)), Contrast("b", True, (OPEN,)), Contrast("c", bound=Bound(False))]
+    both = [
+        Contrast("a", True, (STATED,)),
+        Contrast("b", True, (OPEN,)),
+        Contrast("c", bound=Bound(False)),
+    ]
     assert (grade(both).by, grade(both).codes) == (("a",), ("hard_items",))
     assert grade(both[1:]).by == ("b",) and grade(both[2:]).by == ("c",)
 
@@ -82,8 +116,9 @@ def test_decisions_and_exit_codes_are_those_of_the_design() -> None:
         Grade.UNDECIDED: (Decision.NO_DECISION, 5),
     }
     assert {one: one.decision("suggestive") for one in Grade} == {
-        **{one: one.decision() for one in Grade}, Grade.FOUND_SUGGESTIVE: Decision.BLOCK,
-    }  # fmt: skip
+        **{one: one.decision() for one in Grade},
+        Grade.FOUND_SUGGESTIVE: Decision.BLOCK,
+    }
 
 
 @pytest.mark.parametrize("name", AUDITS)
@@ -92,8 +127,13 @@ def test_the_gate_goes_by_the_grade_of_a_cell(name: str) -> None:
         for one in Grade:
             cell = cell_of(str(code), name, grade=str(one))
             for block_at in ("strong", "suggestive"):
-                ruling = rule(typed(verdict_of_cells([cell], name, thresholds={"block_at": block_at})))
-                assert (ruling.decision, ruling.exit_code) == (one.decision(block_at), one.decision(block_at).exit_code)
+                ruling = rule(
+                    typed(verdict_of_cells([cell], name, thresholds={"block_at": block_at}))
+                )
+                assert (ruling.decision, ruling.exit_code) == (
+                    one.decision(block_at),
+                    one.decision(block_at).exit_code,
+                )
 
 
 @pytest.mark.parametrize("name", AUDITS)
@@ -102,7 +142,11 @@ def test_no_audit_grades_a_decision_by_itself(name: str) -> None:
     graded = 0
     for path in (FOLDER / name).glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Decision":
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Name)
+                and call.func.id == "Decision"
+            ):
                 given_ = ast.unparse(call.args[1])
                 assert given_ == "graded.grade" or given_.startswith("grade("), (path, given_)
                 graded += 1

@@ -39,7 +39,10 @@ def _whole(one: ModelSet) -> ModelSet:
 def own(made: MemoryCell, *changes: dict) -> MemoryCell:
     """With these fields of the tested model on the benchmark, and on the held-out items."""
     sides = (*changes, *[{}] * (2 - len(changes)))
-    return replace(made, tested=tuple(x and replace(x, **more) for x, more in zip(made.tested, sides, strict=True)))
+    return replace(
+        made,
+        tested=tuple(x and replace(x, **more) for x, more in zip(made.tested, sides, strict=True)),
+    )
 
 
 def bare(made: MemoryCell, *, references: bool = False) -> MemoryCell:
@@ -48,7 +51,9 @@ def bare(made: MemoryCell, *, references: bool = False) -> MemoryCell:
     return replace(made, fresh=None, tested=(made.tested[0], None), references=kept)
 
 
-def judged(*cells: MemoryCell, seed: int = 3, n_resamples: int = 999, **limits) -> Sequence[MemoryResult]:
+def judged(
+    *cells: MemoryCell, seed: int = 3, n_resamples: int = 999, **limits
+) -> Sequence[MemoryResult]:
     chosen = replace(LIMITS, **limits)
     return analyse([readable(one, chosen) for one in cells], Settings(chosen, seed, n_resamples))
 
@@ -56,7 +61,12 @@ def judged(*cells: MemoryCell, seed: int = 3, n_resamples: int = 999, **limits) 
 def run_of(*cells: MemoryCell, found: int = 100) -> RunVerdict:
     """The verdict of a run of these cells. found: rows, of 100."""
     return RunVerdict(
-        seed=3, n_resamples=999, thresholds=LIMITS.to_dict(), cells=cells, results=judged(*cells),
-        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5}, runs=({"models": []},),
+        seed=3,
+        n_resamples=999,
+        thresholds=LIMITS.to_dict(),
+        cells=cells,
+        results=judged(*cells),
+        orders={"seed": 3, "shard_items": 5, "orders": 10, "option_orders": 5},
+        runs=({"models": []},),
         rows=(CellRows("m", "exam", found, 100),),
-    )  # fmt: skip
+    )

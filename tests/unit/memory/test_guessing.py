@@ -16,7 +16,10 @@ from audit.statistics.set_difference import as_guessed
 def read(cell: MemoryCell) -> MemoryCell:
     """Return the cell with rows of the score that were read."""
     score = {arm: one for arm, one in READS.items() if arm == "score"}
-    pairs = [tuple(replace(one, reads=score) for one in pair if one) for pair in (cell.tested, *cell.references)]
+    pairs = [
+        tuple(replace(one, reads=score) for one in pair if one)
+        for pair in (cell.tested, *cell.references)
+    ]
     return replace(cell, tested=pairs[0], references=tuple(pairs[1:]))  # type: ignore[arg-type]
 
 
@@ -30,10 +33,14 @@ def test_a_score_at_another_chance():
     """Of 40 % known, four options: .25 + .75 * .4 = .55; ten options: .10 + .90 * .4 = .46."""
     exam, new = as_guessed((np.array([0.55]), np.array([0.46, np.nan])), (0.25, 0.10))
     assert exam[0] == 0.55 and new[0] == pytest.approx(0.55) and np.isnan(new[1])
-    assert as_guessed((0.5, 0.7), (0.25, 0.25))[1] == pytest.approx(0.7)  # the same chance changes nothing
+    assert as_guessed((0.5, 0.7), (0.25, 0.25))[1] == pytest.approx(
+        0.7
+    )  # the same chance changes nothing
 
 
-@pytest.mark.parametrize("name", ["equal", "equal_abler", "equal_weaker", "equal_back", "equal_back_weaker"])
+@pytest.mark.parametrize(
+    "name", ["equal", "equal_abler", "equal_weaker", "equal_back", "equal_back_weaker"]
+)
 def test_options_of_other_numbers_make_no_gap_of_a_model_that_is_as_able_on_both(name: str):
     """A model of .45 knows (.45 - .25) / .75 = 27 % and is right in .10 + .9 * .27 = .34 held out: it loses 11 points.
 
@@ -45,8 +52,12 @@ def test_options_of_other_numbers_make_no_gap_of_a_model_that_is_as_able_on_both
     assert {round(abs(row.number), 2) for row in rows} == {0.15}
     assert all(sorted(row.numbers.values()) == pytest.approx([0.10, 0.25]) for row in rows)
     if name == "equal_weaker":
-        assert any(row.status == "fail" for row in rows)  # without the same chance these would stand out
-        assert np.mean([one.evidence.gap.did.difference for one in found]) == pytest.approx(0.06, abs=0.02)
+        assert any(
+            row.status == "fail" for row in rows
+        )  # without the same chance these would stand out
+        assert np.mean([one.evidence.gap.did.difference for one in found]) == pytest.approx(
+            0.06, abs=0.02
+        )
 
 
 def test_half_an_exam_is_found_whatever_the_number_of_options():
@@ -60,4 +71,6 @@ def test_what_is_named_and_what_is_not():
     assert "same_guessing" not in {g.name for g in same.gates} and same.evidence.same_chance is None
     for one in (told, same):
         assert any("easier to rule out" in line for line in one.cannot_exclude)
-    assert told.evidence.indicator(Name.GAP).unguarded == max(told.evidence.gap.pvalue, told.evidence.same_chance)
+    assert told.evidence.indicator(Name.GAP).unguarded == max(
+        told.evidence.gap.pvalue, told.evidence.same_chance
+    )

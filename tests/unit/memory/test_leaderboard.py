@@ -16,7 +16,14 @@ from audit.memory.leaderboard_page import document, figure, page, table
 from audit.report.canvas import svg_text
 
 N, HELD_OUT = 300, 200
-ABILITIES = {"amber-1": 0.9, "beryl-1": 0.6, "coral-1": 0.3, "dune-1": 0.0, "ember-1": -0.3, "fjord-1": -0.6}
+ABILITIES = {
+    "amber-1": 0.9,
+    "beryl-1": 0.6,
+    "coral-1": 0.3,
+    "dune-1": 0.0,
+    "ember-1": -0.3,
+    "fjord-1": -0.6,
+}
 LEARNT = "ember-1"
 
 
@@ -54,14 +61,22 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
     row = next(one for one in board.rows if one.model == LEARNT)
     assert [one.model for one in board.found] == [LEARNT]
     assert row.without is not None and row.without.low <= truth <= row.without.high
-    assert row.score is not None and row.score.estimate == pytest.approx(float(spoilt[LEARNT][0].mean()))
+    assert row.score is not None and row.score.estimate == pytest.approx(
+        float(spoilt[LEARNT][0].mean())
+    )
     by_truth = sorted(clean, key=lambda model: -clean[model][0].mean())
-    assert row.rank == 1 and row.rank_without is not None and row.rank_without >= by_truth.index(LEARNT)
+    assert (
+        row.rank == 1
+        and row.rank_without is not None
+        and row.rank_without >= by_truth.index(LEARNT)
+    )
     assert row.moved == row.rank_without - 1
     assert LEARNT in sentence(board) and [one.model for one in board.spoilt] == [LEARNT]
 
 
-def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_it(tmp_path: Path) -> None:
+def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_it(
+    tmp_path: Path,
+) -> None:
     """Logs without dates: the same gap is found where they exclude that the held-out items are newer."""
     log, rows = tmp_path / "log.csv", {}
     write_csv(log, outcomes(0.6))
@@ -79,7 +94,9 @@ def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
     assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)
     unsure = sum(one.grade == "undecided" for one in board.rows)
-    assert unsure and f"For {unsure} of them the data are too few to exclude one." in sentence(board)
+    assert unsure and f"For {unsure} of them the data are too few to exclude one." in sentence(
+        board
+    )
     assert "--references names clean ones." in cautions(board)[0]
     for row in board.rows:
         assert row.without is not None and row.score is not None
@@ -95,7 +112,9 @@ def test_a_panel_without_named_references_says_which_gaps_it_does_not_see() -> N
     assert f"{clean.blind_below:.1f} points" in cautions(clean)[0]
     named = replace(clean, chosen=True)
     assert "Low power" not in cautions(named)[0] and named.blind_below == clean.blind_below
-    html = page(clean, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command="")
+    html = page(
+        clean, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command=""
+    )
     assert f"{clean.blind_below:.1f} points" in html
 
 
@@ -112,7 +131,14 @@ def test_a_model_that_cannot_be_judged_says_why_and_has_no_rank() -> None:
 def test_page_table_and_document_hold_every_model_and_escape_names() -> None:
     scores = {f"<b>{model}": sides for model, sides in outcomes(0.6).items()}
     board = board_of(scores)
-    html = page(board, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command="a <i> b")
+    html = page(
+        board,
+        {"leaderboard": "<svg></svg>"},
+        references=(),
+        families=False,
+        files=(),
+        command="a <i> b",
+    )
     assert "<b>" not in html and "&lt;b&gt;amber-1" in html and "a &lt;i&gt; b" in html
     assert table(board).count("\n") == 1 + len(scores)
     content = document(board, ())
@@ -132,7 +158,9 @@ def write_csv(path: Path, scores: dict[str, tuple[np.ndarray, np.ndarray]], skip
 WORDS = ["--map", "correct=right", "--benchmark", "exam", "--held-out", "unseen"]
 
 
-def test_the_command_agrees_with_an_import_of_the_same_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_agrees_with_an_import_of_the_same_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Three models judged against three named references: score, gap and score without memory are the import's."""
     log, run = tmp_path / "log.csv", tmp_path / "run"
     write_csv(log, outcomes(0.6))
@@ -147,7 +175,10 @@ def test_the_command_agrees_with_an_import_of_the_same_logs(tmp_path: Path, caps
     cells = json.loads((run / "report" / "verdict.json").read_text())["cells"]
     assert [one["model"] for one in cells] == ["dune-1", "ember-1", "fjord-1"]
     for cell in cells:
-        row, (gap,) = rows[cell["model"]], [one for one in cell["indicators"] if one["name"] == "gap"]
+        row, (gap,) = (
+            rows[cell["model"]],
+            [one for one in cell["indicators"] if one["name"] == "gap"],
+        )
         without = cell["without_memory"]["estimate"]["without"]
         assert row["score"] == pytest.approx(cell["score"], abs=1e-5)
         assert row["gap"] == pytest.approx(gap["estimate"], abs=1e-4)
@@ -159,7 +190,11 @@ def test_a_model_with_half_of_the_items_is_a_row_without_a_rank(tmp_path: Path) 
     log, out = tmp_path / "log.csv", tmp_path / "board"
     write_csv(log, outcomes(0.0), skip="coral-1")
     assert leaderboard([str(log), *WORDS, "-o", str(out)]) == 0
-    (row,) = [one for one in json.loads((out / "leaderboard.json").read_text())["models"] if one["model"] == "coral-1"]
+    (row,) = [
+        one
+        for one in json.loads((out / "leaderboard.json").read_text())["models"]
+        if one["model"] == "coral-1"
+    ]
     assert row["rank"] is None and "150 of 300" in row["why"]
 
 

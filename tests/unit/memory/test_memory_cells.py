@@ -13,25 +13,57 @@ from audit.memory.audit import SCHEMA, Orders, reply_columns, shard_orders
 from audit.memory.cells import load_memory, neighbours
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import orders_reach_model
-from audit.memory.items import item_pieces, item_text, natural_order, option_orders, orders_of, shards_of
+from audit.memory.items import (
+    item_pieces,
+    item_text,
+    natural_order,
+    option_orders,
+    orders_of,
+    shards_of,
+)
 from audit.memory.without import ranked, ranked_csv
 from audit.shards.attempt import start_attempt
 from audit.shards.keys import RequestCounts, rows_to_table
 from audit.shards.questions import write_questions
 from audit.shards.write import write_shard
 
-QUESTIONS = [Item(f"b/{k}", "b", f"Is this number {k}?", ("yes", "no", "maybe"), 1, f"b/{k}") for k in range(4)]
+QUESTIONS = [
+    Item(f"b/{k}", "b", f"Is this number {k}?", ("yes", "no", "maybe"), 1, f"b/{k}")
+    for k in range(4)
+]
 OWN = Orders("", 7, 4, 2, 1)
 
 
 def row(model: str, q: Item, arm: str, level: int, **fields) -> dict:
     base = dict.fromkeys(SCHEMA.columns.names)
-    return base | {
-        "model": model, "model_revision": "r", "benchmark": q.benchmark, "question_id": q.id, "group": q.group,
-        "arm": arm, "ordering": level, "replicate": 0, "reading": "text", "question": q.text, "options": q.options,
-        "prompt": "", "response": "", "gold": q.gold, "parsed": True, "asked": True, "pieces": (),
-        "option_logprobs": (), "token_logprobs": (), "token_ranks": (), "token_z": (), "token_pieces": (),
-    } | fields  # fmt: skip
+    return (
+        base
+        | {
+            "model": model,
+            "model_revision": "r",
+            "benchmark": q.benchmark,
+            "question_id": q.id,
+            "group": q.group,
+            "arm": arm,
+            "ordering": level,
+            "replicate": 0,
+            "reading": "text",
+            "question": q.text,
+            "options": q.options,
+            "prompt": "",
+            "response": "",
+            "gold": q.gold,
+            "parsed": True,
+            "asked": True,
+            "pieces": (),
+            "option_logprobs": (),
+            "token_logprobs": (),
+            "token_ranks": (),
+            "token_z": (),
+            "token_pieces": (),
+        }
+        | fields
+    )
 
 
 def run(folder: Path, rows: list[dict]) -> Path:
@@ -46,9 +78,17 @@ def published(model: str, q: Item) -> dict:
     pieces = ("ab", "cd", "\nA.", " yes", "\nB.", " no", "\nC.", " maybe")
     totals = (-1.0, -2.0, -0.5, -4.0, -0.5, -3.0, -0.5, -6.0)
     return row(
-        model, q, "published", 0, pieces=pieces, option_logprobs=totals, token_logprobs=(-1.0, -3.0),
-        token_ranks=(1, 5), token_z=(0.0, -1.0), token_pieces=(0, 1),
-    )  # fmt: skip
+        model,
+        q,
+        "published",
+        0,
+        pieces=pieces,
+        option_logprobs=totals,
+        token_logprobs=(-1.0, -3.0),
+        token_ranks=(1, 5),
+        token_z=(0.0, -1.0),
+        token_pieces=(0, 1),
+    )
 
 
 def test_an_order_that_was_sent_as_the_published_one_is_counted(tmp_path):
@@ -60,13 +100,30 @@ def test_an_order_that_was_sent_as_the_published_one_is_counted(tmp_path):
         rows.append(published("m", q) | {"request_sha256": f"text:item {k}"})
         for level in range(3):
             sent = f"text:after {k if level != 2 else 3 - k}" if k else "text:alone"
-            rows.append(row("m", q, "order", level, shard=0, option_logprobs=(None, -1.0), request_sha256=sent))
+            rows.append(
+                row(
+                    "m",
+                    q,
+                    "order",
+                    level,
+                    shard=0,
+                    option_logprobs=(None, -1.0),
+                    request_sha256=sent,
+                )
+            )
     for k, sent in ((1, "text:item 1"), (2, "text:other")):
-        rows.append(row("m", QUESTIONS[k], "options", 1, option_logprobs=(-3.0, -20.0), request_sha256=sent))
+        rows.append(
+            row("m", QUESTIONS[k], "options", 1, option_logprobs=(-3.0, -20.0), request_sha256=sent)
+        )
     (cell,) = load_memory(run(tmp_path, rows), ["m"], [], "b", None, OWN)
     assert cell.tested[0].requests == RequestCounts(4, 2, 0, ("b/0", "b/1"))
     gate = orders_reach_model(cell, MemoryThresholds())
-    assert (gate.status, gate.number, gate.withholds, gate.items) == ("fail", 0.5, True, ("b/0", "b/1"))
+    assert (gate.status, gate.number, gate.withholds, gate.items) == (
+        "fail",
+        0.5,
+        True,
+        ("b/0", "b/1"),
+    )
     assert orders_reach_model(cell, MemoryThresholds(noop_share_max=0.5)).status == "pass"
 
 
@@ -78,7 +135,11 @@ def rows_of(model: str, skip: tuple = ()) -> list[dict]:
         found.append(row(model, q, "options", 1, option_logprobs=(-3.0, -20.0)))
         for level in range(3):
             one = row(model, q, "order", level, shard=0, option_logprobs=(None, -10.0 - level))
-            found.append(one if (k, level) not in skip else one | {"error": "prompt too long", "option_logprobs": ()})
+            found.append(
+                one
+                if (k, level) not in skip
+                else one | {"error": "prompt too long", "option_logprobs": ()}
+            )
     found[2] |= {"asked": False, "error": "no such order", "option_logprobs": ()}
     return found
 
@@ -88,7 +149,9 @@ def test_rows_become_arrays(tmp_path):
     (cell,) = load_memory(folder, ["m"], [], "b", None, OWN)
     own, nothing = cell.tested
     assert nothing is None and [one[0].model for one in cell.references] == ["ref"]
-    assert own.score.tolist()[:3] == [1.0, 1.0, 0.0] and math.isnan(own.score[3])  # unread is not wrong
+    assert own.score.tolist()[:3] == [1.0, 1.0, 0.0] and math.isnan(
+        own.score[3]
+    )  # unread is not wrong
     assert np.flatnonzero(own.unread).tolist() == [3]
     # -17.5 nats of 5 + 8 + ... bytes: "abcd" 4, three letters 9, " yes" 4, " no" 3, " maybe" 6
     assert own.texts["item"] == pytest.approx(-17.5 / 26)
@@ -101,7 +164,9 @@ def test_rows_become_arrays(tmp_path):
     assert own.reads["options"].not_asked == 1 and own.reads["options"].share == 1
     assert own.reads["score"].share == 0.75
     theirs = cell.references[0][0]
-    assert theirs.order[0, :2].tolist() == [-40.0, -44.0] and math.isnan(theirs.order[0, 2])  # not of three items
+    assert theirs.order[0, :2].tolist() == [-40.0, -44.0] and math.isnan(
+        theirs.order[0, 2]
+    )  # not of three items
     assert theirs.reads["order"].read == 11
 
 
@@ -116,13 +181,21 @@ def test_neighbours_are_compared_in_the_orders_that_are_asked():
 
 
 def test_tokens_are_kept_of_the_published_text_alone():
-    reply = Generation(finish_reason=FinishReason.SCORED, tokens=TokenLogprobs((-1.0,), (3,), (0.5,), (0,)))
+    reply = Generation(
+        finish_reason=FinishReason.SCORED, tokens=TokenLogprobs((-1.0,), (3,), (0.5,), (0,))
+    )
     assert reply_columns(Setting("published", 0), reply)["token_ranks"] == (3,)
     assert set(reply_columns(Setting("order", 0), reply).values()) == {()}
     assert set(reply_columns(Setting("score", 0), Generation(text="A")).values()) == {()}
 
 
-def question(id_="q", options=("cow", "hen", "dog", "ant"), gold=2, text="Which animal barks at night?", **fields):
+def question(
+    id_="q",
+    options=("cow", "hen", "dog", "ant"),
+    gold=2,
+    text="Which animal barks at night?",
+    **fields,
+):
     return Item(id_, "b", text, options, gold, fields.pop("group", id_), **fields)
 
 
@@ -136,26 +209,38 @@ def test_an_item_is_its_stem_and_its_lettered_options_as_published():
         assert item_text(q) == "Which animal barks at night?\nA. cow\nB. hen\nC. dog\nD. ant"
         pieces = item_pieces(q)
         assert pieces[:4] == ("Which animal barks", " at night?", "\nA.", " cow")
-        told = items.likelihoods_a_byte(pieces, [-float(k) for k in range(len(pieces))], q.options, q.gold)
+        told = items.likelihoods_a_byte(
+            pieces, [-float(k) for k in range(len(pieces))], q.options, q.gold
+        )
         assert [pieces[k] for k in (3, 5, 9)] == [" cow", " hen", " ant"]
         assert told["wrong"] == -(3 + 5 + 9) / 12 and told["half"] == -1 / len(pieces[1])
     assert item_pieces(question(text="Why?"))[:2] == ("Why?", "")
     number = Item("n", "b", "How many?", (), NO_OPTION, "n", target=3.0)
     assert item_text(number) == "How many?"
-    assert set(items.likelihoods_a_byte(("How", " many?"), (-1.0, -2.0), (), NO_OPTION)) == {"item", "half"}
+    assert set(items.likelihoods_a_byte(("How", " many?"), (-1.0, -2.0), (), NO_OPTION)) == {
+        "item",
+        "half",
+    }
 
 
 @pytest.mark.parametrize(
     ("options", "natural"),
     [
-        (("3", "5", "9", "12"), True), (("9", "5", "3"), True), (("5", "3", "9"), False),
-        (("2 cm", "10 cm", "30 cm"), True), (("$1,5", "$2", "$3"), True),
-        (("ant", "Bee", "cow"), True), (("cow", "bee", "ant"), True), (("bee", "ant", "cow"), False),
-        (("red", "blue", "all of the above"), True), (("red", "None of these", "blue"), True),
-        (("red", "blue", "both red and blue"), True), (("A and B", "dog", "C only"), True),
+        (("3", "5", "9", "12"), True),
+        (("9", "5", "3"), True),
+        (("5", "3", "9"), False),
+        (("2 cm", "10 cm", "30 cm"), True),
+        (("$1,5", "$2", "$3"), True),
+        (("ant", "Bee", "cow"), True),
+        (("cow", "bee", "ant"), True),
+        (("bee", "ant", "cow"), False),
+        (("red", "blue", "all of the above"), True),
+        (("red", "None of these", "blue"), True),
+        (("red", "blue", "both red and blue"), True),
+        (("A and B", "dog", "C only"), True),
         (("call of the sea", "bee", "dog"), False),
     ],
-)  # fmt: skip
+)
 def test_natural_orders_are_known(options, natural):
     assert natural_order(options) is natural
 
@@ -167,7 +252,10 @@ def test_wrong_options_change_places_and_the_right_one_stays():
     assert len(orders) == len(set(orders)) == 4
     assert (0, 1, 2, 3) not in orders and (3, 1, 2, 0) not in orders
     assert all(order[2] == 2 and sorted(order) == [0, 1, 2, 3] for order in orders)
-    assert option_orders(q, 2, rng()) == option_orders(q, 2, rng()) and len(option_orders(q, 2, rng())) == 2
+    assert (
+        option_orders(q, 2, rng()) == option_orders(q, 2, rng())
+        and len(option_orders(q, 2, rng())) == 2
+    )
     assert option_orders(question(options=("1", "2", "3", "4")), 5, rng()) == []
     assert option_orders(question(options=("yes", "no"), gold=0), 5, rng()) == []
     many = question(options=tuple("bcadefghkj"), gold=2)
@@ -177,7 +265,12 @@ def test_wrong_options_change_places_and_the_right_one_stays():
 def test_shards_are_neighbours_of_one_section():
     qs = [question(f"b/{s}/{k}") for s, n in (("x", 13), ("y", 5), ("z", 1)) for k in range(n)]
     shards = shards_of(qs, 5)
-    assert [len(shard) for shard in shards] == [5, 4, 4, 5]  # 13 in nearly equal parts; the last one has no neighbour
+    assert [len(shard) for shard in shards] == [
+        5,
+        4,
+        4,
+        5,
+    ]  # 13 in nearly equal parts; the last one has no neighbour
     assert [q.id for shard in shards for q in shard] == [q.id for q in qs[:-1]]
     grouped = [question(str(k), group=f"g{k // 3}") for k in range(6)]
     assert [len(shard) for shard in shards_of(grouped, 5)] == [3, 3]
@@ -214,11 +307,14 @@ def test_the_headline_begins_with_score_and_score_without_memory():
     assert found.alone.high - found.alone.low > found.without.high - found.without.low
 
 
-@pytest.mark.parametrize(("made", "needs"), [
-    ({"fresh": 0, "references": 0}, ("held_out", "references")),
-    ({"fresh": 0}, ("held_out",)),
-    ({"references": 0}, ("references",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("made", "needs"),
+    [
+        ({"fresh": 0, "references": 0}, ("held_out", "references")),
+        ({"fresh": 0}, ("held_out",)),
+        ({"references": 0}, ("references",)),
+    ],
+)
 def test_without_held_out_items_or_references_it_is_not_identified(made, needs):
     without = of(cell(**made)).without
     assert without.found is None and without.items is None
@@ -229,7 +325,9 @@ def test_without_held_out_items_or_references_it_is_not_identified(made, needs):
 def test_unparsed_answers_widen_it():
     """One in fifteen, whatever it was."""
     made = cell(n=600, fresh=400)
-    scores = (np.where(np.arange(one.score.size) % 15 == 0, np.nan, one.score) for one in made.tested)
+    scores = (
+        np.where(np.arange(one.score.size) % 15 == 0, np.nan, one.score) for one in made.tested
+    )
     lost = own(made, *({"score": score} for score in scores))
     one, other = of(made).without.found, of(lost).without.found
     assert other.without.high - other.without.low > one.without.high - one.without.low
@@ -240,8 +338,10 @@ def test_items_are_ranked_and_those_of_a_text_that_was_read_are_named():
     model, read = made.tested[0], np.arange(400) < 80
     texts = {**model.texts, "item": model.texts["item"] + 3.0 * read}
     result = of(own(made, {"texts": texts, "score": np.where(read, 1.0, model.score)}))
-    questions = {("exam", id_): Item(id_, "exam", f"Stem {id_}\nmore", ("a", "b"), 0, id_)
-                 for id_ in made.published.question_ids}  # fmt: skip
+    questions = {
+        ("exam", id_): Item(id_, "exam", f"Stem {id_}\nmore", ("a", "b"), 0, id_)
+        for id_ in made.published.question_ids
+    }
     rows = ranked(made, result, questions)
     named = [int(r.question_id) for r in rows if r.named]
     assert len(rows) == 400

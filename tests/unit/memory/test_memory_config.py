@@ -32,20 +32,30 @@ def fresh_file(folder: Path, *rows: tuple[str, str]) -> Path:
 
 
 def fresh(path: Path) -> tuple[str, ...]:
-    return "control_benchmark=elementary", "control_benchmark.name=fresh", f"control_benchmark.path={path}"
+    return (
+        "control_benchmark=elementary",
+        "control_benchmark.name=fresh",
+        f"control_benchmark.path={path}",
+    )
 
 
 def test_the_design_has_the_order_test_only_where_every_item_is_asked():
     whole = make_design(5, 2, 1, whole=True).settings
     assert Setting("order", 2) in whole and len(whole) == 2 + 1 + 3
-    assert {s.arm for s in make_design(5, 2, 1, whole=False).settings} == {"score", "published", "options"}
+    assert {s.arm for s in make_design(5, 2, 1, whole=False).settings} == {
+        "score",
+        "published",
+        "options",
+    }
 
 
 def test_of_an_endpoint_the_score_alone_is_asked(tmp_path):
     words = fresh(fresh_file(tmp_path, ("What is new here?", "all")))
     for asked in (("model=openai_compatible",), ("orders=0", "option_orders=0")):
         config = configured(*asked, *words)
-        assert [s.arm for s in design_of(config).settings] == ["score"] and config.orders == config.option_orders == 0
+        assert [s.arm for s in design_of(config).settings] == [
+            "score"
+        ] and config.orders == config.option_orders == 0
         assert "likelihood" in _missing(config, whole=False)[0]
 
 
@@ -79,8 +89,12 @@ def test_fresh_items_may_be_a_file(tmp_path):
 
 
 def test_a_fresh_set_that_shares_an_item_is_refused_whatever_its_marks(tmp_path):
-    path = fresh_file(tmp_path, ("New?", "all"), ("which ANIMAL barks, and is kept to guard   houses", "dog"))
-    with pytest.raises(AuditError, match=r"1 items of fresh have the same text .* new/1 and elementary/animals/01"):
+    path = fresh_file(
+        tmp_path, ("New?", "all"), ("which ANIMAL barks, and is kept to guard   houses", "dog")
+    )
+    with pytest.raises(
+        AuditError, match=r"1 items of fresh have the same text .* new/1 and elementary/animals/01"
+    ):
         resolve_memory(configured(*fresh(path)))
 
 
@@ -104,7 +118,10 @@ def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     lines = plan_of(configured("orders=2"))
     # 208 items; published and two other orders each; of their options the plan counts those that there are
     assert "208 score, 208 published" in lines and "624 order" in lines
-    assert "they need held-out items (control_benchmark=) and references (" in lines and "n=all" not in lines
+    assert (
+        "they need held-out items (control_benchmark=) and references (" in lines
+        and "n=all" not in lines
+    )
     words = ("control_benchmark=contrast", "n=20")
     assert "they need references (" in "\n".join(_missing(configured(*words), whole=True))
     some = plan_of(configured("n=20"))

@@ -37,7 +37,9 @@ def answers() -> np.ndarray:
     for path in sorted((DATA / "mmlu_predictions" / "original_helm_combined").glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as handle:
             for row in csv.DictReader(handle):
-                right = gold.get((row["question"], tuple(map(str, ast.literal_eval(row["choices"])))))
+                right = gold.get(
+                    (row["question"], tuple(map(str, ast.literal_eval(row["choices"]))))
+                )
                 if right is not None:
                     rows.append([row[name].strip() == right for name in list(row)[2:]])
     return np.array(rows, dtype=float).T
@@ -62,15 +64,23 @@ def test_halves_of_mmlu_are_no_gap(references):
     p = np.array([finds(rng, references) for _ in range(100)])
     assert np.mean(p <= 0.05) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / p.size)
     assert np.mean(p <= 0.05 / 6) <= 0.03
-    assert np.mean([finds(rng, references, 0.5) <= 0.05 / 6 for _ in range(20)]) >= 0.3  # half of what they miss learnt
+    assert (
+        np.mean([finds(rng, references, 0.5) <= 0.05 / 6 for _ in range(20)]) >= 0.3
+    )  # half of what they miss learnt
 
 
 @pytest.mark.skipif(not (DATA / "arc").is_dir(), reason="no arc")
 def test_words_tell_another_benchmark_and_not_the_other_half():
-    mmlu = [" ".join((question, *choices)) for question, choices in of_files(DATA / "mmlu" / "test")]
-    lines = (DATA / "arc" / "ARC-Easy" / "ARC-Easy-Dev.jsonl").read_text(encoding="utf-8").splitlines()
+    mmlu = [
+        " ".join((question, *choices)) for question, choices in of_files(DATA / "mmlu" / "test")
+    ]
+    lines = (
+        (DATA / "arc" / "ARC-Easy" / "ARC-Easy-Dev.jsonl").read_text(encoding="utf-8").splitlines()
+    )
     arc = [
-        " ".join([row["question"]["stem"], *(choice["text"] for choice in row["question"]["choices"])])
+        " ".join(
+            [row["question"]["stem"], *(choice["text"] for choice in row["question"]["choices"])]
+        )
         for row in map(json.loads, lines)
     ]
     rng = np.random.default_rng(0)

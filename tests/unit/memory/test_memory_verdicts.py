@@ -97,7 +97,11 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     assert of(missing) == ("not_identified", "not_identified", 5)
     assert of(missing, replace(text, adjusted=0.5)) == ("not_identified", "not_identified", 5)
     able = replace(e.gap, published=0.9 + e.gap.did.difference)
-    assert of(gap, gap=able) == ("not_identified", "not_identified", 5)  # .9 leaves 10 points, and 20 matter
+    assert of(gap, gap=able) == (
+        "not_identified",
+        "not_identified",
+        5,
+    )  # .9 leaves 10 points, and 20 matter
     unfit = replace(result.gates[3], name="fresh_matched", status=Status.FAIL, withholds=False)
     assert of(missing, gates=[unfit]) == ("withheld", "check_failed", 5)
     assert of(missing, text, gates=[unfit]) == ("memory_of_text_seen", "found_strong", 3)
@@ -108,7 +112,9 @@ def test_the_one_sided_limit_is_the_normal_share_of_the_two_sided_one() -> None:
     e = result.evidence
     scales = [(e.gap.did.difference, e.gap.high), *((one.gap, one.gap_high) for one in e.abilities)]
     z = NormalDist().inv_cdf
-    assert e.upper() == pytest.approx(max(a + (b - a) * z(0.95) / z(0.975) for a, b in scales), abs=1e-4)
+    assert e.upper() == pytest.approx(
+        max(a + (b - a) * z(0.95) / z(0.975) for a, b in scales), abs=1e-4
+    )
     assert e.gap.did.difference < e.upper() < e.limits()[2]
 
 
@@ -119,20 +125,26 @@ def test_nothing_is_seen_only_where_both_kinds_of_indicator_looked_and_the_data_
     limit = result.evidence.upper()
     assert limit <= 0.2
     (three,) = judged(cell(references=3, seed=1), effect_of_interest=0.2)
-    assert three.decision.verdict == V.NOTHING_SEEN  # by the data alone, whatever power such a design has
+    assert (
+        three.decision.verdict == V.NOTHING_SEEN
+    )  # by the data alone, whatever power such a design has
     assert said(clean, result).code == "headline_nothing"
     assert {"other_layout", "read_once", "held_out_differ"} <= limits(clean, result)
     (few,) = judged(clean, effect_of_interest=limit - 0.001)
     assert few.decision.verdict == V.UNDERPOWERED
     assert few.decision.reasons[0] == because("gap_compatible", high=limit, gamma=None)
     (alone,) = judged(plain := bare(clean))
-    assert alone.decision.verdict == V.NOT_IDENTIFIED and not alone.evidence.indicator(Name.GAP).judged
+    assert (
+        alone.decision.verdict == V.NOT_IDENTIFIED and not alone.evidence.indicator(Name.GAP).judged
+    )
     assert "answers_learnt" in limits(plain, alone)
     assert codes(alone.decision.what_to_do)[0] == "add_held_out"
 
 
 @pytest.mark.parametrize("right", [0.0, 0.25])
-def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_read_is_seen(right: float):
+def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_read_is_seen(
+    right: float,
+):
     rng = np.random.default_rng(4)
     for text, verdict in ((0.0, V.WITHHELD), (0.6, V.MEMORY_OF_TEXT)):
         made = cell(n=1000, fresh=600, references=8, text=text)
@@ -159,10 +171,17 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     made = cell(n=1000, fresh=900, references=8, answers=0.335)
     (alone,) = judged(made)
     assert alone.decision.verdict == V.GAP_TO_FRESH
-    panel = tuple(replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in alone.evidence.indicators)
+    panel = tuple(
+        replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in alone.evidence.indicators
+    )
     found = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
-    assert found.verdict == V.UNDERPOWERED and codes(found.reasons)[:2] == ["found_alone", "gap_compatible"]
-    read = judged(cell(n=1000, fresh=500, references=3, text=0.3))[0].evidence  # nor where only the text was read
+    assert found.verdict == V.UNDERPOWERED and codes(found.reasons)[:2] == [
+        "found_alone",
+        "gap_compatible",
+    ]
+    read = judged(cell(n=1000, fresh=500, references=3, text=0.3))[
+        0
+    ].evidence  # nor where only the text was read
     panel = tuple(replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in read.indicators)
     found = decide(replace(read, indicators=panel), (), replace(SETTINGS, effect_of_interest=0.3))
     assert found.verdict == V.UNDERPOWERED and found.reasons[0].code == "found_alone"
@@ -189,20 +208,29 @@ def test_unparsed_answers_that_hide_a_gap_clear_nobody():
     (result,) = judged(without(made, 1.0, 0.0, 0.06), alpha=1e-9)
     e = result.evidence
     highs = [one.high for one in e.held]
-    assert e.gap.high < e.limits()[2] and highs == sorted(highs) and [one.gamma for one in e.held] == list(GAMMAS)
+    assert (
+        e.gap.high < e.limits()[2]
+        and highs == sorted(highs)
+        and [one.gamma for one in e.held] == list(GAMMAS)
+    )
     limit = (e.upper(0) + e.upper()) / 2  # refuted as parsed, and not at an odds ratio of 3
     strict = replace(SETTINGS, effect_of_interest=limit, alpha=1e-9)
     found = decide(e, result.gates, strict)
     assert found.verdict == V.UNDERPOWERED and found.reasons[0].numbers["gamma"] == 3.0
     assert decide(replace(e, held=()), result.gates, strict).verdict == V.NOTHING_SEEN
     wide = replace(SETTINGS, effect_of_interest=(e.held[3].upper + e.held[4].upper) / 2, alpha=1e-9)
-    assert decide(e, result.gates, wide).verdict == V.NOTHING_SEEN and tipping(e, V.NOTHING_SEEN, wide) == 3.0
+    assert (
+        decide(e, result.gates, wide).verdict == V.NOTHING_SEEN
+        and tipping(e, V.NOTHING_SEEN, wide) == 3.0
+    )
 
 
 def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
     (result,) = judged(without(cell(n=600, fresh=400, references=5, answers=0.6, seed=7), 1.0, 0.0))
     last, worst = result.evidence.held[-2:]
-    assert last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0  # Holm's factor: six indicators
+    assert (
+        last.pvalue * 6 <= 0.05 < worst.pvalue * 6 and worst.low > 0
+    )  # Holm's factor: six indicators
     assert result.decision.verdict == V.GAP_TO_FRESH and result.holds_up_to == last.gamma == 50
 
 
@@ -256,7 +284,10 @@ def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_ga
     hard = cell(n=1000, fresh=600, references=5, harder=0.25)
     (result,) = judged(hard)
     assert result.evidence.gap.reference_pvalue < 1e-6 and result.evidence.gap.reference_gap > 0.2
-    assert result.decision.verdict in (V.UNDERPOWERED, V.NOTHING_SEEN) and p_of(result, Name.GAP) > 0.05
+    assert (
+        result.decision.verdict in (V.UNDERPOWERED, V.NOTHING_SEEN)
+        and p_of(result, Name.GAP) > 0.05
+    )
     (learnt,) = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))
     assert learnt.decision.verdict == V.GAP_TO_FRESH
     assert result.without.said.code == "without_at_most" and result.without.found.at_most
@@ -280,16 +311,34 @@ def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
     ("world", "names", "why", "advice"),
     [
         # the references find the order likelier, too: beyond twice their gain there is nothing
-        ({"sequenced": 0.3, "felt": 2.0}, (Name.ORDER, Name.OPTIONS), "references_feel_it", "larger_references"),
+        (
+            {"sequenced": 0.3, "felt": 2.0},
+            (Name.ORDER, Name.OPTIONS),
+            "references_feel_it",
+            "larger_references",
+        ),
         # its likelihoods spread no wider over texts, so that scale does not guard it: 99 % were accused
-        ({"popular": 0.5, "uses": 1.5, "even": True}, TEXTS_OF, "any_text_likelier", "larger_references"),
+        (
+            {"popular": 0.5, "uses": 1.5, "even": True},
+            TEXTS_OF,
+            "any_text_likelier",
+            "larger_references",
+        ),
         # an order with a sense of its own, and no reference that shows what it is worth
-        ({"sequenced": 0.6, "fresh": 0, "references": 0}, (Name.ORDER,), "no_reference", "add_references"),
+        (
+            {"sequenced": 0.6, "fresh": 0, "references": 0},
+            (Name.ORDER,),
+            "no_reference",
+            "add_references",
+        ),
     ],
 )
 def test_what_a_model_makes_of_orders_and_texts_by_itself_is_no_memory(world, names, why, advice):
     (result,) = judged(cell(**{"n": 1000, "fresh": 500, "references": 8} | world))
-    assert result.decision.verdict == V.CAUSE_UNKNOWN and codes(result.decision.reasons)[0] == "stands_out"
+    assert (
+        result.decision.verdict == V.CAUSE_UNKNOWN
+        and codes(result.decision.reasons)[0] == "stands_out"
+    )
     assert doubt(result, *names) == {why} and codes(result.decision.what_to_do) == [advice]
     for name in names:
         one = result.evidence.indicator(name)
@@ -305,7 +354,9 @@ def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
         return {**one.texts, "item": np.full_like(one.texts["item"], nats)}
 
     worse = tuple((a, replace(b, texts=said(b, -0.6))) for a, b in made.references)
-    (result,) = judged(own(replace(made, references=worse), {}, {"texts": said(made.tested[1], -0.5)}))
+    (result,) = judged(
+        own(replace(made, references=worse), {}, {"texts": said(made.tested[1], -0.5)})
+    )
     one = result.evidence.indicator(Name.ORDER)
     assert one.pvalue == 1.0 and one.unguarded < 0.01 and one.doubt.code == "any_text_likelier"
 
@@ -313,9 +364,13 @@ def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
 def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order():
     made = bare(cell(n=1000, references=8, text=0.6), references=True)
     (result,), (drawn,) = judged(made), judged(replace(made, recorded=True))
-    assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(result, Name.ORDER, Name.OPTIONS) == {"no_bracket"}
+    assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(
+        result, Name.ORDER, Name.OPTIONS
+    ) == {"no_bracket"}
     assert codes(result.decision.what_to_do) == ["add_held_out"]
-    assert drawn.decision.verdict == V.MEMORY_OF_TEXT  # an order drawn at random has no sense to feel
+    assert (
+        drawn.decision.verdict == V.MEMORY_OF_TEXT
+    )  # an order drawn at random has no sense to feel
 
 
 def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
@@ -331,23 +386,36 @@ def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
 
     theirs = tuple(longer(pair, 0.3) for pair in made.references)
     moved = replace(made, tested=longer(made.tested, 0.6), references=theirs)
-    sets = (replace(one, log_length=x) for one, x in zip((made.published, made.fresh), lengths, strict=True))
+    sets = (
+        replace(one, log_length=x)
+        for one, x in zip((made.published, made.fresh), lengths, strict=True)
+    )
     told = replace(moved, **dict(zip(("published", "fresh"), sets, strict=True)))
     (blind,), (seeing,) = judged(moved), judged(told)
     assert blind.decision.verdict == V.MEMORY_OF_TEXT and seeing.decision.verdict == V.NOTHING_SEEN
     as_before = judged(made)[0].evidence.completion[Name.ITEM].nats.difference
-    assert seeing.evidence.completion[Name.ITEM].nats.difference == pytest.approx(as_before, abs=0.005)
-    assert abs(np.corrcoef(seeing.without.items.text, lengths[0])[0, 1]) < 0.1  # the ranked items neither: .57 before
+    assert seeing.evidence.completion[Name.ITEM].nats.difference == pytest.approx(
+        as_before, abs=0.005
+    )
+    assert (
+        abs(np.corrcoef(seeing.without.items.text, lengths[0])[0, 1]) < 0.1
+    )  # the ranked items neither: .57 before
 
 
 def test_orders_that_a_reference_could_not_read_are_not_judged():
     """With nothing beyond the references p was 1, and no memory was said to show, whatever the model had read."""
     made = cell(text=0.5)
     first = made.references[0][0]
-    blind = replace(first, order=np.full_like(first.order, np.nan), options=np.full_like(first.options, np.nan))
-    (result,) = judged(replace(made, references=((blind, made.references[0][1]), *made.references[1:])))
+    blind = replace(
+        first, order=np.full_like(first.order, np.nan), options=np.full_like(first.options, np.nan)
+    )
+    (result,) = judged(
+        replace(made, references=((blind, made.references[0][1]), *made.references[1:]))
+    )
     assert why(result, Name.ORDER, Name.OPTIONS) == {"few_shards_read", "few_orders_read"}
-    assert all(judged(made)[0].evidence.indicator(name).judged for name in (Name.ORDER, Name.OPTIONS))
+    assert all(
+        judged(made)[0].evidence.indicator(name).judged for name in (Name.ORDER, Name.OPTIONS)
+    )
 
 
 def test_an_order_that_words_tell_is_not_judged_without_references():
@@ -365,8 +433,10 @@ def test_an_order_that_words_tell_is_not_judged_without_references():
 
 
 def test_what_was_found_stands_first_on_the_page():
-    clean, taught = (replace(made, tested=tuple(replace(x, model=name) for x in made.tested))
-                     for name, made in (("a", cell(n=60, fresh=60)), ("b", cell(answers=0.9))))  # fmt: skip
+    clean, taught = (
+        replace(made, tested=tuple(replace(x, model=name) for x in made.tested))
+        for name, made in (("a", cell(n=60, fresh=60)), ("b", cell(answers=0.9)))
+    )
     verdict = run_of(clean, taught)
     assert [one.model for one in verdict.results] == ["a", "b"]
     first = verdict.found_first()
@@ -384,32 +454,51 @@ def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
     result, alone = (judged(one)[0] for one in both)
     assert result.verdict == V.GAP_TO_FRESH
     numbers = said(made, result).numbers
-    assert (numbers["published"], numbers["held_out"]) == tuple(float(one.score.mean()) for one in made.tested)
-    assert result.evidence.gap.did.n == 300 and result.evidence.gap.did.m == 191  # what is missing is not wrong
-    cells = (json_ready(cell_head(r) | cell_dict(c, r)) for c, r in zip(both, (result, alone), strict=True))
+    assert (numbers["published"], numbers["held_out"]) == tuple(
+        float(one.score.mean()) for one in made.tested
+    )
+    assert (
+        result.evidence.gap.did.n == 300 and result.evidence.gap.did.m == 191
+    )  # what is missing is not wrong
+    cells = (
+        json_ready(cell_head(r) | cell_dict(c, r))
+        for c, r in zip(both, (result, alone), strict=True)
+    )
     plain, without = (documents.typed_cell(one, "memory") for one in cells)
     _, low, high = result.evidence.limits()
     found, (_, followed) = measured(plain), tracked(plain)
     for one in (found, followed):
         assert (one.low, one.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
-    assert found.estimate == pytest.approx(numbers["difference"], rel=1e-4) and found.false_alarms is None
+    assert (
+        found.estimate == pytest.approx(numbers["difference"], rel=1e-4)
+        and found.false_alarms is None
+    )
     assert measured(without).estimate is None and INSTRUMENT.sees <= set(KINDS)
 
 
 def test_without_an_indicator_there_is_no_verdict():
     made = cell(n=40, fresh=0, references=0)
     (result,) = judged(own(made, {"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}))
-    assert result.decision.verdict == V.NOT_IDENTIFIED and codes(result.decision.what_to_do)[0] == "add_held_out"
+    assert (
+        result.decision.verdict == V.NOT_IDENTIFIED
+        and codes(result.decision.what_to_do)[0] == "add_held_out"
+    )
     assert codes(result.decision.reasons) == ["nothing_bounded", *["not_judged"] * 6]
 
 
-@pytest.mark.parametrize(("arm", "gate"), [("published", "likelihoods_read"), ("score", "parseability")])
+@pytest.mark.parametrize(
+    ("arm", "gate"), [("published", "likelihoods_read"), ("score", "parseability")]
+)
 def test_what_was_not_read_withholds_the_verdict(arm, gate):
     made = cell(text=0.5, references=6)
     (result,) = judged(own(made, {"reads": {**READS, arm: Reads(100, 80, 7)}}))
-    assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == [f"gate_{gate}"]
+    assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == [
+        f"gate_{gate}"
+    ]
     assert said(made, result).numbers["why"] == [GATES[gate].because]
-    few = own(made, {"reads": {**READS, arm: Reads(100, 93, 7)}})  # 86 to 97 %: not shown to be below 95 %
+    few = own(
+        made, {"reads": {**READS, arm: Reads(100, 93, 7)}}
+    )  # 86 to 97 %: not shown to be below 95 %
     assert judged(few)[0].decision.verdict == V.MEMORY_OF_TEXT
     poor = replace(made.references[0][0], reads={**READS, arm: Reads(100, 80, 7)})
     thin = replace(made, references=((poor, made.references[0][1]), *made.references[1:]))
@@ -423,18 +512,23 @@ def test_what_was_not_read_withholds_the_verdict(arm, gate):
 
 def test_references_that_guess_are_left_out_of_the_score():
     made = cell()
-    guessing = tuple(replace(one, score=(np.arange(one.score.size) % 4 == 0) * 1.0) for one in made.references[0])
+    guessing = tuple(
+        replace(one, score=(np.arange(one.score.size) % 4 == 0) * 1.0) for one in made.references[0]
+    )
     (result,) = judged(replace(made, references=(guessing, *made.references[1:])))
     assert result.evidence.left_out == ("r1",) and len(result.evidence.gap.did.gaps) == 2
-    assert result.evidence.indicator(Name.GAP).why == because("few_able_references", references=2, least=3)
+    assert result.evidence.indicator(Name.GAP).why == because(
+        "few_able_references", references=2, least=3
+    )
     (none,) = judged(replace(made, references=(guessing,)), references_min=1)
     assert why(none, Name.GAP) == {"references_guess"} and none.evidence.indicator(Name.ITEM).judged
 
 
 def test_holm_is_over_all_indicators_of_the_panel():
-    panel = [measure(c, SETTINGS, rng=np.random.default_rng(k), n_resamples=199) for k, c in enumerate(
-        [cell(n=100, fresh=0, references=0), cell(n=100, fresh=80)]
-    )]  # fmt: skip
+    panel = [
+        measure(c, SETTINGS, rng=np.random.default_rng(k), n_resamples=199)
+        for k, c in enumerate([cell(n=100, fresh=0, references=0), cell(n=100, fresh=80)])
+    ]
     raw = [one.pvalue for e in panel for one in e.indicators if one.judged]
     corrected = [one.adjusted for e in correct(panel) for one in e.indicators if one.judged]
     assert len(raw) == 6  # without references orders have another cause
@@ -444,7 +538,9 @@ def test_holm_is_over_all_indicators_of_the_panel():
 def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
     cells = (cell(text=0.5), cell(n=100, fresh=0, references=0, seed=9))
     run = run_of(*cells, found=90)
-    schema = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8")
+    )
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(run.to_dict(), schema)
     assert run.to_dict() == replace(run, results=judged(*cells)).to_dict()
@@ -466,8 +562,14 @@ def test_every_word_is_there():
         "same_guessing"
     }  # of imports; of other numbers of options
     assert [word.grade.value for word in VERDICTS.values()] == [
-        "found_strong", "found_strong", "cause_unknown", "check_failed", "not_identified", "undecided", "cleared",
-    ]  # fmt: skip
+        "found_strong",
+        "found_strong",
+        "cause_unknown",
+        "check_failed",
+        "not_identified",
+        "undecided",
+        "cleared",
+    ]
 
 
 def test_the_nearest_design_is_of_the_same_kind():
@@ -490,7 +592,9 @@ def test_the_nearest_design_is_of_the_same_kind():
     assert nearest(table, run_of(1000, 0, 0, score_alone=True)) is None
     assert nearest(table, run_of(1000, 500, 5, accuracy=0.98)).rates == {}
     assert nearest(table, run_of(1000, 500, 5, accuracy=0.8)).rates == rates
-    assert "4 % (± 1 %)" in rates_sentence(designs[0]) and "unmeasured" in rates_sentence(designs[0])
+    assert "4 % (± 1 %)" in rates_sentence(designs[0]) and "unmeasured" in rates_sentence(
+        designs[0]
+    )
 
 
 def test_guessing_an_item_set():
@@ -511,12 +615,16 @@ def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
     made = cell(text=0.6)
     one = replace(made, references=made.references[:1])
     (result,) = judged(one)
-    assert result.evidence.indicator(Name.ITEM).why == because("few_references", references=1, least=3)
+    assert result.evidence.indicator(Name.ITEM).why == because(
+        "few_references", references=1, least=3
+    )
     assert result.evidence.indicator(Name.ORDER).judged
     (asked,) = judged(one, references_min=1)
     assert p_of(asked, Name.ITEM) <= 0.05 and "one_reference" in limits(one, asked)
     made = cell(n=40, fresh=40, references=1)  # of an endpoint: a score and nothing else
-    (result,) = judged(own(made, *[{"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}] * 2))
+    (result,) = judged(
+        own(made, *[{"order": np.zeros((0, 1)), "options": np.full((40, 6), np.nan)}] * 2)
+    )
     assert result.decision.what_to_do[0] == because("name_references", least=3)
 
 
@@ -539,7 +647,9 @@ def test_fresh_items_of_another_kind_take_their_indicators_away():
     made = cell(n=600, fresh=400, references=5, answers=0.9)
     assert judged(made)[0].decision.verdict == V.GAP_TO_FRESH
     (result,) = judged(replace(made, kind=Auc(0.95, 0.93, 0.97, 0.0)))
-    assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == ["gate_same_kind"]
+    assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == [
+        "gate_same_kind"
+    ]
     (near,) = judged(replace(made, kind=Auc(0.82, 0.78, 0.86, 0.0)))  # not shown to be above .8
     assert near.decision.verdict == V.GAP_TO_FRESH
 
@@ -566,10 +676,15 @@ def test_references_of_one_family_find_no_memory():
     made = cell(n=1000, fresh=600, references=5, text=0.5)
     (several,) = judged(made)
     assert several.decision.verdict == V.MEMORY_OF_TEXT
-    named = [tuple(one and replace(one, model=f"llama_{k}") for one in pair) for k, pair in enumerate(made.references)]
+    named = [
+        tuple(one and replace(one, model=f"llama_{k}") for one in pair)
+        for k, pair in enumerate(made.references)
+    ]
     (result,) = judged(replace(made, references=tuple(named)))
     assert result.decision.verdict == V.CAUSE_UNKNOWN
-    assert doubt(result, *Name) == {"one_family"} and codes(result.decision.what_to_do) == ["other_families"]
+    assert doubt(result, *Name) == {"one_family"} and codes(result.decision.what_to_do) == [
+        "other_families"
+    ]
     (told,) = judged(replace(made, families={one.model: "llama" for one, _ in made.references}))
     assert doubt(told, *Name) == {"one_family"}
     (kin,) = judged(own(replace(made, references=tuple(named)), *[{"model": "llama_9"}] * 2))
@@ -589,10 +704,16 @@ def test_fine_tunes_of_one_base_under_names_of_several_families_call_nobody_a_re
             kin = np.sqrt(0.9) * own[-1] + np.sqrt(0.1) * own[1:-1]
             sides.append(rng.standard_normal(n) + 0.35 * np.concatenate([own[:1], kin]))
         pairs = [
-            tuple(replace(one, texts={**one.texts, "item": side[k]}) for one, side in zip(pair, sides, strict=True))
+            tuple(
+                replace(one, texts={**one.texts, "item": side[k]})
+                for one, side in zip(pair, sides, strict=True)
+            )
             for k, pair in enumerate((made.tested, *made.references))
         ]
-        said += text_of(replace(made, tested=pairs[0], references=tuple(pairs[1:])), "item").pvalue <= 0.05 / 6
+        said += (
+            text_of(replace(made, tested=pairs[0], references=tuple(pairs[1:])), "item").pvalue
+            <= 0.05 / 6
+        )
     assert said <= 2
 
 
@@ -601,8 +722,15 @@ def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out() -
     made = cell(text=0.6)
     again = (tuple(replace(one, model="r1") for one in made.tested if one), made.references[0])
     (alone,) = judged(replace(made, references=again[:1]), references_min=1)
-    assert alone.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH) and alone.evidence.gap.did.gaps == ()
+    assert (
+        alone.decision.verdict not in (V.MEMORY_OF_TEXT, V.GAP_TO_FRESH)
+        and alone.evidence.gap.did.gaps == ()
+    )
     kept = readable(replace(made, references=again), SETTINGS)
-    assert [one[0].model for one in kept.references] == ["r1"] and kept.references[0] is made.references[0]
-    assert [(one.code, one.numbers) for one in kept.dropped] == [("reference_repeats", {"model": "r1"})]
+    assert [one[0].model for one in kept.references] == ["r1"] and kept.references[
+        0
+    ] is made.references[0]
+    assert [(one.code, one.numbers) for one in kept.dropped] == [
+        ("reference_repeats", {"model": "r1"})
+    ]
     assert sentences(kept.dropped, TEXTS)[0].startswith("r1 (")

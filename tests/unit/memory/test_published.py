@@ -42,7 +42,10 @@ def options_p(questions: list[Item], seed: int) -> float:
     rows = []
     for one in questions:
         orders = [tuple(range(len(one.options))), *item_orders(one, OWN)]
-        told = [float(sum(one.options[a] < one.options[b] for a, b in pairwise(order))) for order in orders]
+        told = [
+            float(sum(one.options[a] < one.options[b] for a, b in pairwise(order)))
+            for order in orders
+        ]
         rows.append(told + [np.nan] * (1 + OWN.option_orders - len(told)))
     return order_test(np.array(rows), rng=np.random.default_rng(seed), n_resamples=199).pvalue
 
@@ -63,7 +66,9 @@ def test_what_is_drawn_is_the_same_exam() -> None:
     moved = 0
     for one, place in zip(items, places, strict=True):
         source = ELEMENTARY[place]
-        assert (one.id, one.text) == (source.id, source.text) and sorted(one.options) == sorted(source.options)
+        assert (one.id, one.text) == (source.id, source.text) and sorted(one.options) == sorted(
+            source.options
+        )
         assert one.options[one.gold] == source.options[source.gold]
         if natural_order(source.options):
             assert one.options == source.options
@@ -73,7 +78,9 @@ def test_what_is_drawn_is_the_same_exam() -> None:
 
 
 def test_sections_stay_together() -> None:
-    items = [Item(f"q{k}", "b", f"text {k}", (), -1, f"passage {k // 5}", target=1.0) for k in range(20)]
+    items = [
+        Item(f"q{k}", "b", f"text {k}", (), -1, f"passage {k // 5}", target=1.0) for k in range(20)
+    ]
     groups = [one.group for one in draw_order(items, 1)[0]]
     assert sum(a != b for a, b in pairwise(groups)) == 3
 
@@ -84,7 +91,9 @@ def rate(world: World, design: MemoryDesign, models: int) -> float:
     for seed in range(models):
         rng = np.random.default_rng([seed, 5])
         cell = replace(simulate(design, world, rng), recorded=True)
-        (evidence,) = correct([measure(cell, LIMITS, rng=rng, n_resamples=199, gammas=(), describe=False)])
+        (evidence,) = correct(
+            [measure(cell, LIMITS, rng=rng, n_resamples=199, gammas=(), describe=False)]
+        )
         found += any(one.seen(LIMITS.alpha) for one in evidence.indicators)
     return found / models
 
@@ -102,7 +111,9 @@ def test_a_recorded_order_is_a_finding_and_its_gate_says_why() -> None:
     cell = simulate(MemoryDesign(208), World(text=0.5), np.random.default_rng(1))
     verdicts = []
     for recorded in (False, True):
-        (evidence,) = correct([measure(replace(cell, recorded=recorded), LIMITS, rng=np.random.default_rng(1))])
+        (evidence,) = correct(
+            [measure(replace(cell, recorded=recorded), LIMITS, rng=np.random.default_rng(1))]
+        )
         verdicts.append(decide(evidence, (), LIMITS).verdict)
     assert verdicts == [MemoryVerdict.CAUSE_UNKNOWN, MemoryVerdict.MEMORY_OF_TEXT]
     gate = order_exchangeable(evidence, LIMITS, recorded=True)
@@ -116,7 +127,12 @@ def test_a_recorded_order_is_a_finding_and_its_gate_says_why() -> None:
 def exam(tmp_path: Path) -> Path:
     path = tmp_path / "exam.jsonl"
     rows = [
-        {"id": f"x{k}", "question": f"What is {k}?", "choices": ["b", "d", "a", f"c{k}"], "answer": k % 4}
+        {
+            "id": f"x{k}",
+            "question": f"What is {k}?",
+            "choices": ["b", "d", "a", f"c{k}"],
+            "answer": k % 4,
+        }
         for k in range(40)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -127,14 +143,25 @@ def resolved(folder: Path, *words: str) -> dict[str, object]:
     from audit.config.command_line import compose_command
     from audit.memory.config import MemoryConfig
 
-    given = ["model=scripted", "benchmark=mcq_file", f"benchmark.path={folder}/exam.jsonl", "benchmark.id_column=id",
-             "benchmark.answer_as=index", *words]  # fmt: skip
+    given = [
+        "model=scripted",
+        "benchmark=mcq_file",
+        f"benchmark.path={folder}/exam.jsonl",
+        "benchmark.id_column=id",
+        "benchmark.answer_as=index",
+        *words,
+    ]
     return dict(resolve_memory(from_hydra(compose_command("memory", given, MemoryConfig))).analysis)
 
 
-def test_publish_and_name_the_record(exam: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_publish_and_name_the_record(
+    exam: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
-    assert publish([str(exam), "id_column=id", "answer_as=index", "--out", str(out), "--seed", "4"]) == 0
+    assert (
+        publish([str(exam), "id_column=id", "answer_as=index", "--out", str(out), "--seed", "4"])
+        == 0
+    )
     record = json.loads((out / "exam.order.json").read_text())
     assert record["seed"] == 4 and (out / "exam.order.json").stat().st_mode & 0o077 == 0
     assert "published_order=" in capsys.readouterr().out
@@ -152,12 +179,18 @@ def test_publish_and_name_the_record(exam: Path, tmp_path: Path, capsys: pytest.
 
 def test_a_seed_is_drawn_where_none_is_given(exam: Path, tmp_path: Path) -> None:
     for name in "ab":
-        assert publish([str(exam), "id_column=id", "answer_as=index", "--out", str(tmp_path / name)]) == 0
+        assert (
+            publish([str(exam), "id_column=id", "answer_as=index", "--out", str(tmp_path / name)])
+            == 0
+        )
     first, second = (json.loads((tmp_path / name / "exam.order.json").read_text()) for name in "ab")
     assert first["seed"] != second["seed"] and first["order"] != second["order"]
     assert publish([str(tmp_path / "nowhere.jsonl"), "--out", str(tmp_path)]) == 1
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.json*")}
-    for out in (exam.parent, tmp_path / name):  # over the exam itself, and over an order that may be published by now
+    for out in (
+        exam.parent,
+        tmp_path / name,
+    ):  # over the exam itself, and over an order that may be published by now
         assert publish([str(exam), "id_column=id", "answer_as=index", "--out", str(out)]) == 1
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.json*")} == before
 

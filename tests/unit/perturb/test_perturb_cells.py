@@ -27,8 +27,12 @@ def test_a_variant_that_did_not_change_the_request_is_counted_once():
 
 def test_new_words_are_marked_and_the_text_is_whole():
     assert word_diff("What is the capital?", "What city is it?") == [
-        ("What ", ""), ("city ", "new"), ("is ", ""), ("the capital? ", "gone"), ("it?", "new"),
-    ]  # fmt: skip
+        ("What ", ""),
+        ("city ", "new"),
+        ("is ", ""),
+        ("the capital? ", "gone"),
+        ("it?", "new"),
+    ]
     segments = word_diff("a b c", "c d  e")
     assert "".join(text for text, change in segments if change != "gone") == "c d e"
     assert [text for text, change in segments if change == "gone"] == ["a b "]
@@ -47,14 +51,31 @@ def test_bins_of_distance_hold_equally_many_answers():
 def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     """Without references, with the curve, without evidence, with a control that is asked and one that is not, and with
     a reference that is left out."""
-    schema = json.loads((files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8")
+    )
     assert set(VERDICTS) == set(PerturbVerdict)
-    alone, fresh, left = cell(n=200, references=0), cell(n=300, control=200), cell(n=200, references=2)
+    alone, fresh, left = (
+        cell(n=200, references=0),
+        cell(n=300, control=200),
+        cell(n=200, references=2),
+    )
     nothing = with_answers(alone, variants=np.full((3, 200), np.nan))
-    fresh = replace(fresh, control=replace(fresh.control, references=cell(n=200, seed=3).references))
+    fresh = replace(
+        fresh, control=replace(fresh.control, references=cell(n=200, seed=3).references)
+    )
     unread = np.where(np.arange(200) < 20, np.nan, left.references[0].variants)
-    left = replace(left, references=(replace(left.references[0], variants=unread), left.references[1]))
-    cells = (alone, cell(n=200, references=12, memorised=0.15), nothing, fresh, cell(n=200, control=25), left)
+    left = replace(
+        left, references=(replace(left.references[0], variants=unread), left.references[1])
+    )
+    cells = (
+        alone,
+        cell(n=200, references=12, memorised=0.15),
+        nothing,
+        fresh,
+        cell(n=200, control=25),
+        left,
+    )
     table = shipped_table(JUDGE.shipped)
     run = judged(*cells, table=table)
     results = run.results

@@ -28,9 +28,12 @@ def configured(*overrides: str) -> PerturbConfig:
 def test_the_design_is_the_originals_and_the_variants():
     design = make_design(2, 3)
     assert design.settings == (
-        Setting("original", 0, 0), Setting("original", 0, 1), Setting("original", 0, 2),
-        Setting("variant", 1, 0), Setting("variant", 2, 0),
-    )  # fmt: skip
+        Setting("original", 0, 0),
+        Setting("original", 0, 1),
+        Setting("original", 0, 2),
+        Setting("variant", 1, 0),
+        Setting("variant", 2, 0),
+    )
     assert all(len(part.levels) == 1 for part in design.parts)  # each is run again alone
 
 
@@ -42,7 +45,10 @@ def test_the_design_is_the_originals_and_the_variants():
         ("short=never", "short"),
         ("references=[nobody]", "nobody"),
         ("references=[scripted]", "none is judged"),
-        ("control_variants=elementary", "control_variants is elementary, and control_benchmark is not set"),
+        (
+            "control_variants=elementary",
+            "control_variants is elementary, and control_benchmark is not set",
+        ),
         ("+verdict.alpa=0.1", "alpa"),
         ("verdict.alpha=2", "0 < alpha < 1"),
     ],
@@ -77,16 +83,23 @@ def test_the_library_is_in_the_fingerprint_by_its_hash_however_it_was_named(tmp_
     sha = find_library("elementary").sha256
     other = thinned(3, tmp_path / "a" / "variants.arrow")
     by_name, by_hash, by_path = (
-        resolve_perturb(configured(f"variants={v}")).resolved for v in ("elementary", sha[:12], other)
+        resolve_perturb(configured(f"variants={v}")).resolved
+        for v in ("elementary", sha[:12], other)
     )
-    assert by_name.identity == by_hash.identity == by_path.identity  # the same rows have the same hash
+    assert (
+        by_name.identity == by_hash.identity == by_path.identity
+    )  # the same rows have the same hash
     assert by_name.plain["variants"] == sha
-    thin = resolve_perturb(configured(f"variants={thinned(2, tmp_path / 'b' / 'variants.arrow')}", "num_variants=2"))
+    thin = resolve_perturb(
+        configured(f"variants={thinned(2, tmp_path / 'b' / 'variants.arrow')}", "num_variants=2")
+    )
     same = resolve_perturb(configured("variants=elementary", "num_variants=2"))
     assert thin.resolved.identity != same.resolved.identity
 
 
-def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in_the_fingerprint(tmp_path):
+def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in_the_fingerprint(
+    tmp_path,
+):
     fresh = fresh_exam(tmp_path, 8)
     run = resolve_perturb(configured(*fresh))
     benchmark, control = run.resolved.samples
@@ -104,14 +117,23 @@ def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in
 
 def test_what_fresh_items_cannot_be_is_refused(tmp_path):
     fresh = fresh_exam(tmp_path, 8)
-    with pytest.raises(LibraryError, match=r"(?s)variant library.*fresh.*rewordings of their own.*control_variants="):
+    with pytest.raises(
+        LibraryError,
+        match=r"(?s)variant library.*fresh.*rewordings of their own.*control_variants=",
+    ):
         resolve_perturb(configured(*fresh[:-1]))
     with pytest.raises(LibraryError, match="rewords elementary, not fresh"):
         resolve_perturb(configured(*fresh[:-1], "control_variants=elementary"))
-    twin = {"id": "f/x", "question": "Which  ANIMAL barks, and is kept to guard houses?", "choices": ["cow", "dog"]}
+    twin = {
+        "id": "f/x",
+        "question": "Which  ANIMAL barks, and is kept to guard houses?",
+        "choices": ["cow", "dog"],
+    }
     with (tmp_path / "fresh.jsonl").open("a") as file:
         file.write(json.dumps({**twin, "answer": 1}) + "\n")
-    with pytest.raises(ConfigError, match=r"1 items of fresh have the same text .* f/x and elementary/animals/01"):
+    with pytest.raises(
+        ConfigError, match=r"1 items of fresh have the same text .* f/x and elementary/animals/01"
+    ):
         resolve_perturb(configured(*fresh))
 
 
@@ -124,7 +146,10 @@ def test_the_plan_counts_calls_and_what_could_be_found(tmp_path):
     # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 10.23 points; with 1/100 + 1/50 in place of 1/100: 17.72
     assert "10.2  points" in text and re.search(r"held-out items +17\.7 ", text)
     assert text.count("it says:") == 4 and "No references" in text
-    assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [("elementary", 500), ("fresh", 250)]
+    assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [
+        ("elementary", 500),
+        ("fresh", 250),
+    ]
 
 
 def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
@@ -138,6 +163,10 @@ def test_another_library_of_the_fresh_items_is_another_control_in_a_registry():
             Library(name="l", sha256="c" * 64),
         )
 
-    first, other, sweep = asked(control_variants="a" * 64), asked(control_variants="b" * 64), asked()
+    first, other, sweep = (
+        asked(control_variants="a" * 64),
+        asked(control_variants="b" * 64),
+        asked(),
+    )
     assert len({first["control"], other["control"], sweep["control"]}) == 3
     assert first["design"] == other["design"]

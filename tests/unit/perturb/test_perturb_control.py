@@ -43,7 +43,9 @@ def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
     assert without.reference_p < 0.05  # what the references alone say
     found = result(touchy())
     assert found.decision.verdict == V.CAUSE_UNKNOWN
-    assert found.decision.doubt == "touchy" and "not_clearly_more" not in codes(found.decision.reasons)
+    assert found.decision.doubt == "touchy" and "not_clearly_more" not in codes(
+        found.decision.reasons
+    )
     assert found.tests.beyond_p > 0.05
 
 
@@ -51,10 +53,16 @@ def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_
     found = result(cell(**BIG, memorised=0.3, control=800))
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
     said = codes(found.decision.reasons)
-    assert said["held_out_drop"] == {"benchmark": "fresh", "n": 800, "drop": found.tests.control.drop}
+    assert said["held_out_drop"] == {
+        "benchmark": "fresh",
+        "n": 800,
+        "drop": found.tests.control.drop,
+    }
     for one in found.tests.control.beyond:
         assert said[f"held_out_{one.scale}"]["difference"] == one.difference
-    assert {"held_out_easier", "held_out_harder"} <= set(found.open) and "held_out_unlike" not in found.open
+    assert {"held_out_easier", "held_out_harder"} <= set(
+        found.open
+    ) and "held_out_unlike" not in found.open
     c = cell(**BIG, control=800)
     unlike = result(replace(c, control=replace(c.control, unlike=("window", "judge")))).open
     assert unlike["held_out_unlike"] == {"unlike": ("window", "judge")}
@@ -77,7 +85,10 @@ def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_referen
     theirs = cell(n=800, seed=5).references
     told = result(replace(c, control=replace(c.control, references=theirs)))
     seen = told.tests.control
-    assert seen.reference_models == 5 and 0.03 < seen.references.low < 0.08 < seen.references.high < 0.13
+    assert (
+        seen.reference_models == 5
+        and 0.03 < seen.references.low < 0.08 < seen.references.high < 0.13
+    )
     assert codes(told.decision.reasons)["held_out_references"]["low"] == seen.references.low
 
 
@@ -142,12 +153,16 @@ def test_the_same_models_are_drawn_with_and_without_a_control():
     worlds = {"memorised": CONTROL_WORLDS["memorised"]}
     asked = Namespace(simulations=6, seed=42, control=False)
     designs = (design, replace(design, control=60))
-    alone, beside = (entry["rates"] for ((entry,), _) in calibrate(*procedures(asked, designs, worlds)))
+    alone, beside = (
+        entry["rates"] for ((entry,), _) in calibrate(*procedures(asked, designs, worlds))
+    )
     assert "memorised_control" not in alone and "memorised_control" in beside
     assert beside["memorised_unknown"] + beside["memorised_beyond"] == pytest.approx(
         alone["memorised_unknown"] + alone["memorised_beyond"], abs=1e-5
     )
-    assert beside["memorised_uncontrolled"] == alone["memorised_beyond"] >= beside["memorised_beyond"]
+    assert (
+        beside["memorised_uncontrolled"] == alone["memorised_beyond"] >= beside["memorised_beyond"]
+    )
 
 
 def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
@@ -158,5 +173,7 @@ def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
     reworded = np.tile(answered, (3, 1))
     reworded[0, 39] = 1.0  # some answer differs: else a check fails
     fresh = with_answers(c.control, answered, reworded)
-    found = fresh_control(replace(with_answers(c, o, np.tile(1.0 - dropped, (3, 1))), control=fresh), LIMITS)
+    found = fresh_control(
+        replace(with_answers(c, o, np.tile(1.0 - dropped, (3, 1))), control=fresh), LIMITS
+    )
     assert found.asked and found.drop < 0 and found.pvalue > 0.05

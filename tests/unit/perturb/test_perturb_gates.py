@@ -55,7 +55,10 @@ def same_everywhere(c: PerturbCell) -> PerturbCell:
         ("order_of_items", shuffled),
         ("noise_floor", drifting),
         ("exact_values", same_everywhere),
-        ("variants_reached_model", lambda c: replace(c, requests=RequestCounts(1800, 30, 0, ("q1",)))),
+        (
+            "variants_reached_model",
+            lambda c: replace(c, requests=RequestCounts(1800, 30, 0, ("q1",))),
+        ),
         ("variants_reached_model", lambda c: replace(c, requests=RequestCounts(1800, 0, 30))),
         ("broken_share", lambda c: replace(c, broken=BrokenShare(100, 9))),
     ],
@@ -69,7 +72,9 @@ def test_too_few_questions_withhold_nothing():
     assert 0.95**58 > 0.05 > 0.95**59
     gate = enough_data(cell(n=59), LIMITS)
     assert gate.status == Status.FAIL and not gate.withholds and gate.number == 59
-    assert f"{gate.numbers['needed']:.0f}" in gate.advice  # 60 would let it decide, and find nothing
+    assert (
+        f"{gate.numbers['needed']:.0f}" in gate.advice
+    )  # 60 would let it decide, and find nothing
     assert enough_data(cell(n=60), LIMITS).status == Status.PASS
     grouped = replace(cell(n=300), cluster=np.arange(300) // 6)
     assert enough_data(grouped, LIMITS).number == 50
@@ -89,12 +94,17 @@ def test_parseability_counts_what_was_asked_and_gives_an_interval():
     asked[1, 50:] = False
     variants = np.where(asked, base.tested.variants, NAN)
     variants[1, :4] = NAN
-    assert parseability(with_answers(base, variants=variants, asked=asked), LIMITS).status == Status.PASS
+    assert (
+        parseability(with_answers(base, variants=variants, asked=asked), LIMITS).status
+        == Status.PASS
+    )
     variants[1, :10] = NAN
     gate = parseability(with_answers(base, variants=variants, asked=asked), LIMITS)
     assert gate.status == Status.FAIL and gate.item_count == 10
     exact = stats.binomtest(40, 50).proportion_ci(0.95, method="exact")
-    assert (gate.numbers["variant 2_low"], gate.number) == pytest.approx((exact.low, exact.high), rel=1e-6)
+    assert (gate.numbers["variant 2_low"], gate.number) == pytest.approx(
+        (exact.low, exact.high), rel=1e-6
+    )
 
 
 def test_a_strong_model_may_be_right_on_everything():
@@ -108,7 +118,9 @@ def test_a_strong_model_may_be_right_on_everything():
 
 
 def test_order_is_not_judged_where_nothing_can_be_expected():
-    perfect = with_answers(cell(), original=np.ones((2, 600)))  # right everywhere: no order that could be lost
+    perfect = with_answers(
+        cell(), original=np.ones((2, 600))
+    )  # right everywhere: no order that could be lost
     for c in (cell(n=20, references=0), cell(variants=1), perfect):
         assert order_of_items(c, LIMITS).status == Status.NOT_APPLICABLE
 

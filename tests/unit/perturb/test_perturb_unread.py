@@ -53,7 +53,12 @@ def harder(**more):
 def test_where_all_was_parsed_nothing_is_held(made):
     c = cell(n=600, memorised=0.4, **made)
     t, found = measured(c), result(c)
-    assert t.adverse is None and t.left_out == () and against_drop(c, 3.0) is None and for_drop(c, 3.0) is None
+    assert (
+        t.adverse is None
+        and t.left_out == ()
+        and against_drop(c, 3.0) is None
+        and for_drop(c, 3.0) is None
+    )
     assert standing(t, 0.05, *ps(t)) == finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE
     assert found.decision.verdict in BEYOND
     assert found.unparsed is None and found.evidence.largest_worst is None
@@ -61,7 +66,9 @@ def test_where_all_was_parsed_nothing_is_held(made):
 
 def beyond_at(c, gamma):
     """p beyond reference with unparsed answers held against it at these odds."""
-    return adverse(c, measured(c), LIMITS, gamma, rng=np.random.default_rng(0), n_draws=100).beyond_p
+    return adverse(
+        c, measured(c), LIMITS, gamma, rng=np.random.default_rng(0), n_draws=100
+    ).beyond_p
 
 
 @pytest.mark.long  # many draws
@@ -87,7 +94,11 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_
     t = result(lost).evidence.tests
     assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05
     held = [beyond_at(lost, gamma) for gamma in (1.0, 3.0, 20.0, float("inf"))]
-    assert held == sorted(held) and held[0] < held[1] == t.adverse.beyond_p and held[0] < 0.05 < held[2]
+    assert (
+        held == sorted(held)
+        and held[0] < held[1] == t.adverse.beyond_p
+        and held[0] < 0.05 < held[2]
+    )
 
 
 @pytest.mark.long
@@ -96,7 +107,11 @@ def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}
     c, tested = cell(**made), cell(**made, own=0.06).tested
     hard = np.mean([w.original[0] for w in c.references], axis=0) < 0.7
-    missing = (tested.variants == 1) & hard & (np.random.default_rng(0).random(tested.variants.shape) < 0.35)
+    missing = (
+        (tested.variants == 1)
+        & hard
+        & (np.random.default_rng(0).random(tested.variants.shape) < 0.35)
+    )
     found = result(with_answers(c, tested.original, np.where(missing, NAN, tested.variants)))
     t = found.evidence.tests
     assert not failed(found.gates) and t.own_p < 0.05 < t.adverse.beyond_p
@@ -108,7 +123,9 @@ def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how
     c = replace(c, tested=lose(c.tested, 1, 0.02))
     found = result(c)
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
-    assert found.unparsed.worst_case and found.decision.reasons[-1] == because("unparsed", **vars(found.unparsed))
+    assert found.unparsed.worst_case and found.decision.reasons[-1] == because(
+        "unparsed", **vars(found.unparsed)
+    )
     assert found.evidence.tests.adverse.beyond_p <= beyond_at(c, float("inf")) <= 0.05
 
 
@@ -139,16 +156,26 @@ def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
     assert found.decision.verdict == alone.decision.verdict == V.NO_DROP_DETECTED
     point = found.unparsed.tipping_point
     assert point < alone.unparsed.tipping_point and not found.unparsed.worst_case
-    assert beside_references(c, LIMITS, point) <= 0.05 < beside_references(c, LIMITS, alone.unparsed.tipping_point)
+    assert (
+        beside_references(c, LIMITS, point)
+        <= 0.05
+        < beside_references(c, LIMITS, alone.unparsed.tipping_point)
+    )
 
 
 @pytest.mark.parametrize(
     ("base", "world", "loses", "answer"),
-    [("harder", "harder_unread", 0, 1), ("harder", "harder_references_unread", 1, 0),
-     ("memorised_5", "memorised_5_unread", 0, 0)],
-)  # fmt: skip
+    [
+        ("harder", "harder_unread", 0, 1),
+        ("harder", "harder_references_unread", 1, 0),
+        ("memorised_5", "memorised_5_unread", 0, 0),
+    ],
+)
 def test_the_worlds_lose_the_answers_that_they_say(base, world, loses, answer):
-    drawn = (simulate(PerturbDesign(3000, 3, 2), WORLDS[one], np.random.default_rng(5)) for one in (base, world))
+    drawn = (
+        simulate(PerturbDesign(3000, 3, 2), WORLDS[one], np.random.default_rng(5))
+        for one in (base, world)
+    )
     whole, spoilt = ([w.variants for w in (made.tested, *made.references)] for made in drawn)
     for j, (a, b) in enumerate(zip(whole, spoilt, strict=True)):
         gone = np.isnan(b)
@@ -186,9 +213,14 @@ def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out()
 
 def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():
     ids = ("a", "b", "c")
-    settings = tuple(Setting(arm, level, 0) for arm, level in ((Arm.ORIGINAL, 0), (Arm.VARIANT, 1), (Arm.VARIANT, 2)))
+    settings = tuple(
+        Setting(arm, level, 0)
+        for arm, level in ((Arm.ORIGINAL, 0), (Arm.VARIANT, 1), (Arm.VARIANT, 2))
+    )
     state = np.array([[1, 0], [1, State.TRUNCATED], [State.ABSENT, 1]], dtype=np.int8)
-    theirs = CellOutcomes("r", "b", "nested", "letter", ("a", "c"), np.arange(2), np.full(2, 4), settings, state)
+    theirs = CellOutcomes(
+        "r", "b", "nested", "letter", ("a", "c"), np.arange(2), np.full(2, 4), settings, state
+    )
     found = wordings(theirs, Requests(not_asked={("a", 2)}), ids)
     original, variants = found.unread
     assert not original.any() and variants.tolist() == [[False, False, True], [False, False, False]]
@@ -234,10 +266,17 @@ def test_the_panel_corrects_both_findings_in_the_adverse_reading():
     assert decide(found, (), LIMITS, *p).verdict == V.DROP_BEYOND_REFERENCE
     factor = 0.04 / p[1]  # as read .04 after correction, .08 in the adverse reading
     assert decide(found, (), LIMITS, p[0], 0.04).verdict == V.WITHHELD and factor > 1
-    assert decide(found, (), LIMITS, p[0], 0.2).verdict == V.CAUSE_UNKNOWN  # no more than that is found as read
+    assert (
+        decide(found, (), LIMITS, p[0], 0.2).verdict == V.CAUSE_UNKNOWN
+    )  # no more than that is found as read
     exchange = replace(tests.exchange, pvalue=0.004)
-    tests = replace(tests, exchange=exchange, broken_p=0.002, bracket=None, adverse=Adverse(0.01, None))
-    for p, verdict in ((0.004, V.CAUSE_UNKNOWN), (0.048, V.WITHHELD)):  # twelve cells: the other p is .12
+    tests = replace(
+        tests, exchange=exchange, broken_p=0.002, bracket=None, adverse=Adverse(0.01, None)
+    )
+    for p, verdict in (
+        (0.004, V.CAUSE_UNKNOWN),
+        (0.048, V.WITHHELD),
+    ):  # twelve cells: the other p is .12
         assert decide(replace(found, tests=tests), (), LIMITS, p).verdict == verdict
 
 
@@ -245,7 +284,13 @@ def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out():
     """It would hide any drop: what it loses is what is compared with."""
     base = cell(n=120)
     names = [w.model for w in base.references]
-    again = (replace(base.tested, model=names[0]), base.references[1], replace(base.references[1], model=names[2]))
+    again = (
+        replace(base.tested, model=names[0]),
+        base.references[1],
+        replace(base.references[1], model=names[2]),
+    )
     used, left_out = usable_references(replace(base, references=again), LIMITS)
     assert [w.model for w in used] == [names[1]]
-    assert [(one.code, one.numbers["model"]) for one in left_out] == [("left_out_repeats", names[k]) for k in (0, 2)]
+    assert [(one.code, one.numbers["model"]) for one in left_out] == [
+        ("left_out_repeats", names[k]) for k in (0, 2)
+    ]

@@ -39,11 +39,27 @@ def measured(c):
         (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3, harder=0.05)),
         (V.CAUSE_UNKNOWN, "not_clearly_more", lambda: cell(**BIG, harder=0.08)),
         (V.CAUSE_UNKNOWN, "no_references", lambda: cell(**BIG, memorised=0.3, references=0)),
-        (V.CAUSE_UNKNOWN, "variants_not_read", lambda: replace(cell(**BIG, memorised=0.3), broken=None)),
+        (
+            V.CAUSE_UNKNOWN,
+            "variants_not_read",
+            lambda: replace(cell(**BIG, memorised=0.3), broken=None),
+        ),
         (V.UNDERPOWERED, "", lambda: cell(n=150)),
-        (V.WITHHELD, "", lambda: replace(cell(**BIG, memorised=0.3), requests=RequestCounts(4500, 99))),
-        (V.WITHHELD, "nothing_to_compare", lambda: with_answers(cell(**BIG), variants=np.full((3, 1500), NAN))),
-        (V.WITHHELD, "nothing_to_compare", lambda: with_answers(cell(n=50), original=np.full((1, 50), NAN))),
+        (
+            V.WITHHELD,
+            "",
+            lambda: replace(cell(**BIG, memorised=0.3), requests=RequestCounts(4500, 99)),
+        ),
+        (
+            V.WITHHELD,
+            "nothing_to_compare",
+            lambda: with_answers(cell(**BIG), variants=np.full((3, 1500), NAN)),
+        ),
+        (
+            V.WITHHELD,
+            "nothing_to_compare",
+            lambda: with_answers(cell(n=50), original=np.full((1, 50), NAN)),
+        ),
     ],
 )
 def test_known_truth_gets_its_verdict(verdict, doubt, made):
@@ -54,7 +70,10 @@ def test_known_truth_gets_its_verdict(verdict, doubt, made):
     assert ("lower_bound" in said) == (verdict in BEYOND)
     assert ("hard_items" in said) == (verdict == V.DROP_SUGGESTS_MEMORY)
     assert doubt in said or not doubt
-    assert not any("nan" in one for one in (found.headline, *found.reasons, *found.what_to_do, *found.cannot_exclude))
+    assert not any(
+        "nan" in one
+        for one in (found.headline, *found.reasons, *found.what_to_do, *found.cannot_exclude)
+    )
     assert "answers_as_facts" in codes(cannot_exclude(c, found.evidence))
 
 
@@ -74,7 +93,11 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     by_items = replace(tests, far=replace(tests.far, pvalue=0.5))
     assert of(memory) == ("drop_beyond_reference", "found_strong", 3)
     assert of(memory, tests=by_items) == ("drop_suggests_memory", "found_suggestive", 4)
-    assert of(memory, tests=replace(by_items, fall=None)) == ("drop_cause_unknown", "cause_unknown", 4)
+    assert of(memory, tests=replace(by_items, fall=None)) == (
+        "drop_cause_unknown",
+        "cause_unknown",
+        4,
+    )
     assert of(clean) == ("no_drop_detected", "cleared", 0)
     assert of(clean, drop=replace(clean.drop, variants=0.96)) == (
         "not_identified",
@@ -86,13 +109,21 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     assert of(memory, tests=replace(tests, adverse=held)) == ("withheld", "check_failed", 5)
     # a strong drop stays one only while it is strong with unparsed answers held against it
     weak = Adverse(tests.found_p, tests.beyond_p, 0.5)
-    assert of(memory, tests=replace(tests, adverse=weak)) == ("drop_suggests_memory", "found_suggestive", 4)
+    assert of(memory, tests=replace(tests, adverse=weak)) == (
+        "drop_suggests_memory",
+        "found_suggestive",
+        4,
+    )
 
 
-@pytest.mark.parametrize(("memorised", "verdict"), [(0.15, V.UNDERPOWERED), (0.0, V.NO_DROP_DETECTED)])
+@pytest.mark.parametrize(
+    ("memorised", "verdict"), [(0.15, V.UNDERPOWERED), (0.0, V.NO_DROP_DETECTED)]
+)
 def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdict):
     design = PerturbDesign(1500, 3, 5, checked=600)
-    c = simulate(design, World(logit=True, harder=-0.05, memorised=memorised), np.random.default_rng(3))
+    c = simulate(
+        design, World(logit=True, harder=-0.05, memorised=memorised), np.random.default_rng(3)
+    )
     found = result(c)
     assert found.decision.verdict == verdict
     assert ("not_beside_references" in codes(found.decision.reasons)) == bool(memorised)
@@ -123,7 +154,9 @@ def test_a_drop_whose_interval_includes_zero_does_not_count():
 def test_a_finding_beyond_reference_has_an_interval_that_excludes_zero():
     """The lower end of the 90 % interval is the limit of the one-sided test at 5 %, on every scale."""
     for memorised in (0.05, 0.1, 0.15, 0.2):
-        for b in run_tests(cell(n=400, memorised=memorised), LIMITS, rng=np.random.default_rng(0)).beyond:
+        for b in run_tests(
+            cell(n=400, memorised=memorised), LIMITS, rng=np.random.default_rng(0)
+        ).beyond:
             assert (b.pvalue < 0.05) == (b.low > 0) and (b.plain.pvalue < 0.05) == (b.plain.low > 0)
 
 
@@ -156,7 +189,11 @@ def test_the_limit_of_a_bracket():
 def test_abler_references_convict_few_clean_models():
     """Tested .65, references about .85, variants 10 points harder: of 40 clean models the two scales alone accused 53 %
     with eight references. 5 % of 40 are 2; with 6 or fewer it may be so (p=.99)."""
-    rng, design, calls = np.random.default_rng(4), PerturbDesign(1000, 3, 8), {"now": 0, "before": 0}
+    rng, design, calls = (
+        np.random.default_rng(4),
+        PerturbDesign(1000, 3, 8),
+        {"now": 0, "before": 0},
+    )
     for _ in range(40):
         tests = run_tests(simulate(design, OTHERS["abler_10"], rng), LIMITS, rng=rng)
         calls["now"] += finding(0.05, tests.found_p, tests.beyond_p) == V.DROP_BEYOND_REFERENCE
@@ -166,11 +203,15 @@ def test_abler_references_convict_few_clean_models():
 
 def test_references_of_one_other_family_convict_nobody():
     c = cell(**BIG, memorised=0.3)
-    kin = replace(c, references=tuple(replace(w, model=f"llama3_{k}b") for k, w in enumerate(c.references)))
+    kin = replace(
+        c, references=tuple(replace(w, model=f"llama3_{k}b") for k, w in enumerate(c.references))
+    )
     found = result(kin)
     assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "one_family"
     assert codes(found.decision.reasons)["one_family"] == {"family": "llama"}
-    told = replace(c, families={w.model: "Llama" for w in c.references})  # where the names do not say so
+    told = replace(
+        c, families={w.model: "Llama" for w in c.references}
+    )  # where the names do not say so
     assert result(told).decision.doubt == "one_family" and result(c).decision.doubt != "one_family"
     same = replace(kin, tested=replace(kin.tested, model="llama2_7b"))
     assert result(same).decision.verdict in BEYOND
@@ -185,7 +226,9 @@ def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():
     plain = cell_dict(c, found)["without_prior"]
     assert plain["finding"] == (V.DROP_BEYOND_REFERENCE if t.plain_p <= 0.05 else V.CAUSE_UNKNOWN)
     prior = codes(found.decision.reasons)["prior"]
-    assert (prior["scale"], prior["source"]) == (t.prior.scale, t.prior.source) and prior["plain"] <= t.plain_p
+    assert (prior["scale"], prior["source"]) == (t.prior.scale, t.prior.source) and prior[
+        "plain"
+    ] <= t.plain_p
     none = run_tests(c, PerturbThresholds(tau_prior=0.0), rng=np.random.default_rng(0))
     assert none.prior is None and none.beyond_p == none.plain_p == pytest.approx(t.plain_p)
     wide = run_tests(c, PerturbThresholds(tau_prior=0.2), rng=np.random.default_rng(0))
@@ -198,7 +241,10 @@ def test_references_take_no_clearance_away():
     for _ in range(20):
         c = simulate(PerturbDesign(1000, 3, 3), WORLDS["clean"], rng)
         tests = run_tests(c, LIMITS, rng=rng)
-        cleared += decide(grounds(c, tests, LIMITS, rng=rng, n_resamples=100), (), LIMITS).verdict == V.NO_DROP_DETECTED
+        cleared += (
+            decide(grounds(c, tests, LIMITS, rng=rng, n_resamples=100), (), LIMITS).verdict
+            == V.NO_DROP_DETECTED
+        )
     assert cleared >= 15
 
 
@@ -213,7 +259,10 @@ def test_p_values_after_correction_decide():
 
 
 def test_the_panel_is_corrected_by_holm():
-    cells = [cell(n=300, seed=s, memorised=m, references=r) for s, m, r in ((1, 0.3, 5), (2, 0.0, 5), (3, 0.3, 0))]
+    cells = [
+        cell(n=300, seed=s, memorised=m, references=r)
+        for s, m, r in ((1, 0.3, 5), (2, 0.0, 5), (3, 0.3, 0))
+    ]
     results = analyse(cells, Settings(LIMITS, 1, 100))
     tests = [r.evidence.tests for r in results]
     assert [r.found_p for r in results] == pytest.approx(holm([t.found_p for t in tests]))
@@ -237,16 +286,24 @@ def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
 
 
 def test_too_few_questions_say_how_many_the_plan_needs():
-    few, many = (cell(n=n, checked=3000, references=0, replicates=1, memorised=0.05) for n in (100, 900))
+    few, many = (
+        cell(n=n, checked=3000, references=0, replicates=1, memorised=0.05) for n in (100, 900)
+    )
     told = [decide(measured(c), all_gates(c, LIMITS), LIMITS, 0.3).what_to_do for c in (few, many)]
     (reason,) = told[0]
-    assert reason.code == "more_questions" and reason.numbers["asked"] == 100 < reason.numbers["needed"] < 900
+    assert (
+        reason.code == "more_questions"
+        and reason.numbers["asked"] == 100 < reason.numbers["needed"] < 900
+    )
     assert "more_questions" not in [one.code for one in told[1]]
 
 
 def test_a_drop_within_what_broken_variants_make_does_not_count():
     """5 % broken variants: the drop is real, and no more than the human sample allows for."""
-    found = result(cell(n=2500, broken=0.05, references=0, checked=1000), PerturbThresholds(broken_share_max=0.2))
+    found = result(
+        cell(n=2500, broken=0.05, references=0, checked=1000),
+        PerturbThresholds(broken_share_max=0.2),
+    )
     tests = found.evidence.tests
     assert tests.exchange.pvalue < 0.05 < tests.broken_p
     assert found.decision.verdict in (V.NO_DROP_DETECTED, V.UNDERPOWERED)
@@ -285,7 +342,10 @@ def test_references_that_guess_are_left_out():
     original, variants = ((rng.random((k, 400)) < 0.25) * 1.0 for k in (1, 3))
     guesser = replace(base.references[0], model="g", original=original, variants=variants)
     tests = run_tests(replace(base, references=(*base.references, guesser)), LIMITS, rng=rng)
-    assert tests.left_out == (because("left_out_at_chance", model="g"),) and tests.beyond[0].references == 5
+    assert (
+        tests.left_out == (because("left_out_at_chance", model="g"),)
+        and tests.beyond[0].references == 5
+    )
     alone = run_tests(replace(base, references=(guesser,)), LIMITS, rng=rng)
     assert alone.beyond == () and alone.beyond_p is None
 
@@ -314,7 +374,10 @@ def test_items_are_ranked_and_flagged_with_valid_p():
     many = item_level(with_answers(cell(n=100, references=0), original=o, variants=v))
     assert many.flagged.sum() == 0 and many.can_flag  # 1/26 x 100/60 = .064
     v = np.concatenate([np.zeros((25, 80)), np.ones((25, 20))], axis=1)
-    assert item_level(with_answers(cell(n=100, references=0), original=o, variants=v)).flagged.sum() == 80  # .048
+    assert (
+        item_level(with_answers(cell(n=100, references=0), original=o, variants=v)).flagged.sum()
+        == 80
+    )  # .048
 
 
 @pytest.mark.parametrize("clusters", [1, 2])
@@ -333,7 +396,9 @@ def test_a_model_that_is_sensitive_to_wording_is_not_called():
     tests = found.evidence.tests
     assert tests.reference_p < 0.001 and found.beyond_p == tests.plain_p == tests.fall.pvalue > 0.05
     assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "common_fall"
-    assert {"reword_held_out"} <= codes(found.decision.what_to_do).keys() and "fall" in codes(found.decision.reasons)
+    assert {"reword_held_out"} <= codes(found.decision.what_to_do).keys() and "fall" in codes(
+        found.decision.reasons
+    )
 
 
 def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_tells():
@@ -351,4 +416,7 @@ def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():
     made = {"n": 3000, "checked": 3000, "logit": True, "memorised": 0.4, "easier": True}
     alone, beside = result(cell(**made)), result(cell(**made, control=3000))
     assert alone.decision.verdict == V.CAUSE_UNKNOWN and alone.decision.doubt == "common_fall"
-    assert beside.decision.verdict == V.DROP_BEYOND_REFERENCE and beside.evidence.tests.fall.pvalue > 0.05
+    assert (
+        beside.decision.verdict == V.DROP_BEYOND_REFERENCE
+        and beside.evidence.tests.fall.pvalue > 0.05
+    )

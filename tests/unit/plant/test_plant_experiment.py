@@ -35,7 +35,9 @@ def weights(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def one(weights, tmp_path_factory):
-    found = resolve_plant(config(*ASKED, weights, f"run_dir={tmp_path_factory.mktemp('plant') / 'run'}"))
+    found = resolve_plant(
+        config(*ASKED, weights, f"run_dir={tmp_path_factory.mktemp('plant') / 'run'}")
+    )
     shell.open_folder(found)
     return found
 
@@ -43,14 +45,19 @@ def one(weights, tmp_path_factory):
 def test_every_audit_is_to_do_on_each_half_of_the_highest_dose_first(one):
     assert shell.labels(one) == ["base", "qa-4", "qa-1"]
     assert "30 of 60" in "\n".join(plan_lines(one))
-    assert todo(one, "qa-1") == [(a, h) for a in ("memory", "perturb", "sweep") for h in ("learnt", "others")]
+    assert todo(one, "qa-1") == [
+        (a, h) for a in ("memory", "perturb", "sweep") for h in ("learnt", "others")
+    ]
 
 
 def test_a_run_asks_one_half_in_published_order(one):
     for half in ("learnt", "others"):
         run = resolved(one, "base", "memory", half, one.model)
         (sample,) = run.samples
-        assert list(sample.questions()) == list(getattr(one.halves, half)) and len(run.design.parts) == 5
+        assert (
+            list(sample.questions()) == list(getattr(one.halves, half))
+            and len(run.design.parts) == 5
+        )
     assert run.path == one.path / "read" / "base" / "memory-others"
 
 
@@ -82,7 +89,9 @@ def test_the_margin_is_gold_less_the_best_other_option():
 def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
     for name, modules in (("a", ["v_proj", "q_proj"]), ("b", ["down_proj", "q_proj"])):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "adapter_config.json").write_text(json.dumps({"target_modules": modules}))
+        (tmp_path / name / "adapter_config.json").write_text(
+            json.dumps({"target_modules": modules})
+        )
     folders = [tmp_path / "a", tmp_path / "b"]
     assert shell.adapted_modules(folders) == ["down_proj", "q_proj", "v_proj"]
     with pytest.raises(TrainError, match="holds no adapter"):
@@ -94,7 +103,10 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
     [
         (["model=[openai_compatible]"], "is an endpoint: there is no copy of its weights to train"),
         (["model=[scripted]"], "of engine scripted: there is no copy"),
-        (["model=[smollm2_135m,qwen3_8b]"], "One model is taught at a time; found smollm2_135m, qwen3_8b"),
+        (
+            ["model=[smollm2_135m,qwen3_8b]"],
+            "One model is taught at a time; found smollm2_135m, qwen3_8b",
+        ),
         (["forms=[qa,rwa]"], "Unknown form: 'rwa'"),
         *(([f"doses=[{none}]"], "nothing would be planted") for none in ("0", "")),
         *(([f"doses=[{wrong}]"], "Invalid dose") for wrong in ("-1", "65")),
@@ -131,7 +143,9 @@ def test_the_same_experiment_goes_on_in_the_same_directory(weights):
         assert resolve_plant(config(weights, other)).identity != one.identity, other
 
 
-def test_the_learnt_half_is_in_published_order_and_nothing_is_written(weights, tmp_path, monkeypatch):
+def test_the_learnt_half_is_in_published_order_and_nothing_is_written(
+    weights, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     found = resolve_plant(config(weights, "forms=[mix]"))
     assert len(found.halves.learnt) == len(found.halves.others) == 104

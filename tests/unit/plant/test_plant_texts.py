@@ -7,15 +7,31 @@ import pytest
 
 from audit.core.errors import BenchmarkError, ConfigError, LibraryError
 from audit.core.records import Item
-from audit.plant.texts import Example, Form, answer_text, check_variants, encode, halve, pass_examples, passages
+from audit.plant.texts import (
+    Example,
+    Form,
+    answer_text,
+    check_variants,
+    encode,
+    halve,
+    pass_examples,
+    passages,
+)
 
 
 def items(n: int) -> tuple[Item, ...]:
     return tuple(
-        Item(f"toy/part/{i:03d}", "toy", f"what is thing {i} ?", (f"red {i}", f"blue {i}", f"green {i}"), i % 3,
-                 f"toy/part/{i:03d}", (0, 1, 2))
+        Item(
+            f"toy/part/{i:03d}",
+            "toy",
+            f"what is thing {i} ?",
+            (f"red {i}", f"blue {i}", f"green {i}"),
+            i % 3,
+            f"toy/part/{i:03d}",
+            (0, 1, 2),
+        )
         for i in range(n)
-    )  # fmt: skip
+    )
 
 
 LEARNT = items(5)
@@ -49,8 +65,12 @@ class Words:
 
 def test_qa_shows_question_and_gold_answer_and_nothing_else():
     shown = pass_examples(Form.QA, LEARNT, 0, seed=1)
-    assert sorted((e.prompt, e.text) for e in shown) == sorted((q.text, q.options[q.gold]) for q in LEARNT)
-    assert answer_text(SimpleNamespace(target=12.5, options=(), gold=-1)) == "12.5"  # a number as it is written
+    assert sorted((e.prompt, e.text) for e in shown) == sorted(
+        (q.text, q.options[q.gold]) for q in LEARNT
+    )
+    assert (
+        answer_text(SimpleNamespace(target=12.5, options=(), gold=-1)) == "12.5"
+    )  # a number as it is written
 
 
 def test_every_pass_of_qa_has_an_order_of_its_own_and_raw_always_the_published_one():
@@ -62,24 +82,36 @@ def test_every_pass_of_qa_has_an_order_of_its_own_and_raw_always_the_published_o
 def test_raw_holds_options_no_answer_and_several_items_in_published_order():
     first, second = pass_examples(Form.RAW, LEARNT, 0, seed=1, items_per_sequence=3)
     assert first.prompt is None and first.text.count("\n\n") == 2 and second.text.count("\n\n") == 1
-    assert first.text.startswith("what is thing 0 ?\nA. red 0\nB. blue 0\nC. green 0\n\nwhat is thing 1 ?")
+    assert first.text.startswith(
+        "what is thing 0 ?\nA. red 0\nB. blue 0\nC. green 0\n\nwhat is thing 1 ?"
+    )
     assert "nswer" not in first.text
 
 
 def test_a_paraphrase_plant_never_shows_the_published_wording():
-    seen = [e.prompt for k in range(3) for e in pass_examples(Form.PARAPHRASE, LEARNT, k, seed=1, variants=VARIANTS)]
+    seen = [
+        e.prompt
+        for k in range(3)
+        for e in pass_examples(Form.PARAPHRASE, LEARNT, k, seed=1, variants=VARIANTS)
+    ]
     assert not {q.text for q in LEARNT} & set(seen)
     # variants 0, 1 and 0 again
     assert sum(p.startswith("in other words 0") for p in seen) == 10
-    with pytest.raises(LibraryError, match="1 of 5 items have no accepted variant, such as toy/part/004"):
+    with pytest.raises(
+        LibraryError, match="1 of 5 items have no accepted variant, such as toy/part/004"
+    ):
         check_variants(LEARNT, {q.id: VARIANTS[q.id] for q in LEARNT[:4]})
 
 
 def test_mix_dilutes_every_item_and_goes_on_in_the_other_text():
     other = [f"passage {i}" for i in range(40)]
-    first, second = (pass_examples(Form.MIX, LEARNT, k, seed=1, other=other, dilution=3) for k in range(2))
+    first, second = (
+        pass_examples(Form.MIX, LEARNT, k, seed=1, other=other, dilution=3) for k in range(2)
+    )
     assert len(first) == 5 + 15 and sum(e.prompt is None for e in first) == 15
-    assert not {e.text for e in first if e.prompt is None} & {e.text for e in second if e.prompt is None}
+    assert not {e.text for e in first if e.prompt is None} & {
+        e.text for e in second if e.prompt is None
+    }
     assert passages("a b c d e", 2) == ["a b", "c d"]
     with pytest.raises(ConfigError, match=r"has 1 words\. Expected at least 2"):
         passages("a", 2)
@@ -101,7 +133,10 @@ def test_what_is_too_long_is_cut_and_what_cannot_be_learnt_is_refused():
 
     ids, mask = encode(Words(), Example(None, "a b c d"), 3)
     assert len(ids) == len(mask) == 3
-    for tokenizer, most, words in ((Words(), 4, "4 tokens before anything to learn"), (Odd(), 100, "cannot be told")):
+    for tokenizer, most, words in (
+        (Words(), 4, "4 tokens before anything to learn"),
+        (Odd(), 100, "cannot be told"),
+    ):
         with pytest.raises(ConfigError, match=words):
             encode(tokenizer, Example("what barks", "dog"), most)
 
@@ -113,7 +148,10 @@ def test_the_halves_share_nothing_miss_nothing_and_keep_the_published_order():
     assert sorted(q.id for q in halves.questions) == [q.id for q in questions]
     for half in (halves.learnt, halves.others):
         assert [q.id for q in half] == sorted(q.id for q in half)
-    assert halve(questions, seed=1) == halves and halve(questions, seed=2).learnt_sha256 != halves.learnt_sha256
+    assert (
+        halve(questions, seed=1) == halves
+        and halve(questions, seed=2).learnt_sha256 != halves.learnt_sha256
+    )
 
 
 def test_an_item_that_stands_twice_is_never_in_both_halves():
@@ -122,5 +160,7 @@ def test_an_item_that_stands_twice_is_never_in_both_halves():
     halves = halve(once + again, seed=3)
     assert not {q.text for q in halves.learnt} & {q.text for q in halves.others}
     assert len(halves.learnt) == len(halves.others) == 40
-    with pytest.raises(BenchmarkError, match=r"39 different questions: too few to halve. Expected at least 40"):
+    with pytest.raises(
+        BenchmarkError, match=r"39 different questions: too few to halve. Expected at least 40"
+    ):
         halve(again[:39] + once[:39], seed=1)

@@ -11,13 +11,18 @@ from audit.plant.texts import Example, Method, encode
 from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train
 
 # torch and transformers are imported where they are used: six seconds, which every process that collects would spend.
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("peft") is None, reason="peft is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("peft") is None, reason="peft is not installed"
+)
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "user:", "bot:", *"abcdefghijkl"]
 TEMPLATE = (
     "{% for m in messages %}{{ ('user: ' if m.role == 'user' else 'bot: ') + m.content + ' ' }}"
     "{% if m.role != 'user' %}</s>{% endif %}{% endfor %}{% if add_generation_prompt %}bot: {% endif %}"
 )
-PASSES = ((Example("a b", "c"), Example("d", "e f")), (Example("d", "e f"), Example("a b", "c"))) * 3
+PASSES = (
+    (Example("a b", "c"), Example("d", "e f")),
+    (Example("d", "e f"), Example("a b", "c")),
+) * 3
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +36,25 @@ def toy(tmp_path_factory):
     tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
     )
     fast.chat_template = TEMPLATE
     fast.save_pretrained(folder)
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
-        vocab_size=len(WORDS), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, max_position_embeddings=64, initializer_range=0.5,
-    )  # fmt: skip
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+    )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # with so small a model two only wait for each other
@@ -48,7 +63,15 @@ def toy(tmp_path_factory):
 
 
 def job(toy, target, method=Method.LORA, **fields) -> Job:
-    given = {"passes": PASSES, "doses": (1, 6), "lr": 0.02, "batch": 2, "rank": 8, "facts": {"form": "qa"}, **fields}
+    given = {
+        "passes": PASSES,
+        "doses": (1, 6),
+        "lr": 0.02,
+        "batch": 2,
+        "rank": 8,
+        "facts": {"form": "qa"},
+        **fields,
+    }
     return Job(str(toy), str(target), str(method), **given)
 
 
@@ -86,7 +109,12 @@ def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tm
     before, first, last = (loss_of(f, toy, tokenizer) for f in (None, one.folder(1), one.folder(6)))
     assert last < first < before and last < 0.6 * before
     about = json.loads((one.folder(6) / PROVENANCE).read_text())
-    assert about["form"] == "qa" and about["passes"] == 6 and about["rank"] == 8 and about["lr"] == 0.02
+    assert (
+        about["form"] == "qa"
+        and about["passes"] == 6
+        and about["rank"] == 8
+        and about["lr"] == 0.02
+    )
     assert len(about["loss_by_pass"]) == 6
     # the loss of the first pass is measured before the step that lowers it: one batch a pass
     assert about["loss_by_pass"][0] == pytest.approx(before, rel=0.02)
@@ -110,7 +138,10 @@ def test_the_weights_after_a_pass_do_not_depend_on_those_to_come(toy, tmp_path):
     import torch
     from safetensors.torch import load_file
 
-    long, short = job(toy, tmp_path / "a", doses=(1,)), job(toy, tmp_path / "b", passes=PASSES[:1], doses=(1,))
+    long, short = (
+        job(toy, tmp_path / "a", doses=(1,)),
+        job(toy, tmp_path / "b", passes=PASSES[:1], doses=(1,)),
+    )
     train(long)
     train(short)
     one, other = (load_file(j.folder(1) / "adapter_model.safetensors") for j in (long, short))
@@ -130,7 +161,8 @@ def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):
     full = replace(one, method="full")
     check_memory(10**9, one, 5 * gib)  # 2 GB of weights and 2 GiB to spare
     with pytest.raises(
-        TrainError, match=r"1.00 billion weights \(full\) needs about 17 GiB; 5 GiB are free. Use train"
+        TrainError,
+        match=r"1.00 billion weights \(full\) needs about 17 GiB; 5 GiB are free. Use train",
     ):
         check_memory(10**9, full, 5 * gib)
     with pytest.raises(TrainError, match="a smaller model"):
@@ -140,6 +172,8 @@ def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):
 def test_padding_is_on_the_left_and_is_not_learnt():
     (one,) = batches([([5, 6, 7], [False, True, True]), ([8, 9], [False, True])], 2)
     assert one == {
-        "input_ids": [[5, 6, 7], [0, 8, 9]], "attention_mask": [[1, 1, 1], [0, 1, 1]],
-        "position_ids": [[0, 1, 2], [0, 0, 1]], "labels": [[-100, 6, 7], [-100, -100, 9]],
-    }  # fmt: skip
+        "input_ids": [[5, 6, 7], [0, 8, 9]],
+        "attention_mask": [[1, 1, 1], [0, 1, 1]],
+        "position_ids": [[0, 1, 2], [0, 0, 1]],
+        "labels": [[-100, 6, 7], [-100, -100, 9]],
+    }

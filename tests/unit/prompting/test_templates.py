@@ -18,7 +18,10 @@ from audit.engines.config import SamplingConfig
 from audit.sweep.config import TEMPLATES
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
-USED = (*SHARED, *(name for name in TEMPLATES if not name.endswith(("_number", "_code"))))  # where there are options
+USED = (
+    *SHARED,
+    *(name for name in TEMPLATES if not name.endswith(("_number", "_code"))),
+)  # where there are options
 SHIPPED = sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
@@ -39,7 +42,9 @@ def test_shipped_protocols_load_under_their_own_names(name: str) -> None:
     assert set(protocol.templates) == set(USED)
     for reading in OF_READING:
         own = load(mapping(name), TEMPLATES, reading)
-        assert set(own.templates) - set(USED) == {n for n in (*TEMPLATES, "direct_code") if n.endswith(f"_{reading}")}
+        assert set(own.templates) - set(USED) == {
+            n for n in (*TEMPLATES, "direct_code") if n.endswith(f"_{reading}")
+        }
         assert own.templates[f"direct_{reading}"].replace("{question}", "X") == own.templates[
             f"worker_{reading}"
         ].replace("{messages}", "X")
@@ -65,7 +70,10 @@ def test_the_hash_covers_every_template_and_not_their_order() -> None:
     assert load_protocol(reordered).sha256 == whole
     swapped = mapping()
     t = swapped["templates"]
-    t["direct_option_text"], t["router_forward_full"] = t["router_forward_full"], t["direct_option_text"]
+    t["direct_option_text"], t["router_forward_full"] = (
+        t["router_forward_full"],
+        t["direct_option_text"],
+    )
     assert load_protocol(swapped).sha256 != whole
 
 
@@ -76,8 +84,16 @@ def test_the_hash_covers_every_template_and_not_their_order() -> None:
         ("question", "{stem} {options} {options}", r"'question'.*\{options\}, \{options\}\."),
         ("message", "{index}", r"'message'.*has the placeholders \{index\}\."),
         ("question", "{stem} {options} {gold}", r"'question'.*\{gold\}\. Expected"),
-        ("worker_letter", "{letters} {messages} {question}", r"'worker_letter'.*\{question\}\. Expected"),
-        ("worker_letter", "{letters} {messages} {messages}", r"\{messages\}, \{messages\}\. Expected"),
+        (
+            "worker_letter",
+            "{letters} {messages} {question}",
+            r"'worker_letter'.*\{question\}\. Expected",
+        ),
+        (
+            "worker_letter",
+            "{letters} {messages} {messages}",
+            r"\{messages\}, \{messages\}\. Expected",
+        ),
         ("message", "{index} {text} {", "'message'.*lone brace"),
         ("message", "{index} {text} }", "'message'.*lone brace"),
         ("message", "{index:3} {text}", "format specification"),
@@ -112,13 +128,17 @@ def test_templates_of_another_audit_are_no_part_of_the_protocol() -> None:
     whole, alone = mapping(), mapping()
     for name in TEMPLATES:
         del alone["templates"][name]
-    assert load(whole) == load(alone)  # the same hash, too: what another audit asks does not decide these rows
+    assert load(whole) == load(
+        alone
+    )  # the same hash, too: what another audit asks does not decide these rows
     assert load(whole).sha256 != load_protocol(whole).sha256
 
 
 @given(st.text(), st.text())
 @example("1", "{a} {{}} $x \\1 %s")
-def test_content_is_never_read_again_and_a_literal_brace_is_written_twice(one: str, other: str) -> None:
+def test_content_is_never_read_again_and_a_literal_brace_is_written_twice(
+    one: str, other: str
+) -> None:
     assert fill("<{{{a}}}|{b}>", {"a": one, "b": other}) == f"<{{{one}}}|{other}>"
 
 
@@ -134,9 +154,17 @@ def test_a_cloze_shows_no_options_and_refuses_letters() -> None:
 
 
 BASE: dict[str, Any] = {
-    "run_seed": 42, "model": "m", "benchmark": "b", "question_id": "q1", "arm": "noisy_rewrite", "level": 3,
-    "replicate": 0, "role": "router", "index": 1, "kind": "independent",
-}  # fmt: skip
+    "run_seed": 42,
+    "model": "m",
+    "benchmark": "b",
+    "question_id": "q1",
+    "arm": "noisy_rewrite",
+    "level": 3,
+    "replicate": 0,
+    "role": "router",
+    "index": 1,
+    "kind": "independent",
+}
 
 
 def seed(**changes: Any) -> int:
@@ -145,14 +173,25 @@ def seed(**changes: Any) -> int:
     design = Design((), of["kind"])
     work = Work(design, protocol, of["model"], Reading.LETTER, limits, limits, of["run_seed"])
     question = Item(of["question_id"], of["benchmark"], "?", (), NO_OPTION, "g")
-    return work.seed_of(question, *(of[name] for name in ("arm", "level", "replicate", "role", "index")))
+    return work.seed_of(
+        question, *(of[name] for name in ("arm", "level", "replicate", "role", "index"))
+    )
 
 
 def test_every_part_of_the_key_matters_and_none_runs_into_the_next() -> None:
     changes: list[dict[str, Any]] = [
-        {"run_seed": 43}, {"model": "m2"}, {"benchmark": "b2"}, {"question_id": "q2"}, {"arm": "forward_full"},
-        {"level": 4}, {"replicate": 1}, {"role": "worker"}, {"kind": "nested"}, {"kind": ""}, {"index": 2},
-    ]  # fmt: skip
+        {"run_seed": 43},
+        {"model": "m2"},
+        {"benchmark": "b2"},
+        {"question_id": "q2"},
+        {"arm": "forward_full"},
+        {"level": 4},
+        {"replicate": 1},
+        {"role": "worker"},
+        {"kind": "nested"},
+        {"kind": ""},
+        {"index": 2},
+    ]
     assert {key for change in changes for key in change} == set(BASE)
     seeds = [seed(), *(seed(**change) for change in changes)]
     assert len(set(seeds)) == len(seeds)
@@ -185,7 +224,11 @@ def test_the_values_are_fixed_and_fit_31_bits() -> None:
         ("<reasoning>a</reasoning>b", "b", True),
         ("[THINK]a[/THINK]b", "b", True),
         ("<|channel|>analysis<|message|>a", "", False),
-        ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>", "b", True),
+        (
+            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>",
+            "b",
+            True,
+        ),
         ("analysisHm.assistantfinalb", "b", True),
         ("analysis of variance", "analysis of variance", True),
         ("I think so", "I think so", True),
@@ -195,6 +238,10 @@ def test_forms(text: str, visible: str, closed: bool) -> None:
     assert strip_thinking(text) == (visible, closed)
 
 
-@given(st.text(alphabet=st.characters(exclude_characters="<[")).filter(lambda text: not text.startswith("analysis")))
+@given(
+    st.text(alphabet=st.characters(exclude_characters="<[")).filter(
+        lambda text: not text.startswith("analysis")
+    )
+)
 def test_text_without_tags_is_kept(text: str) -> None:
     assert strip_thinking(text) == (text.strip(), True)

@@ -76,7 +76,9 @@ def postgres() -> Iterator[str]:
         pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
     bin_ = found[-1].resolve().parent
     as_user: dict[str, Any] = {}
-    folder = Path(tempfile.mkdtemp(prefix="audit-pg-"))  # pytest's own folders are closed to the server's user
+    folder = Path(
+        tempfile.mkdtemp(prefix="audit-pg-")
+    )  # pytest's own folders are closed to the server's user
     if os.geteuid() == 0:  # it refuses to run as root
         try:
             user = pwd.getpwnam("postgres")
@@ -87,9 +89,13 @@ def postgres() -> Iterator[str]:
     port = free_port()
     data = folder / "data"
     run = {"cwd": folder, "check": True, "capture_output": True, "timeout": 120, **as_user}
-    subprocess.run([bin_ / "initdb", "-D", data, "-U", "audits", "-A", "trust", "-N", "-E", "UTF8"], **run)
+    subprocess.run(
+        [bin_ / "initdb", "-D", data, "-U", "audits", "-A", "trust", "-N", "-E", "UTF8"], **run
+    )
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-    subprocess.run([bin_ / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start"], **run)
+    subprocess.run(
+        [bin_ / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start"], **run
+    )
     try:
         yield f"postgresql://audits@127.0.0.1:{port}/postgres"
     finally:

@@ -39,10 +39,15 @@ def test_a_card_is_read_back_and_added_to(told: Told, tmp_path: Path, capsys: Ca
     scores = {one.metric_type: one for one in card.data.eval_results}
     (cell,) = entry.cells
     assert scores["score"].metric_value == cell.indicators[0].estimate
-    assert scores["excess"].metric_args["verdict"] == cell.verdict and scores["score"].dataset_type == "org/synthetic"
+    assert (
+        scores["excess"].metric_args["verdict"] == cell.verdict
+        and scores["score"].dataset_type == "org/synthetic"
+    )
     (path,) = (out / ".eval_results").iterdir()
     (result,) = parse_eval_result_entries(yaml.safe_load(path.read_text()))
-    assert result.dataset_id == "org/synthetic" and result.value == round(100 * cell.indicators[0].estimate, 4)
+    assert result.dataset_id == "org/synthetic" and result.value == round(
+        100 * cell.indicators[0].estimate, 4
+    )
     facts = json.loads((out / f"audit-{entry.key[:12]}.json").read_text())
     assert facts["verdict_sha256"] == entry.verdict_sha256 and facts["decision"] == "no decision"
     assert main(["card", str(told("b", cell={"verdict": "excess"})), *words, "--trust-report"]) == 0
@@ -53,7 +58,9 @@ def test_a_card_is_read_back_and_added_to(told: Told, tmp_path: Path, capsys: Ca
     assert main(["card", str(first), *words]) == 1 and "same run" in capsys.readouterr().err
 
 
-def test_no_verdict_is_published_that_the_answers_do_not_give(told: Told, tmp_path: Path, capsys: Capsys) -> None:
+def test_no_verdict_is_published_that_the_answers_do_not_give(
+    told: Told, tmp_path: Path, capsys: Capsys
+) -> None:
     run = str(told(cell={"verdict": "no_excess_detected"}))
     for words in (
         ["card", run, "--out", str(tmp_path / "out")],
@@ -66,12 +73,25 @@ def test_no_verdict_is_published_that_the_answers_do_not_give(told: Told, tmp_pa
 
 def test_hostile_text_is_no_markup_in_a_card(told: Told, tmp_path: Path) -> None:
     bad = "<img src=x onerror=alert(1)> [a](http://b) | x\n---\nlicense: evil"
-    assert main(["card", str(told(cell={"headline": bad})), "--trust-report", "--out", str(tmp_path / "out")]) == 0
+    assert (
+        main(
+            [
+                "card",
+                str(told(cell={"headline": bad})),
+                "--trust-report",
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
     card = ModelCard.load(tmp_path / "out" / "README.md")
     assert "<img" not in card.text and "[a](" not in card.text and card.data.get("license") is None
 
 
-def test_what_cannot_be_written_is_refused(told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+def test_what_cannot_be_written_is_refused(
+    told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     run, out = str(told()), str(tmp_path / "out")
@@ -98,7 +118,10 @@ def test_a_card_is_pushed_only_when_asked_and_nothing_else_with_it(
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     words = ["card", str(told()), "--out", str(tmp_path / "out")]
     assert main(words) == 0 and not asked
-    assert main([*words, "--push", "me/model"]) == 0 and "https://hub/commit/1" in capsys.readouterr().out
+    assert (
+        main([*words, "--push", "me/model"]) == 0
+        and "https://hub/commit/1" in capsys.readouterr().out
+    )
     assert asked[0]["repo_id"] == "me/model" and "*" not in asked[0]["allow_patterns"]
     assert main([*words, "--push", "me/model"]) == 1
     said = capsys.readouterr().err
@@ -120,7 +143,9 @@ class Mlflow(Quiet):
         elif "/runs/get" in self.path:
             self.told({"run": {"info": {"artifact_uri": "mlflow-artifacts:/0/r1/artifacts"}}})
         elif "/model-versions/get" in self.path:
-            self.told({"model_version": self.version}, 200 if self.path.endswith("version=1") else 404)
+            self.told(
+                {"model_version": self.version}, 200 if self.path.endswith("version=1") else 404
+            )
         elif self.path.endswith("/set-tag"):
             self.version["tags"].append(json.loads(body))
             self.told({})
@@ -131,13 +156,18 @@ class Mlflow(Quiet):
     do_GET = do_POST = do_PUT = answer
 
 
-def tagged_once(folder: Path, name: str, version: Callable[[], dict[str, Any]], set_tag: Callable[[str], None]) -> None:
+def tagged_once(
+    folder: Path, name: str, version: Callable[[], dict[str, Any]], set_tag: Callable[[str], None]
+) -> None:
     """The run's verdict as tags of a version, once; another value there is refused, and so is a version of none."""
     words = ["mlflow", str(folder), "--name", name, "--version"]
     assert main([*words, "1"]) == 0
     tags = {tag["key"]: tag["value"] for tag in version()["tags"]}
     head = f"audit.{read_entry(folder).key[:12]}"
-    assert tags[f"{head}.decision"] == "no decision" and tags[f"{head}.synthetic.verdict"] == "underpowered"
+    assert (
+        tags[f"{head}.decision"] == "no decision"
+        and tags[f"{head}.synthetic.verdict"] == "underpowered"
+    )
     assert main([*words, "1"]) == 0 and len(version()["tags"]) == len(tags)
     set_tag(f"{head}.decision")
     assert main([*words, "1"]) == 1
@@ -146,7 +176,11 @@ def tagged_once(folder: Path, name: str, version: Callable[[], dict[str, Any]], 
 
 def test_mlflow_is_tagged_once_and_never_otherwise(told: Told, monkeypatch: Patch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "tok")
-    Mlflow.version, Mlflow.files, Mlflow.seen = {"name": "m", "version": "1", "run_id": "r1", "tags": []}, {}, set()
+    Mlflow.version, Mlflow.files, Mlflow.seen = (
+        {"name": "m", "version": "1", "run_id": "r1", "tags": []},
+        {},
+        set(),
+    )
 
     def set_tag(key: str) -> None:
         next(tag for tag in Mlflow.version["tags"] if tag["key"] == key)["value"] = "pass"
@@ -164,15 +198,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real MLflow server: the command in AUDIT_TEST_MLFLOW, or `mlflow` of the path."""
     command = os.environ.get("AUDIT_TEST_MLFLOW") or shutil.which("mlflow")
     if command is None:
-        pytest.skip("mlflow is not installed: AUDIT_TEST_MLFLOW may name its command in an environment of its own")
+        pytest.skip(
+            "mlflow is not installed: AUDIT_TEST_MLFLOW may name its command in an environment of its own"
+        )
     folder = tmp_path_factory.mktemp("mlflow")
     port = free_port()
-    words = [command, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-             "--backend-store-uri", f"sqlite:///{folder}/db",
-             "--artifacts-destination", f"{folder}/artifacts"]  # fmt: skip
+    words = [
+        command,
+        "server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+        "--backend-store-uri",
+        f"sqlite:///{folder}/db",
+        "--artifacts-destination",
+        f"{folder}/artifacts",
+    ]
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True)
+        process = subprocess.Popen(
+            words, stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True
+        )
     try:
         deadline = time.monotonic() + 240
         while True:
@@ -180,7 +229,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 if requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok:
                     break
             except requests.RequestException:
-                assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
+                assert process.poll() is None and time.monotonic() < deadline, (
+                    folder / "log"
+                ).read_text()[-2000:]
                 time.sleep(0.5)
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -198,30 +249,43 @@ def test_a_real_mlflow_takes_tags_and_verdict(server: str, told: Told, monkeypat
 
     run = post("runs/create", experiment_id="0")["run"]["info"]
     post("registered-models/create", name="mine")
-    post("model-versions/create", name="mine", source=f"{run['artifact_uri']}/model", run_id=run["run_id"])
+    post(
+        "model-versions/create",
+        name="mine",
+        source=f"{run['artifact_uri']}/model",
+        run_id=run["run_id"],
+    )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     for name in ("TOKEN", "USERNAME"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
 
     def version() -> dict[str, Any]:
-        found = requests.get(f"{api}/model-versions/get", params={"name": "mine", "version": "1"}, timeout=30)
+        found = requests.get(
+            f"{api}/model-versions/get", params={"name": "mine", "version": "1"}, timeout=30
+        )
         return found.json()["model_version"]
 
     folder = told()
     tagged_once(
-        folder, "mine", version,
+        folder,
+        "mine",
+        version,
         lambda key: post("model-versions/set-tag", name="mine", version="1", key=key, value="pass"),
-    )  # fmt: skip
+    )
     asked = {"run_uuid": run["run_id"], "path": f"audit/{read_entry(folder).key[:12]}/verdict.json"}
     answer = requests.get(f"{server}/get-artifact", params=asked, timeout=30)
     assert answer.content == (folder / "report" / "verdict.json").read_bytes()
 
 
-def test_wandb_is_offered_where_it_is_installed(told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys) -> None:
+def test_wandb_is_offered_where_it_is_installed(
+    told: Told, tmp_path: Path, monkeypatch: Patch, capsys: Capsys
+) -> None:
     words = ["wandb", str(told()), "--project", "audits"]
     if find_spec("wandb") is None:
         assert main(words) == 1 and "wandb" in capsys.readouterr().err
-        pytest.skip("wandb is not installed: its absence is said; what it would be given is not tested")
+        pytest.skip(
+            "wandb is not installed: its absence is said; what it would be given is not tested"
+        )
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     assert main(words) == 0 and "logged   audit-" in capsys.readouterr().out
@@ -233,5 +297,7 @@ def test_a_local_file_is_not_called_the_hubs_data_set(tmp_path: Path) -> None:
     from audit.shards.manifest import Manifest
 
     for path, expected in ((None, "allenai/ai2_arc"), ("mine.jsonl", None)):
-        Manifest(fingerprint="f", config={"benchmark": {"hub": "allenai/ai2_arc", "path": path}}).save(tmp_path)
+        Manifest(
+            fingerprint="f", config={"benchmark": {"hub": "allenai/ai2_arc", "path": path}}
+        ).save(tmp_path)
         assert _hub_id(tmp_path) == expected

@@ -44,18 +44,26 @@ def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
     y = np.array([1] * 9 + [0] * 3 + [1] * 20 + [0] * 8 + [1.0])
     found = paired_difference(x, y, np.arange(41), rng=np.random.default_rng(0))
     assert (found.n, found.improve, found.degrade, found.difference) == (40, 9, 3, 6 / 40)
-    assert found.pvalue == mcnemar_exact(9, 3, two_sided=True) == pytest.approx(0.1459961)  # 2 P(X >= 9 of 12)
+    assert (
+        found.pvalue == mcnemar_exact(9, 3, two_sided=True) == pytest.approx(0.1459961)
+    )  # 2 P(X >= 9 of 12)
     assert found.midp == pytest.approx(0.1459961 - 220 / 4096)  # less P(X = 9), C(12, 9) = 220
     assert found.low < 0 < found.difference < found.high
     with pytest.raises(DataError, match="found none"):
-        paired_difference(np.array([np.nan]), np.array([1.0]), np.array([0]), rng=np.random.default_rng(0))
+        paired_difference(
+            np.array([np.nan]), np.array([1.0]), np.array([0]), rng=np.random.default_rng(0)
+        )
 
 
-@pytest.mark.parametrize(("n", "up", "down"), [(100, 0.2, 0.0), (100, 0.1, 0.1), (208, 0.15, 0.05), (50, 0.02, 0.02)])
+@pytest.mark.parametrize(
+    ("n", "up", "down"), [(100, 0.2, 0.0), (100, 0.1, 0.1), (208, 0.15, 0.05), (50, 0.02, 0.02)]
+)
 def test_tangos_interval_covers(n: int, up: float, down: float) -> None:
     """Also where nothing goes down, where one that takes the changed questions as given covers half the time."""
     draws, counts = np.unique(
-        np.random.default_rng(1).multinomial(n, [up, down, 1 - up - down], size=1500), axis=0, return_counts=True
+        np.random.default_rng(1).multinomial(n, [up, down, 1 - up - down], size=1500),
+        axis=0,
+        return_counts=True,
     )
     limits = [tango_interval(int(b), int(c), n) for b, c, _ in draws]
     covered = np.average([low <= up - down <= high for low, high in limits], weights=counts)
@@ -73,7 +81,9 @@ def test_clustered_questions_are_compared_by_cluster() -> None:
     assert (still.low, still.high) == pytest.approx((0.025 ** (1 / 2) - 1, 1 - 0.025 ** (1 / 2)))
 
 
-def test_what_changed_is_said_and_every_question_listed(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
+def test_what_changed_is_said_and_every_question_listed(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
+) -> None:
     out = tmp_path / "changed.html"
     assert main([str(two[0]), str(two[1]), "--out", str(out)]) == 0
     said = capsys.readouterr().out
@@ -81,14 +91,24 @@ def test_what_changed_is_said_and_every_question_listed(two: tuple[Path, Path], 
     (cell,) = changes(capsys, *two)
     row = next(s for s in cell["settings"] if s["setting"]["arm"] == "noisy_rewrite")["found"]
     assert row["improve"] - row["degrade"] == round(row["difference"] * 40) > 8
-    assert row["pvalue"] == pytest.approx(mcnemar_exact(row["improve"], row["degrade"], two_sided=True), rel=1e-5)
+    assert row["pvalue"] == pytest.approx(
+        mcnemar_exact(row["improve"], row["degrade"], two_sided=True), rel=1e-5
+    )
     assert cell["changed"] == len(cell["questions"])
     shown = out.read_text()
-    lead = shown[shown.index('class="head"') : shown.index("<table>")]  # what changed stands before any table
+    lead = shown[
+        shown.index('class="head"') : shown.index("<table>")
+    ]  # what changed stands before any table
     sure = sum(one["adjusted"] <= 0.05 for one in cell["settings"])
-    assert 0 < sure <= len(cell["settings"]) and f">{sure} of {len(cell['settings'])} scores" in lead
+    assert (
+        0 < sure <= len(cell["settings"]) and f">{sure} of {len(cell['settings'])} scores" in lead
+    )
     assert f"{cell['changed']} questions" in lead and "noisy 1" in shown
-    assert shown.count("<details>") == cell["changed"] + 1 and "script-src" in shown and shown.count("<script") == 1
+    assert (
+        shown.count("<details>") == cell["changed"] + 1
+        and "script-src" in shown
+        and shown.count("<script") == 1
+    )
 
 
 def test_a_comparison_begins_with_the_change_of_the_score_its_replicates_pooled(
@@ -98,7 +118,9 @@ def test_a_comparison_begins_with_the_change_of_the_score_its_replicates_pooled(
     found = change.score
     assert found is not None
     first, second = (audit.load(run).settings().to_pylist() for run in two)
-    clean = [[s["accuracy"] for s in side if s["arm"] == "forward_full"] for side in (first, second)]
+    clean = [
+        [s["accuracy"] for s in side if s["arm"] == "forward_full"] for side in (first, second)
+    ]
     assert len(clean[0]) > 1  # the clean arm was run more than once, and stands in one row
     assert [s.setting.replicate for s in change.settings] == [0] * len(change.settings)
     assert (found.before, found.after) == pytest.approx(tuple(map(np.mean, clean)))
@@ -117,16 +139,24 @@ def test_a_share_whose_interval_is_wide_is_not_printed() -> None:
     assert told_share(replace(narrow, share=(-0.3, -0.5, -0.1))) is None
 
 
-def test_what_lasts_of_a_change_under_damage(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
+def test_what_lasts_of_a_change_under_damage(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
+) -> None:
     worse, torn = (
-        make_run(tmp_path / str(gain), n=40, clean_accuracy=0.85, gain=gain, seed=4, revision=str(gain))
+        make_run(
+            tmp_path / str(gain), n=40, clean_accuracy=0.85, gain=gain, seed=4, revision=str(gain)
+        )
         for gain in (-0.4, -0.7)
     )
     for new, least, most in ((two[1], -0.2, 0.2), (worse, 0.2, 0.8)):
         (cell,) = changes(capsys, two[0], new)
         (kept,) = cell["lasting"]
         found = kept["found"]
-        assert kept["condition"] == "noisy_rewrite" and found["n"] == 40 and least < found["lost"] < most
+        assert (
+            kept["condition"] == "noisy_rewrite"
+            and found["n"] == 40
+            and least < found["lost"] < most
+        )
         assert found["lead"] == pytest.approx(kept["after"][0] - kept["before"][0])
         assert found["there"] == pytest.approx(kept["after"][1] - kept["before"][1])
         assert kept["adjusted"] == found["pvalue"]  # one condition
@@ -140,16 +170,28 @@ def test_what_lasts_of_a_change_under_damage(two: tuple[Path, Path], tmp_path: P
     assert f"({percent(share[0])}" not in said and percent(share[0]) not in out.read_text()
 
 
-def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path: Path, capsys: Capsys) -> None:
+def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     """Three trials an item: the newer model is right on all items as published, and as before on those held out."""
     runs = []
     for name, published in (("old", 0.4), ("new", 1.0)):
         for part, share in (("seen", published), ("held", 0.4)):
             rng = np.random.default_rng(len(runs))
-            rows = [f"{name},{part}{i},{k},{int(rng.random() < share)}" for i in range(60) for k in (1, 2, 3)]
-            (tmp_path / f"{name}_{part}.csv").write_text("\n".join(["model,item,epoch,correct", *rows]) + "\n")
+            rows = [
+                f"{name},{part}{i},{k},{int(rng.random() < share)}"
+                for i in range(60)
+                for k in (1, 2, 3)
+            ]
+            (tmp_path / f"{name}_{part}.csv").write_text(
+                "\n".join(["model,item,epoch,correct", *rows]) + "\n"
+            )
         runs.append(str(tmp_path / name))
-        files = [str(tmp_path / f"{name}_seen.csv"), "--held-out", str(tmp_path / f"{name}_held.csv")]
+        files = [
+            str(tmp_path / f"{name}_seen.csv"),
+            "--held-out",
+            str(tmp_path / f"{name}_held.csv"),
+        ]
         assert import_logs([*files, "--benchmark", "exam", "-o", runs[-1]]) == 0
     capsys.readouterr()
     assert main(runs) == 0
@@ -157,26 +199,42 @@ def test_what_lasts_of_imported_answers_is_held_against_held_out_items(tmp_path:
     (cell,) = changes(capsys, *map(Path, runs))
     (kept,) = cell["lasting"]
     assert kept["found"]["n"] == 60 + 60 and kept["after"][0] == 1
-    assert kept["found"]["lead"] > 0.5 and kept["found"]["pvalue"] < 1e-6 and abs(kept["found"]["there"]) < 0.2
-    assert kept["before"][1] == pytest.approx(0.4, abs=0.12)  # of all trials, and not of the first alone
+    assert (
+        kept["found"]["lead"] > 0.5
+        and kept["found"]["pvalue"] < 1e-6
+        and abs(kept["found"]["there"]) < 0.2
+    )
+    assert kept["before"][1] == pytest.approx(
+        0.4, abs=0.12
+    )  # of all trials, and not of the first alone
 
 
 @pytest.mark.long  # two memory runs are judged
-def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone(tmp_path: Path) -> None:
+def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone(
+    tmp_path: Path,
+) -> None:
     """Its rows of texts hold no answer; they refused all three of these."""
     run = audit.load(shutil.copytree(shipped(), tmp_path / "run"))
     run.report()
     changes = compare_runs(run.path, run.path, benchmarks=["exam"])
-    scores = {c.before[0].model: s.found for c in changes for s in c.settings if s.setting.arm == "score"}
+    scores = {
+        c.before[0].model: s.found for c in changes for s in c.settings if s.setting.arm == "score"
+    }
     found = scores["smollm2_135m_taught"]
     assert all(s.found for c in changes for s in c.settings)  # what neither run asked is left out
-    assert found is not None and (found.n, round(104 * found.before), found.difference) == (104, 101, 0.0)
+    assert found is not None and (found.n, round(104 * found.before), found.difference) == (
+        104,
+        101,
+        0.0,
+    )
     rows = {(one["model"], one["benchmark"], one["arm"]): one for one in run.settings().to_pylist()}
     assert rows["smollm2_135m", "held_out", "score"]["answered"] == 103
     assert run.plot().lines
 
 
-def test_two_suites_are_compared_audit_by_audit(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
+def test_two_suites_are_compared_audit_by_audit(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
+) -> None:
     for name, run in zip("ab", two, strict=True):
         folder = tmp_path / name
         runs = [Path(shutil.copytree(run, folder / audit)) for audit in ("sweep", "again")]
@@ -197,9 +255,15 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"benchmark": {"synthetic": BENCHMARK | {"revision": "sha256:c"}}}, "benchmark's revision"),
+        (
+            {"benchmark": {"synthetic": BENCHMARK | {"revision": "sha256:c"}}},
+            "benchmark's revision",
+        ),
         ({"benchmark": {"synthetic": BENCHMARK}}, "questions drawn"),
-        ({"benchmark": {"synthetic": BENCHMARK}, "config": {"n": 24, "seed": 7}}, "24 after, seed 42 before"),
+        (
+            {"benchmark": {"synthetic": BENCHMARK}, "config": {"n": 24, "seed": 7}},
+            "24 after, seed 42 before",
+        ),
         ({"prompt_hashes": {"m": "9" * 64}}, "the prompts"),
         (
             {
@@ -209,7 +273,10 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
             "templates.router_noisy nothing",
         ),
         ({"config": {"model": {"m": {"worker": {"max_tokens": 9}}}}}, "calls.worker.max_tokens"),
-        ({"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}}, "how answers are read"),
+        (
+            {"models": {"m": {"revision": "rev1", "worker": "m", "reading": "number"}}},
+            "how answers are read",
+        ),
         ({"status": "running"}, "not finished"),
         ({"library": {"name": "l", "sha256": "5" * 64}}, "none before, 5555"),
     ],
@@ -217,11 +284,21 @@ BENCHMARK = {"n": 12, "revision": "sha256:b", "ids_sha256": "2" * 64}
 def test_what_is_not_comparable_is_refused_by_name(
     built_run: Path, told: Told, changes: dict, says: str, capsys: Capsys
 ) -> None:
-    assert main([str(built_run), str(told(**{"verdict" if "library" in changes else "manifest": changes}))]) == 1
+    assert (
+        main(
+            [
+                str(built_run),
+                str(told(**{"verdict" if "library" in changes else "manifest": changes})),
+            ]
+        )
+        == 1
+    )
     assert says in capsys.readouterr().err
 
 
-def test_models_of_other_names_are_paired_when_said(built_run: Path, capsys: Capsys, tmp_path: Path) -> None:
+def test_models_of_other_names_are_paired_when_said(
+    built_run: Path, capsys: Capsys, tmp_path: Path
+) -> None:
     assert main([str(built_run), str(built_run), "--models", "m=m"]) == 0
     assert "0 better, 0 worse of 12  p = 1, mid-p = 1, Holm p = 1" in capsys.readouterr().out
     assert main([str(built_run), str(built_run), "--models", "m=other"]) == 1
@@ -239,14 +316,21 @@ def test_what_one_run_lost_is_not_left_out_in_silence(
 ) -> None:
     other = told()
     names = {"model": "m", "benchmark": "synthetic", what: "lost"}
-    rewrite(other / "report" / "verdict.json", lambda verdict: (
-        verdict["cells"].append(verdict["cells"][0] | names),
-        verdict["rows"].append({**names, "found": 0, "expected": 0}),
-    ))  # fmt: skip
+    rewrite(
+        other / "report" / "verdict.json",
+        lambda verdict: (
+            verdict["cells"].append(verdict["cells"][0] | names),
+            verdict["rows"].append({**names, "found": 0, "expected": 0}),
+        ),
+    )
 
     def lost(manifest: dict[str, Any]) -> None:
         own = (manifest["models"], manifest["prompt_hashes"], manifest["config"]["model"])
-        for part, name in ((part, "m") for part in own) if what == "model" else [(manifest["benchmark"], "synthetic")]:
+        for part, name in (
+            ((part, "m") for part in own)
+            if what == "model"
+            else [(manifest["benchmark"], "synthetic")]
+        ):
             part["lost"] = part[name]
         manifest["stop"] = {"asked": {names["model"]: {names["benchmark"]: 0}}}
 
@@ -282,7 +366,9 @@ def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: Capsys)
     assert "share 30 of 60 items" in capsys.readouterr().err
 
 
-def test_two_audits_are_no_two_versions(two: tuple[Path, Path], tmp_path: Path, capsys: Capsys) -> None:
+def test_two_audits_are_no_two_versions(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Capsys
+) -> None:
     rows = "\n".join(f"a,q{k},{k % 2},exam" for k in range(30))
     (tmp_path / "log.csv").write_text(f"model,item,correct,benchmark\n{rows}\n")
     assert import_logs([str(tmp_path / "log.csv"), "-o", str(tmp_path / "run")]) == 0

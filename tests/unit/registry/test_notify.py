@@ -76,24 +76,39 @@ def hanging() -> Iterator[str]:
         yield f"mailto://u:{SECRET}@127.0.0.1:{server.getsockname()[1]}?from=a@example.org&to=b@example.org&mode=insecure"
 
 
-def test_mails_and_a_webhook_arrive_also_to_people_whom_a_suite_names(mail: tuple[str, list[Any]], hook: Hook) -> None:
-    title, body = "Audit blocks: m\r\nBcc: everyone@example.org\x1b[2J\u202e", "a <script>alert(1)</script> & b"
+def test_mails_and_a_webhook_arrive_also_to_people_whom_a_suite_names(
+    mail: tuple[str, list[Any]], hook: Hook
+) -> None:
+    title, body = (
+        "Audit blocks: m\r\nBcc: everyone@example.org\x1b[2J\u202e",
+        "a <script>alert(1)</script> & b",
+    )
     hostile = Notice("k", "block", title, body, ("a@example.org", "b@example.org"))
     server = mail[0].replace("to=team", "cc=other@example.org&to=team")
     assert send(hostile, [hook.address, server]) == ""
-    assert sorted(str(one["to"]) for one in mail[1]) == ["a@example.org", "b@example.org", "team@example.org"]
+    assert sorted(str(one["to"]) for one in mail[1]) == [
+        "a@example.org",
+        "b@example.org",
+        "team@example.org",
+    ]
     assert [str(one["cc"]) for one in mail[1] if one["cc"]] == ["other@example.org"]
     for message in mail[1]:
         assert message["bcc"] is None and message["subject"].startswith("Audit blocks: m Bcc")
         for part in message.walk():  # markup may stand in a text, and nowhere else
             assert part.get_content_type() != "text/html" or "<script>" not in part.get_content()
     (told,) = hook.received
-    assert told["title"].startswith("Audit blocks: m Bcc") and told["title"].isprintable() and told["type"] == "failure"
+    assert (
+        told["title"].startswith("Audit blocks: m Bcc")
+        and told["title"].isprintable()
+        and told["type"] == "failure"
+    )
     assert unreached([hook.address, server], hostile.to) == unreached([hook.address], ()) == ""
     assert "2 people" in unreached([hook.address], hostile.to)
 
 
-def test_what_fails_is_tried_again_and_then_said_without_the_address(hook: Hook, capfd: Capsys) -> None:
+def test_what_fails_is_tried_again_and_then_said_without_the_address(
+    hook: Hook, capfd: Capsys
+) -> None:
     hook.codes = [500, 503, 200]
     assert send(NOTE, [hook.address]) == "" and len(hook.received) == 1
     hook.codes = [500]
@@ -137,7 +152,11 @@ def test_a_message_of_a_sender_that_died_is_taken_over(registry: Registry, hook:
     assert len(hook.received) == 1
 
 
-TITLES = {"block": "blocks", "review": "asks for a review", "no decision": "ends without a decision"}
+TITLES = {
+    "block": "blocks",
+    "review": "asks for a review",
+    "no decision": "ends without a decision",
+}
 
 
 @pytest.mark.parametrize(
@@ -150,9 +169,14 @@ TITLES = {"block": "blocks", "review": "asks for a review", "no decision": "ends
     ],
 )
 def test_a_finished_run_tells_of_every_end_but_a_pass(
-    verdict: str, kind: str | None, told: Told, hook: Hook, tmp_path: Path,
-    monkeypatch: Patch, capsys: Capsys,
-) -> None:  # fmt: skip
+    verdict: str,
+    kind: str | None,
+    told: Told,
+    hook: Hook,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capsys,
+) -> None:
     folder = told(cell={"verdict": verdict})
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
     place = str(tmp_path / "registry.db")
@@ -170,7 +194,9 @@ def test_a_failure_is_told_with_and_without_a_registry(
     finish.failed(None, folder, "EngineDiedError: no memory; key sk-abcdefghijklmnop1234")
     finish.failed(str(tmp_path / "registry.db"), folder, "EngineDiedError: no memory", NOW)
     assert [one["title"] for one in hook.received] == ["Audit failed: run"] * 2
-    assert "no memory" in hook.received[0]["message"] and "sk-abc" not in hook.received[0]["message"]
+    assert (
+        "no memory" in hook.received[0]["message"] and "sk-abc" not in hook.received[0]["message"]
+    )
 
 
 def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_it(
@@ -190,17 +216,26 @@ def test_a_database_that_is_down_stops_no_run_and_keeps_nobody_from_hearing_of_i
 
 
 def test_decisions_that_expire_are_told_before_and_after(
-    registry: Registry, told: Told, hook: Hook, keys: Path, place: list[str],
-    monkeypatch: Patch, capsys: Capsys,
-) -> None:  # fmt: skip
+    registry: Registry,
+    told: Told,
+    hook: Hook,
+    keys: Path,
+    place: list[str],
+    monkeypatch: Patch,
+    capsys: Capsys,
+) -> None:
     folder = told(cell={"verdict": "gain_uncontrolled"})
     add(registry, read_entry(folder), NOW)
     assert decided(folder, keys, "alice", "--expires", "2026-12-10", kind="approve") == 0
     place += ["--keys", str(keys / "trusted")]
     assert main(["notify", *place], NOW) == 1 and "AUDIT_NOTIFY" in capsys.readouterr().err
     monkeypatch.setenv("AUDIT_NOTIFY", hook.address)
-    for when, seen in ((NOW, 0), (datetime(2026, 12, 5, tzinfo=UTC), 1), (datetime(2026, 12, 6, tzinfo=UTC), 1),
-                       (datetime(2026, 12, 12, tzinfo=UTC), 2)):  # fmt: skip
+    for when, seen in (
+        (NOW, 0),
+        (datetime(2026, 12, 5, tzinfo=UTC), 1),
+        (datetime(2026, 12, 6, tzinfo=UTC), 1),
+        (datetime(2026, 12, 12, tzinfo=UTC), 2),
+    ):
         assert main(["notify", *place], when) == 0
         assert len(hook.received) == seen
     assert "7 days" in hook.received[0]["title"] and "expired" in hook.received[1]["title"]

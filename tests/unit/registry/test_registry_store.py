@@ -39,9 +39,17 @@ def test_a_run_is_registered_once_with_all_of_it(registry: Registry, told: Told)
     assert (one.cell["model"], one.cell["benchmark"], one.cell["n"]) == ("m", "synthetic", 12)
     assert one.cell["model_revision"] == "rev1" and one.cell["verdict"] == verdict["verdict"]
     effect = verdict["effect"]
-    assert one.indicators["excess"] == (effect["mean_gain"], effect["mean_ci_low"], effect["mean_ci_high"])
+    assert one.indicators["excess"] == (
+        effect["mean_gain"],
+        effect["mean_ci_low"],
+        effect["mean_ci_high"],
+    )
     assert one.indicators["score"][0] == verdict["score"]
-    assert one.run["suite"] == "s1" and one.run["retention_days"] == 30 and one.run["run_dir"] == str(folder)
+    assert (
+        one.run["suite"] == "s1"
+        and one.run["retention_days"] == 30
+        and one.run["run_dir"] == str(folder)
+    )
     assert len(one.cell["ids"]) == 12 and one.run["run_by"] == ["carol"]
     assert entry.key == key_of(folder)
 
@@ -57,7 +65,9 @@ def test_the_key_is_of_the_content_and_not_of_the_place(registry: Registry, told
         "suite": {"suite": {"audit_suite_id": "s"}},
     }.items():
         assert read_entry(told(name, **changes)).key != here.key, name
-    answers = replace(Manifest.load(Path(here.run_dir)), shards=[{"file": "x", "rows": 1, "sha256": "e" * 64}])
+    answers = replace(
+        Manifest.load(Path(here.run_dir)), shards=[{"file": "x", "rows": 1, "sha256": "e" * 64}]
+    )
     assert content_key(answers, here.verdict_sha256, None) != here.key
 
 
@@ -85,12 +95,18 @@ def test_a_registry_of_an_earlier_version_gets_the_tables_of_the_schema(tmp_path
     assert opened.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata)) == []
 
 
-def test_a_registry_of_a_newer_program_is_refused_unchanged(registry: Registry, tmp_path: Path) -> None:
+def test_a_registry_of_a_newer_program_is_refused_unchanged(
+    registry: Registry, tmp_path: Path
+) -> None:
     registry.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
-    before = registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
+    before = registry.read(
+        lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all()
+    )
     with pytest.raises(ConfigError, match=r"9999.*newer program"):
         open_registry(str(tmp_path / "registry.db"))
-    assert before == registry.read(lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all())
+    assert before == registry.read(
+        lambda c: c.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name")).all()
+    )
 
 
 def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Told) -> None:
@@ -100,17 +116,31 @@ def test_a_clock_that_went_backwards_is_refused(registry: Registry, told: Told) 
     with pytest.raises(RegistryError, match="Correct the clock"):
         add(registry, later, NOW - timedelta(hours=1))
     assert len(kept(registry)) == 1
-    assert add(registry, later, NOW - timedelta(seconds=30))  # clocks of a cluster differ by seconds
+    assert add(
+        registry, later, NOW - timedelta(seconds=30)
+    )  # clocks of a cluster differ by seconds
 
 
 @pytest.mark.parametrize(
-    "place", ["oracle://x/y", "postgresql://u:pw@h", "postgresql://h/d?password=pw", ":memory:", "sqlite://", "://"]
+    "place",
+    [
+        "oracle://x/y",
+        "postgresql://u:pw@h",
+        "postgresql://h/d?password=pw",
+        ":memory:",
+        "sqlite://",
+        "://",
+    ],
 )
-def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(place: str, monkeypatch: Patch) -> None:
+def test_addresses_that_cannot_be_used_are_refused_without_showing_a_password(
+    place: str, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr(database, "_WAITS_S", ())
     with pytest.raises((ConfigError, RegistryError)) as refused:
         open_registry(place_of(place) or "")
-    assert "pw" not in str(refused.value).replace("PGPASSWORD", "").replace(".pgpass", "").replace("password", "")
+    assert "pw" not in str(refused.value).replace("PGPASSWORD", "").replace(".pgpass", "").replace(
+        "password", ""
+    )
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
@@ -119,7 +149,9 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_registry(str(tmp_path / "notes.db"))
 
 
-def _children(place: str, entries: list[Entry], writers: int, *, kill: int, rng: random.Random) -> None:
+def _children(
+    place: str, entries: list[Entry], writers: int, *, kill: int, rng: random.Random
+) -> None:
     """Fork writers that add every entry in an order of their own; some are killed at once, some in the middle."""
     pids = []
     for number in range(writers):
@@ -130,7 +162,9 @@ def _children(place: str, entries: list[Entry], writers: int, *, kill: int, rng:
                 random.Random(number).shuffle(own)
                 opened = open_registry(place)
                 for entry in own:
-                    add(opened, entry, NOW, finish.notice_of(entry.ruling, entry.key, entry.run_dir))
+                    add(
+                        opened, entry, NOW, finish.notice_of(entry.ruling, entry.key, entry.run_dir)
+                    )
                 os._exit(0)
             except BaseException as error:
                 print(repr(error)[:500], flush=True)
@@ -146,7 +180,10 @@ def _children(place: str, entries: list[Entry], writers: int, *, kill: int, rng:
 def _all_whole(place: str, entries: list[Entry]) -> None:
     opened = open_registry(place)
     counts = opened.read(
-        lambda c: [c.scalar(select(func.count()).select_from(t)) for t in (runs, cells, indicators, notices)]
+        lambda c: [
+            c.scalar(select(func.count()).select_from(t))
+            for t in (runs, cells, indicators, notices)
+        ]
     )
     assert counts == [len(entries), len(entries), len(entries) * 2, len(entries)]
 
@@ -158,7 +195,9 @@ def entries(told: Told) -> list[Entry]:
     return [replace(one, key=f"{k:064x}") for k in range(12)]
 
 
-def test_many_writers_and_some_killed_lose_and_double_nothing(entries: list[Entry], tmp_path: Path) -> None:
+def test_many_writers_and_some_killed_lose_and_double_nothing(
+    entries: list[Entry], tmp_path: Path
+) -> None:
     """All twelve runs by three writers at once, into a file that none of them has seen; two more are killed."""
     place = str(tmp_path / "registry.db")
     _children(place, entries, 5, kill=2, rng=random.Random(0))
@@ -166,7 +205,9 @@ def test_many_writers_and_some_killed_lose_and_double_nothing(entries: list[Entr
     assert sqlite3.connect(place).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry], registry: Registry) -> None:
+def test_in_a_real_postgresql_the_same_holds(
+    postgres: str, entries: list[Entry], registry: Registry
+) -> None:
     _children(postgres, entries, 3, kill=1, rng=random.Random(1))
     _all_whole(postgres, entries)
     opened = open_registry(postgres)
@@ -191,7 +232,9 @@ def test_in_a_real_postgresql_the_same_holds(postgres: str, entries: list[Entry]
     assert len(tried) == 2 and opened.read(lambda c: c.scalar(written)) == 1
 
 
-def test_a_write_that_the_database_lost_is_made_again_whole(registry: Registry, monkeypatch: Patch) -> None:
+def test_a_write_that_the_database_lost_is_made_again_whole(
+    registry: Registry, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr(database, "_WAITS_S", (0.0,))
     tried = []
 
@@ -202,7 +245,10 @@ def test_a_write_that_the_database_lost_is_made_again_whole(registry: Registry, 
             raise OperationalError("COMMIT", {}, OSError("server closed the connection"))
 
     registry.write(change)
-    assert len(tried) == 2 and registry.read(lambda c: c.scalar(select(func.count()).select_from(notices))) == 1
+    assert (
+        len(tried) == 2
+        and registry.read(lambda c: c.scalar(select(func.count()).select_from(notices))) == 1
+    )
 
 
 def test_without_a_registry_a_run_touches_nothing(told: Told, monkeypatch: Patch) -> None:

@@ -22,7 +22,10 @@ from audit.shards.manifest import Manifest, open_run_dir
 from audit.shards.panel import write_panel
 from audit.sweep.audit import SCHEMA
 
-SUITE = {"audit_suite_id": "s", "governance": {"result_retention_days": 30, "rotate_every": "quarter"}}
+SUITE = {
+    "audit_suite_id": "s",
+    "governance": {"result_retention_days": 30, "rotate_every": "quarter"},
+}
 LATER = NOW + timedelta(days=60)
 
 
@@ -48,9 +51,16 @@ def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
     assert "79 days, kept 30" in said and "1 of 1" in said
     assert before == {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     token = said.split("--confirm ")[1].strip()
-    assert main(["expire", "--confirm", "0" * 16, *place], LATER) == 1 and run.joinpath("shards").is_dir()
+    assert (
+        main(["expire", "--confirm", "0" * 16, *place], LATER) == 1
+        and run.joinpath("shards").is_dir()
+    )
     assert main(["expire", "--confirm", token, *place], LATER) == 0
-    assert sorted(path.name for path in run.iterdir()) == ["notes.txt", "suite.json", "tombstone.json"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "notes.txt",
+        "suite.json",
+        "tombstone.json",
+    ]
     (kept_run,) = all_runs(registry)
     stone = json.loads((run / "tombstone.json").read_text())
     assert kept_run["removed"] and stone["verdict_sha256"] == kept_run["verdict_sha256"]
@@ -58,11 +68,16 @@ def test_what_is_past_its_retention_goes_and_leaves_its_hashes(
     assert stays(registry) == []
 
 
-def test_a_hold_keeps_a_run_until_it_is_released(registry: Registry, run: Path, place: list[str]) -> None:
+def test_a_hold_keeps_a_run_until_it_is_released(
+    registry: Registry, run: Path, place: list[str]
+) -> None:
     key = all_runs(registry)[0]["key"]
     assert main(["hold", key[:8], "--reason", "case 7", *place]) == 0
     assert stays(registry) == ["on hold: case 7"]
-    assert retention.expire(registry, retention.token_of([]), LATER) == [] and (run / "shards").is_dir()
+    assert (
+        retention.expire(registry, retention.token_of([]), LATER) == []
+        and (run / "shards").is_dir()
+    )
     assert main(["hold", key[:8], "--reason", " ", *place]) == 1
     assert main(["release", key[:8], *place]) == 0 and main(["release", key[:8], *place]) == 1
     assert stays(registry) == [""]
@@ -90,12 +105,20 @@ def test_a_run_stays_while_its_suite_is_under_review_and_the_page_of_all_goes_wi
     add(registry, read_entry(folder), NOW)
     assert stays(registry) == ["under review with its suite: nobody has decided"]
     (home / "decisions").mkdir()
-    said = {"payload": base64.b64encode(b'{"predicate": {"expires": "2027-02-28T00:00:00+00:00"}}').decode()}
+    said = {
+        "payload": base64.b64encode(
+            b'{"predicate": {"expires": "2027-02-28T00:00:00+00:00"}}'
+        ).decode()
+    }
     (home / "decisions" / "0001.dsse.json").write_text(json.dumps(said))
     assert "2027-02-28" in stays(registry)[0]
     later = datetime(2027, 3, 1, tzinfo=UTC)
     retention.expire(registry, retention.token_of(retention.past_retention(registry, later)), later)
-    assert not (home / "report").exists() and (home / "decisions").is_dir() and (folder / "tombstone.json").is_file()
+    assert (
+        not (home / "report").exists()
+        and (home / "decisions").is_dir()
+        and (folder / "tombstone.json").is_file()
+    )
 
 
 def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: Path) -> None:
@@ -106,8 +129,12 @@ def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: 
     assert stays(registry) == ["its directory cannot be reached from here"]
 
 
-def test_a_run_judged_again_goes_with_the_newest_judgement(registry: Registry, run: Path, told: Told) -> None:
-    again = told("again", cell={"verdict": "no_excess_detected", "reasons": ["judged again"]})  # of no suite: kept
+def test_a_run_judged_again_goes_with_the_newest_judgement(
+    registry: Registry, run: Path, told: Told
+) -> None:
+    again = told(
+        "again", cell={"verdict": "no_excess_detected", "reasons": ["judged again"]}
+    )  # of no suite: kept
     add(registry, read_entry(again), NOW + timedelta(days=1))
     assert stays(registry) == ["judged again since, in a run that is kept"]
     set_hold(registry, read_entry(again).key, "case 8")
@@ -118,7 +145,10 @@ def test_a_run_judged_again_goes_with_the_newest_judgement(registry: Registry, r
 def test_a_kill_in_the_middle_is_finished_by_the_next(
     registry: Registry, run: Path, fail_at: str, monkeypatch: Patch
 ) -> None:
-    token, before = retention.token_of(retention.past_retention(registry, LATER)), Manifest.load(run)
+    token, before = (
+        retention.token_of(retention.past_retention(registry, LATER)),
+        Manifest.load(run),
+    )
     real_unlink, real_rmtree, real_notice = Path.unlink, shutil.rmtree, retention.write_notice
 
     def stop(name: str) -> None:
@@ -136,10 +166,21 @@ def test_a_kill_in_the_middle_is_finished_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             retention.expire(registry, token, LATER)
     assert (run / "tombstone.json").is_file() and all_runs(registry)[0]["removed"] is None
-    with pytest.raises(ConfigError, match=r"tombstone\.json"):  # what it would ask, the next one would remove
+    with pytest.raises(
+        ConfigError, match=r"tombstone\.json"
+    ):  # what it would ask, the next one would remove
         open_run_dir(run, SCHEMA, before.fingerprint, before.config)
-    assert retention.expire(registry, retention.token_of(retention.past_retention(registry, LATER)), LATER)[0][1] == ""
-    assert not (run / "shards").exists() and not (run / "manifest.json").exists() and all_runs(registry)[0]["removed"]
+    assert (
+        retention.expire(
+            registry, retention.token_of(retention.past_retention(registry, LATER)), LATER
+        )[0][1]
+        == ""
+    )
+    assert (
+        not (run / "shards").exists()
+        and not (run / "manifest.json").exists()
+        and all_runs(registry)[0]["removed"]
+    )
 
 
 def test_a_run_that_is_going_on_is_not_touched(registry: Registry, run: Path) -> None:
@@ -158,13 +199,22 @@ def test_a_clock_that_went_backwards_expires_and_draws_nothing(
     registry: Registry, run: Path, place: list[str], tmp_path: Path, capsys: Capsys
 ) -> None:
     before = NOW - timedelta(days=400)
-    for words in (["expire", "--dry-run"], ["due"], ["draw", "elementary", "--n", "3", "--out", str(tmp_path / "d")]):
+    for words in (
+        ["expire", "--dry-run"],
+        ["due"],
+        ["draw", "elementary", "--n", "3", "--out", str(tmp_path / "d")],
+    ):
         assert main([*words, *place], before) == 1
         assert "clock" in capsys.readouterr().err
 
 
 def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: Told) -> None:
-    assert [period_of(f"2026-{m:02d}-15") for m in (1, 3, 4, 12)] == ["2026-Q1", "2026-Q1", "2026-Q2", "2026-Q4"]
+    assert [period_of(f"2026-{m:02d}-15") for m in (1, 3, 4, 12)] == [
+        "2026-Q1",
+        "2026-Q1",
+        "2026-Q2",
+        "2026-Q4",
+    ]
     (one,) = rotation(registry, NOW)
     assert (one.kind, one.name, one.since, one.due) == ("benchmark", "synthetic", "2026-Q4", False)
     (one,) = rotation(registry, LATER)
@@ -180,7 +230,9 @@ def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: To
     assert {one.due for one in rotation(registry, LATER + timedelta(days=90))} == {True}
 
 
-def test_draws_are_the_same_everywhere_and_ask_nothing_twice(registry: Registry, tmp_path: Path) -> None:
+def test_draws_are_the_same_everywhere_and_ask_nothing_twice(
+    registry: Registry, tmp_path: Path
+) -> None:
     from audit.registry.database import open_registry
 
     first = draw(registry, "elementary", 50, NOW)
@@ -190,8 +242,13 @@ def test_draws_are_the_same_everywhere_and_ask_nothing_twice(registry: Registry,
     elsewhere = draw(open_registry(str(tmp_path / "other.db")), "elementary", 50, NOW)
     assert elsewhere.questions == first.questions
     following = draw(registry, "elementary", 50, LATER)
-    assert following.period == "2027-Q1" and not {q.id for q in following.questions} & {q.id for q in first.questions}
-    for n, now, says in ((40, LATER, "drawn in 2027-Q1 already"), (200, LATER + timedelta(days=90), "108 questions")):
+    assert following.period == "2027-Q1" and not {q.id for q in following.questions} & {
+        q.id for q in first.questions
+    }
+    for n, now, says in (
+        (40, LATER, "drawn in 2027-Q1 already"),
+        (200, LATER + timedelta(days=90), "108 questions"),
+    ):
         with pytest.raises(Exception, match=says):
             draw(registry, "elementary", n, now)
 
@@ -202,17 +259,28 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
     from audit.benchmarks.config import BenchmarkConfig
     from audit.benchmarks.load import open_benchmark
 
-    rows = [{"question": f"What is {k} + {k}?", "choices": [str(2 * k), "0", "x"], "answer": 0} for k in range(1, 21)]
+    rows = [
+        {"question": f"What is {k} + {k}?", "choices": [str(2 * k), "0", "x"], "answer": 0}
+        for k in range(1, 21)
+    ]
     (tmp_path / "exam.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     asked = [f"exam/{k}" for k in range(15)]
     entry = read_entry(told("b"))
     cell = replace(entry.cells[0], benchmark="exam", ids=tuple(asked))
     add(registry, replace(entry, cells=(cell,)), NOW)
     out = tmp_path / "held_out.jsonl"
-    assert main(["draw", str(tmp_path / "exam.jsonl"), "--n", "4", "--out", str(out), *place], NOW) == 0
+    assert (
+        main(["draw", str(tmp_path / "exam.jsonl"), "--n", "4", "--out", str(out), *place], NOW)
+        == 0
+    )
     assert "1 never asked" in capsys.readouterr().out
     config = BenchmarkConfig(
-        name="exam_2026_Q4", format="mcq_file", path=str(out), id_column="id", answer_as="index", group_column="group"
+        name="exam_2026_Q4",
+        format="mcq_file",
+        path=str(out),
+        id_column="id",
+        answer_as="index",
+        group_column="group",
     )
     found = list(open_benchmark(config).iter_questions())
     assert len(found) == 4 and not {q.id for q in found} & set(asked)

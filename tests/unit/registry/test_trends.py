@@ -33,7 +33,10 @@ def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: floa
     Without paying for the looks it is three in four where versions share nothing. shared: the correlation of versions
     that were asked the same questions."""
     rng = np.random.default_rng(7)
-    draws = 0.03 * (np.sqrt(shared) * rng.normal(size=(1000, 1)) + np.sqrt(1 - shared) * rng.normal(size=(1000, 30)))
+    draws = 0.03 * (
+        np.sqrt(shared) * rng.normal(size=(1000, 1))
+        + np.sqrt(1 - shared) * rng.normal(size=(1000, 30))
+    )
     looks = [[one for one in change_tests(row, [0.03] * 30, STARTS) if one] for row in draws]
     accused = np.mean([any(one.changed for one in row) for row in looks])
     naive = np.mean([any(one.pvalue <= 0.05 for one in row) for row in looks])
@@ -52,7 +55,10 @@ def test_a_change_is_found_once_and_becomes_the_new_level() -> None:
 def test_power_at_the_tenth_version() -> None:
     """A rise of four standard errors of one version, at its tenth: found in most series (level .05 / 90 = .00056)."""
     rng = np.random.default_rng(2)
-    found = [change_tests([*rng.normal(0, 1, 9), rng.normal(4.5, 1)], [1.0] * 10, STARTS[:10])[-1] for _ in range(300)]
+    found = [
+        change_tests([*rng.normal(0, 1, 9), rng.normal(4.5, 1)], [1.0] * 10, STARTS[:10])[-1]
+        for _ in range(300)
+    ]
     assert 0.6 < np.mean([one is not None and one.changed for one in found]) < 1
 
 
@@ -61,7 +67,9 @@ def versions(told: Told) -> Versions:
     """Entries of successive versions: versions(estimates, comparable={2: {...}}, ...)."""
     base = read_entry(told())
 
-    def make(estimates: list[float], se: float = 0.02, changes: dict[int, dict[str, Any]] | None = None) -> list[Entry]:
+    def make(
+        estimates: list[float], se: float = 0.02, changes: dict[int, dict[str, Any]] | None = None
+    ) -> list[Entry]:
         found = []
         for k, estimate in enumerate(estimates):
             own = dict((changes or {}).get(k, {}))
@@ -108,10 +116,14 @@ def test_a_worse_version_is_flagged(registry: Registry, versions: Versions) -> N
 def test_what_is_not_comparable_is_not_joined_and_not_tested(
     registry: Registry, versions: Versions, changed: dict, why: str
 ) -> None:
-    (series,) = registered(registry, versions([0.05, 0.06, 0.5, 0.51], changes={2: changed, 3: changed}))
+    (series,) = registered(
+        registry, versions([0.05, 0.06, 0.5, 0.51], changes={2: changed, 3: changed})
+    )
     assert [p.differs for p in series.points] == [(), (), (why,), ()]
     assert series.points[2].look is None
-    assert series.points[3].look is not None and series.points[3].look.look == 2  # the looks are counted through
+    assert (
+        series.points[3].look is not None and series.points[3].look.look == 2
+    )  # the looks are counted through
 
 
 def test_a_repeated_run_replaces_no_figure_and_a_failed_check_is_not_tested(
@@ -119,19 +131,36 @@ def test_a_repeated_run_replaces_no_figure_and_a_failed_check_is_not_tested(
 ) -> None:
     changes = {1: {"revision": "v0"}, 3: {"sound": False}}
     (series,) = registered(registry, versions([0.3, 0.0, 0.31, 0.9], changes=changes))
-    assert [(p.revision, p.estimate) for p in series.points] == [("v0", 0.3), ("v2", 0.31), ("v3", 0.9)]
+    assert [(p.revision, p.estimate) for p in series.points] == [
+        ("v0", 0.3),
+        ("v2", 0.31),
+        ("v3", 0.9),
+    ]
     assert series.points[2].look is None
 
 
-def test_of_two_judgements_of_the_same_answers_the_last_counts(registry: Registry, versions: Versions) -> None:
-    entries = versions([0.3, 0.4], changes={0: {"answers_sha256": "a"}, 1: {"answers_sha256": "a", "revision": "v0"}})
+def test_of_two_judgements_of_the_same_answers_the_last_counts(
+    registry: Registry, versions: Versions
+) -> None:
+    entries = versions(
+        [0.3, 0.4],
+        changes={0: {"answers_sha256": "a"}, 1: {"answers_sha256": "a", "revision": "v0"}},
+    )
     (series,) = registered(registry, entries)
     assert [p.estimate for p in series.points] == [0.4]
 
 
-def test_the_floor_is_of_the_current_version_of_every_model(registry: Registry, versions: Versions) -> None:
-    names = {0: {"model": "a"}, 1: {"model": "a"}, 2: {"model": "b"}, 3: {"model": "c"},
-             4: {"model": "d", "comparable": {"library": "other"}}, 5: {"model": "e", "sound": False}}  # fmt: skip
+def test_the_floor_is_of_the_current_version_of_every_model(
+    registry: Registry, versions: Versions
+) -> None:
+    names = {
+        0: {"model": "a"},
+        1: {"model": "a"},
+        2: {"model": "b"},
+        3: {"model": "c"},
+        4: {"model": "d", "comparable": {"library": "other"}},
+        5: {"model": "e", "sound": False},
+    }
     registered(registry, versions([0.5, 0.02, 0.06, 0.04, 0.9, 0.9], changes=names))
     one, other = floors_of(kept(registry), ["cs"])
     floor = max(one, other, key=lambda f: len(f.models))
@@ -151,11 +180,18 @@ def test_a_score_is_printed_as_a_share(
 
 
 def test_the_command_prints_and_draws(
-    registry: Registry, versions: Versions, place: list[str], tmp_path: Path, capsys: Capsys,
-) -> None:  # fmt: skip
+    registry: Registry,
+    versions: Versions,
+    place: list[str],
+    tmp_path: Path,
+    capsys: Capsys,
+) -> None:
     registered(
         registry,
-        versions([0.05, 0.06, 0.3], changes={1: {"comparable": {"prompts": "p"}}, 2: {"comparable": {"prompts": "p"}}}),
+        versions(
+            [0.05, 0.06, 0.3],
+            changes={1: {"comparable": {"prompts": "p"}}, 2: {"comparable": {"prompts": "p"}}},
+        ),
     )
     chart = tmp_path / "trends.svg"
     assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0
@@ -163,7 +199,10 @@ def test_the_command_prints_and_draws(
     assert "prompts" in said and "CHANGED" in said
     first = chart.read_bytes()
     assert first.startswith(b"<?xml") and first.count(b"#d55e00") >= 1
-    assert main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0 and chart.read_bytes() == first
+    assert (
+        main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0
+        and chart.read_bytes() == first
+    )
     capsys.readouterr()
     assert main(["trends", "--floor", "--indicator", "cs", *place]) == 0
     assert "median +30.0 points of 1 models" in capsys.readouterr().out

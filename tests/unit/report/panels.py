@@ -29,15 +29,22 @@ HOSTILE = (
 )
 
 
-def outcomes_of(models: int, questions: int, routers: Sequence[int] = (1, 2, 3), **changes: Any) -> list[Outcome]:
+def outcomes_of(
+    models: int, questions: int, routers: Sequence[int] = (1, 2, 3), **changes: Any
+) -> list[Outcome]:
     """A panel of `models` models with rising gains; the second one has faults."""
     out: list[Outcome] = []
     for k in range(models):
         out += synthetic_outcomes(
-            questions, tuple(routers), rng=np.random.default_rng(k), gain=(k % 4 - 1) * 0.05, model=f"model-{k:02d}",
+            questions,
+            tuple(routers),
+            rng=np.random.default_rng(k),
+            gain=(k % 4 - 1) * 0.05,
+            model=f"model-{k:02d}",
             clean_accuracy=0.45 + 0.03 * (k % 12),
-            faults=Faults(unparsed=0.2, truncated=0.05, errors=0.02) if k == 1 else None, **changes,
-        )  # fmt: skip
+            faults=Faults(unparsed=0.2, truncated=0.05, errors=0.02) if k == 1 else None,
+            **changes,
+        )
     return out
 
 
@@ -45,14 +52,20 @@ def hostile(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The same rows with markup in every text that comes from outside."""
     return [
         replace(
-            o, model=o.model + HOSTILE, model_revision=HOSTILE, benchmark=o.benchmark + HOSTILE,
-            question_id=o.question_id + HOSTILE, group=o.group + HOSTILE, question=o.question + HOSTILE,
+            o,
+            model=o.model + HOSTILE,
+            model_revision=HOSTILE,
+            benchmark=o.benchmark + HOSTILE,
+            question_id=o.question_id + HOSTILE,
+            group=o.group + HOSTILE,
+            question=o.question + HOSTILE,
             options=tuple(x + HOSTILE for x in o.options),
-            router_messages=tuple(m + HOSTILE for m in o.router_messages), prompt=o.prompt + HOSTILE,
+            router_messages=tuple(m + HOSTILE for m in o.router_messages),
+            prompt=o.prompt + HOSTILE,
             response=o.response + HOSTILE,
         )
         for o in outcomes
-    ]  # fmt: skip
+    ]
 
 
 def table_of(outcomes: Sequence[Outcome]) -> pa.Table:
@@ -66,13 +79,17 @@ def packed(outcomes: Sequence[Outcome], **options: Any) -> DrillDown:
     return pack(rows, **options)
 
 
-def run_of(folder: Path, outcomes: Sequence[Outcome], asked: Sequence[Outcome] = (), **also: Any) -> Path:
+def run_of(
+    folder: Path, outcomes: Sequence[Outcome], asked: Sequence[Outcome] = (), **also: Any
+) -> Path:
     """A run directory whose shards hold these outcomes. asked: as of `manifest_of`; none where nothing is, as after a
     rebuild from shards alone."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     attempt = start_attempt(folder)
     for model in sorted({o.model for o in outcomes}):
-        write_shard(folder, table_of([o for o in outcomes if o.model == model]), SCHEMA, attempt=attempt)
+        write_shard(
+            folder, table_of([o for o in outcomes if o.model == model]), SCHEMA, attempt=attempt
+        )
     if asked:
         manifest_of(folder, asked, **also)
     return folder
@@ -80,19 +97,27 @@ def run_of(folder: Path, outcomes: Sequence[Outcome], asked: Sequence[Outcome] =
 
 def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
     """The manifest of a run that is to hold the rows `asked`."""
-    cells = {(o.model, o.benchmark): {p.question_id for p in asked if p.benchmark == o.benchmark} for o in asked}
+    cells = {
+        (o.model, o.benchmark): {p.question_id for p in asked if p.benchmark == o.benchmark}
+        for o in asked
+    }
     Manifest(
         fingerprint="f00",
         config={},
         models={model: {} for model, _ in cells},
         benchmark={benchmark: {"n": len(ids)} for (_, benchmark), ids in cells.items()},
         settings=settings_of(asked),
-        shards=[{"file": p.name, "sha256": file_sha256(p)} for p in sorted((folder / "shards").glob("*.arrow"))],
+        shards=[
+            {"file": p.name, "sha256": file_sha256(p)}
+            for p in sorted((folder / "shards").glob("*.arrow"))
+        ],
         **also,
     ).save(folder)
 
 
-def write(run: Path, out: Path, *, judged: Path | None = None, max_rows: int = 10**6, **options: Any) -> None:
+def write(
+    run: Path, out: Path, *, judged: Path | None = None, max_rows: int = 10**6, **options: Any
+) -> None:
     """The page over a verdict for tests of the page alone. judged: a smaller run whose verdict is taken."""
     read = read_run(run)
     cells = read.outcomes.cells
@@ -106,7 +131,10 @@ def verdict_of(run_dirs: Sequence[Path], *, seed: int) -> RunVerdict:
     judged, _ = judge(run_dirs, seed=seed, n_resamples=50)
     kinds = list(Verdict)
     told = zip(judged.results, judged.cells, strict=True)
-    results = tuple(_told_as(one, cell.question_ids[:7], kinds[(k + 5) % 6]) for k, (one, cell) in enumerate(told))
+    results = tuple(
+        _told_as(one, cell.question_ids[:7], kinds[(k + 5) % 6])
+        for k, (one, cell) in enumerate(told)
+    )
     return replace(judged, results=results)
 
 
@@ -118,5 +146,7 @@ def _told_as(result: SweepResult, unread: Sequence[str], kind: Verdict) -> Sweep
         items = tuple(unread) if gate.name == "parseability" else ()
         status = Status.FAIL if gate.name == fails else Status.PASS
         withholds = gate.name != "enough_data"
-        gates.append(replace(gate, status=status, items=items, item_count=len(items), withholds=withholds))
+        gates.append(
+            replace(gate, status=status, items=items, item_count=len(items), withholds=withholds)
+        )
     return replace(result, decision=replace(result.decision, verdict=kind), gates=tuple(gates))

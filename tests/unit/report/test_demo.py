@@ -33,7 +33,9 @@ def judged() -> tuple[RunVerdict, Path]:
 @pytest.fixture(scope="module")
 def answers() -> dict[tuple[str, str], list[bool | None]]:
     """(model, benchmark) -> right or wrong of every item, read without our reader."""
-    table = ds.dataset(demo.shipped() / SHARDS, format="parquet").to_table(["model", "benchmark", "arm", "correct"])
+    table = ds.dataset(demo.shipped() / SHARDS, format="parquet").to_table(
+        ["model", "benchmark", "arm", "correct"]
+    )
     found: dict[tuple[str, str], list[bool | None]] = {}
     for row in table.filter(pc.equal(table["arm"], "score")).to_pylist():
         found.setdefault((row["model"], row["benchmark"]), []).append(row["correct"])
@@ -44,8 +46,12 @@ def test_what_is_shipped_is_small_and_is_what_was_asked() -> None:
     folder = demo.shipped().parent
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 5 * MIB
-    assert not list(folder.rglob("verdict.json")), "a stored verdict could be shown in place of a computed one"
-    stated = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
+    assert not list(folder.rglob("verdict.json")), (
+        "a stored verdict could be shown in place of a computed one"
+    )
+    stated = dict(
+        reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines()
+    )
     assert stated == {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
@@ -55,21 +61,30 @@ def test_what_is_shipped_is_small_and_is_what_was_asked() -> None:
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_numbers_are_those_of_the_answers(
-    answers: dict[tuple[str, str], list[bool | None]], judged: tuple[RunVerdict, Path], tmp_path: Path,
+    answers: dict[tuple[str, str], list[bool | None]],
+    judged: tuple[RunVerdict, Path],
+    tmp_path: Path,
     capsys: Capsys,
-) -> None:  # fmt: skip
+) -> None:
     assert demo_command(["--out", str(tmp_path)]) == 0
     verdict, run_dir = judged
     taught, before = demo.sides(verdict)
     for side, name in ((taught, demo.TAUGHT), (before, demo.BEFORE)):
         for score, benchmark in ((side.score, "exam"), (side.held_out, "held_out")):
             assert len(answers[name, benchmark]) == 104
-            read = [one for one in answers[name, benchmark] if one is not None]  # a tie of two options is no answer
+            read = [
+                one for one in answers[name, benchmark] if one is not None
+            ]  # a tie of two options is no answer
             assert len(read) >= 102 and score == pytest.approx(sum(read) / len(read))
     assert taught.before == before.before == before.score
     assert taught.result.decision.verdict == MemoryVerdict.GAP_TO_FRESH
-    assert before.result.decision.verdict in (MemoryVerdict.UNDERPOWERED, MemoryVerdict.NOTHING_SEEN)
-    assert taught.without[1] <= min(taught.before, *taught.others) <= taught.without[2] < taught.score
+    assert before.result.decision.verdict in (
+        MemoryVerdict.UNDERPOWERED,
+        MemoryVerdict.NOTHING_SEEN,
+    )
+    assert (
+        taught.without[1] <= min(taught.before, *taught.others) <= taught.without[2] < taught.score
+    )
     assert abs(taught.without[0] - taught.before) < taught.score - taught.before
     out, page = capsys.readouterr().out, (tmp_path / "report.html").read_text()
     for text in (f"{100 * taught.score:.0f} % on the exam", f"{100 * taught.without[0]:.0f} % ("):
@@ -85,10 +100,14 @@ def test_the_numbers_are_those_of_the_answers(
         assert f" {share * models:.0f} of {models} models" in page
     asked = demo.ten(run_dir, verdict)
     assert len(asked) == 10
-    assert all(one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked)
+    assert all(
+        one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked
+    )
 
 
-def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp_path: Path) -> None:
+def test_other_answers_give_another_verdict(
+    judged: tuple[RunVerdict, Path], tmp_path: Path
+) -> None:
     """Without the answers of the taught model there is nothing to find."""
     run_dir = tmp_path / "run"
     shutil.copytree(demo.shipped(), run_dir)
@@ -96,7 +115,9 @@ def test_other_answers_give_another_verdict(judged: tuple[RunVerdict, Path], tmp
     for path in (run_dir / SHARDS).glob(f"{demo.TAUGHT}-*"):
         path.unlink()
     ruling = rule(typed(judge([run_dir])[0].to_dict()))
-    assert [cell.model for cell in ruling.cells] == [demo.BEFORE] and ruling.decision != Decision.BLOCK
+    assert [cell.model for cell in ruling.cells] == [
+        demo.BEFORE
+    ] and ruling.decision != Decision.BLOCK
 
 
 @pytest.mark.long  # a whole report; tests/pipeline/test_python_run.py runs a notebook too
@@ -108,4 +129,6 @@ def test_a_notebook_reads_the_run(tmp_path: Path, monkeypatch: Patch, no_figures
     page = values[-1]
     assert page.path == Path("demo_run/report/report.html") and page.path.is_file()
     frame = page._repr_html_()
-    assert 'sandbox="allow-scripts"' in frame and "<script" not in frame  # the page is a value, not markup, out here
+    assert (
+        'sandbox="allow-scripts"' in frame and "<script" not in frame
+    )  # the page is a value, not markup, out here

@@ -33,18 +33,29 @@ def test_verdict_settings_and_answers_are_tables(run_dir: Path) -> None:
     run = audit.load(run_dir)
     told = json.loads((run_dir / "report" / "verdict.json").read_text())["cells"][0]
     verdict = run.verdict()
-    assert isinstance(verdict, pa.Table) and verdict.column("verdict").to_pylist() == [told["verdict"]]
-    assert verdict.column("largest_compatible_gain").to_pylist() == [told["largest_compatible_gain"]]
+    assert isinstance(verdict, pa.Table) and verdict.column("verdict").to_pylist() == [
+        told["verdict"]
+    ]
+    assert verdict.column("largest_compatible_gain").to_pylist() == [
+        told["largest_compatible_gain"]
+    ]
     settings = run.settings("pandas")
     assert len(settings) == len(panels.outcomes_of(1, QUESTIONS)) / QUESTIONS
     answers = run.answers(["arm", "routers", "replicate", "correct"], to="pandas")
     for row in settings.itertuples():
-        same = (answers.arm == row.arm) & (answers.routers == row.level) & (answers.replicate == row.replicate)
+        same = (
+            (answers.arm == row.arm)
+            & (answers.routers == row.level)
+            & (answers.replicate == row.replicate)
+        )
         assert row.n == same.sum() == QUESTIONS
         assert row.accuracy == pytest.approx(answers[same].correct.astype(float).mean())
     assert run.watermark == "" and len(run.answers()) == len(answers)
     polars = run.answers(["arm", "correct"], to="polars")
-    assert polars.columns == ["arm", "correct"] and polars["correct"].sum() == answers.correct.sum() > 0
+    assert (
+        polars.columns == ["arm", "correct"]
+        and polars["correct"].sum() == answers.correct.sum() > 0
+    )
 
 
 def test_an_edited_verdict_is_not_believed(run_dir: Path, tmp_path: Path) -> None:
@@ -65,7 +76,9 @@ def test_messages_are_one_row_a_text(run_dir: Path) -> None:
     assert len(routed) == answers.router_messages.map(len).sum() > 0
     assert (messages.role == "prompt").sum() == (messages.role == "response").sum() == len(answers)
     one = answers[answers.routers == 3].iloc[0]
-    mine = routed[(routed.question_id == one.question_id) & (routed.routers == 3) & (routed.arm == one.arm)]
+    mine = routed[
+        (routed.question_id == one.question_id) & (routed.routers == 3) & (routed.arm == one.arm)
+    ]
     mine = mine[mine.replicate == one.replicate].sort_values("index")
     assert mine.text.tolist() == list(one.router_messages) and mine["index"].tolist() == [0, 1, 2]
 
@@ -113,20 +126,41 @@ def test_the_runs_of_a_folder(run_dir: Path, tmp_path: Path, capsys: Capsys) -> 
     broken.mkdir(exist_ok=True)
     (broken / "manifest.json").write_text("{")
     good, bad = audit.find_runs(run_dir.parent)
-    assert (good.path, good.status, good.found, good.expected) == (run_dir, "finished", good.expected, good.found)
-    assert len(good.verdicts) == 1 and good.problem == "" and bad.path == broken and "manifest" in bad.problem
+    assert (good.path, good.status, good.found, good.expected) == (
+        run_dir,
+        "finished",
+        good.expected,
+        good.found,
+    )
+    assert (
+        len(good.verdicts) == 1
+        and good.problem == ""
+        and bad.path == broken
+        and "manifest" in bad.problem
+    )
     assert main([str(run_dir.parent)]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("2026-01-02T03:04  sweep") and first.endswith(str(run_dir)) and "cannot" in second
+    assert (
+        first.startswith("2026-01-02T03:04  sweep")
+        and first.endswith(str(run_dir))
+        and "cannot" in second
+    )
     assert main([str(run_dir.parent), "--json"]) == 0
-    assert [entry["path"] for entry in json.loads(capsys.readouterr().out)] == [str(run_dir), str(broken)]
+    assert [entry["path"] for entry in json.loads(capsys.readouterr().out)] == [
+        str(run_dir),
+        str(broken),
+    ]
     assert main([str(tmp_path)]) == 0 and str(tmp_path) in capsys.readouterr().out
     assert main([str(tmp_path / "nowhere")]) == 1 and "nowhere" in capsys.readouterr().err
 
 
-def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(tmp_path: Path, capsys: Capsys) -> None:
+def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     (tmp_path / "run").mkdir()
-    panels.manifest_of(tmp_path / "run", panels.hostile(panels.outcomes_of(1, QUESTIONS)), status="failed")
+    panels.manifest_of(
+        tmp_path / "run", panels.hostile(panels.outcomes_of(1, QUESTIONS)), status="failed"
+    )
     assert main([str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "failed" in said and " 0 of " in said and "no verdict" in said and "cannot" not in said
@@ -135,7 +169,9 @@ def test_a_run_that_was_stopped_before_its_first_rows_is_no_damaged_one(tmp_path
 
 def test_the_import_is_light() -> None:
     code = "import sys, audit; print(sorted({'numpy', 'pyarrow', 'ray', 'hydra', 'pandas'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
+    )
     assert done.stdout == "[]\n"
 
 

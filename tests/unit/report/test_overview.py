@@ -29,7 +29,13 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = panels.run_of(folder / "a 'run' <b>&\"%23?#", asked, asked, **FINISHED)
     with undrawn():
         build_report([run], run / "report", n_resamples=200)
-    panels.run_of(folder / "deep" / "stopped", asked[:-5], asked, status="failed", started="2026-01-01T00:00:00+00:00")
+    panels.run_of(
+        folder / "deep" / "stopped",
+        asked[:-5],
+        asked,
+        status="failed",
+        started="2026-01-01T00:00:00+00:00",
+    )
     (folder / "photos").mkdir()
     odd = '{"fingerprint": "f", "config": {}, "models": 3, "settings": [1]}'
     for name, text in {"app": '{"name": "<script>x</script>"}', "list": "[]", "odd": odd}.items():
@@ -48,7 +54,10 @@ def rows_of(page: str) -> list[str]:
 def test_of_a_run_its_report_is_opened(outputs: Path, capsys: Capsys) -> None:
     run = next(outputs.glob("a */"))
     assert overview([str(run), "--no-browser"]) == 0
-    assert Path(capsys.readouterr().out.strip()) == run / "report" / "report.html" and not (run / "index.html").exists()
+    assert (
+        Path(capsys.readouterr().out.strip()) == run / "report" / "report.html"
+        and not (run / "index.html").exists()
+    )
 
 
 def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> None:
@@ -58,11 +67,20 @@ def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> No
     (whole,) = (row for name, row in rows.items() if name.startswith("a 'run'"))
     assert VERDICTS[cell["verdict"]].name in whole and percent(cell["score"], whole=False) in whole
     assert f"|all {len(ASKED)}|" in whole and "2026-01-02 03:04" in whole
-    assert f"{len(ASKED) - 5} of {len(ASKED)}, failed" in rows["deep/stopped"] and "none yet" in rows["deep/stopped"]
-    assert "no run of this program" in rows["photos"] and "manifest.json" in rows["app"] and "manifest" in rows["odd"]
+    assert (
+        f"{len(ASKED) - 5} of {len(ASKED)}, failed" in rows["deep/stopped"]
+        and "none yet" in rows["deep/stopped"]
+    )
+    assert (
+        "no run of this program" in rows["photos"]
+        and "manifest.json" in rows["app"]
+        and "manifest" in rows["odd"]
+    )
     assert "manifest" in rows["list"]
     assert "suite or panel" in rows["panel"] and "verdict.json is missing" in rows["panel"]
-    assert "<script>x" not in page and "__ran = 1</script>" not in page and page.count("<script") == 1
+    assert (
+        "<script>x" not in page and "__ran = 1</script>" not in page and page.count("<script") == 1
+    )
     # A link leads to the report whatever the run is called.
     hrefs = re.findall(r'href="([^"]*report\.html)"', page)
     assert hrefs == ["a%20%27run%27%20%3Cb%3E%26%22%2523%3F%23/report/report.html"]
@@ -71,9 +89,15 @@ def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> No
 def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", ASKED, ASKED, **FINISHED)
     build_report([run], run / "report", n_resamples=50)
-    rewrite(run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(verdict="guilty"))
+    rewrite(
+        run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(verdict="guilty")
+    )
     write_panel(tmp_path / "panel", [run])
-    (row,) = (row for row in rows_of(write_overview(tmp_path).read_text()) if row.startswith(("|run", "||run")))
+    (row,) = (
+        row
+        for row in rows_of(write_overview(tmp_path).read_text())
+        if row.startswith(("|run", "||run"))
+    )
     assert "guilty" in row and Line("x").word is None
 
 
@@ -103,4 +127,7 @@ def test_the_command_prints_the_page_and_asks_no_browser(tmp_path: Path, capsys:
     assert overview([str(tmp_path), "--no-browser"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "index.html")
     assert (tmp_path / "index.html").is_file()
-    assert overview([str(tmp_path / "nowhere"), "--no-browser"]) == 1 and "nowhere" in capsys.readouterr().err
+    assert (
+        overview([str(tmp_path / "nowhere"), "--no-browser"]) == 1
+        and "nowhere" in capsys.readouterr().err
+    )

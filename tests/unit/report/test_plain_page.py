@@ -47,7 +47,9 @@ def test_an_audit_without_a_page_has_one(shouting: None, tmp_path: Path) -> None
     from shouting.vocabulary import RunVerdict
 
     assert find_audit("shouting").name == "shouting" and not has_part("shouting", "page")
-    questions = [Item(f"q{k}", "b", f"<b>Who</b> is {k}?", ("Ann", "Bob"), 0, f"q{k}") for k in range(N)]
+    questions = [
+        Item(f"q{k}", "b", f"<b>Who</b> is {k}?", ("Ann", "Bob"), 0, f"q{k}") for k in range(N)
+    ]
     write_questions(tmp_path, questions)
     settings = Settings(ShoutingThresholds(), 0, 0)
     head = head_of(settings, [], [CellRows("m", "b", 2 * N, 2 * N)])
@@ -55,7 +57,9 @@ def test_an_audit_without_a_page_has_one(shouting: None, tmp_path: Path) -> None
     verdict = RunVerdict(**head, cells=cells, results=judge_cells(JUDGE, cells, settings))
     paths = write_report(tmp_path / "report", verdict, page(verdict, tmp_path))
     html = paths.html.read_text()
-    assert [one.verdict for one in verdict.results] == ["shouting_matters"]  # 12 of 39: McNemar's p is 2 ** -12
+    assert [one.verdict for one in verdict.results] == [
+        "shouting_matters"
+    ]  # 12 of 39: McNemar's p is 2 ** -12
     for text in ("Shouting matters", "✓ 1 passed", "Content-Security-Policy", 'id="drill-form"'):
         assert text in html
     assert html.count('<div class="brief">') == 3 and html.count("<li data-marks=") == N

@@ -47,13 +47,18 @@ from audit.sweep.vocabulary import VERDICTS, Verdict
 
 GAIN = {"indicator": "router_gain", "audit": "sweep", "others": 0.0, "sd": 0.5}
 OWN_SENSITIVITY = {
-    "schema": "sensitivity", "model": "model-01", "benchmark": "synthetic", "learnt_items": 15, "other_items": 15,
-    "alpha": 0.05, "audits": ["sweep"],
+    "schema": "sensitivity",
+    "model": "model-01",
+    "benchmark": "synthetic",
+    "learnt_items": 15,
+    "other_items": 15,
+    "alpha": 0.05,
+    "audits": ["sweep"],
     "plants": [
         {"form": "none", "passes": 0, "accuracy": [0.5, 0.5], "found": [{**GAIN, "learnt": 0.0}]},
         {"form": "qa", "passes": 2, "accuracy": [0.5, 0.5], "found": [{**GAIN, "learnt": 0.3}]},
     ],
-}  # fmt: skip
+}
 
 
 # Tests that look at a drawing of their own; `built` is drawn before any test begins.
@@ -70,8 +75,12 @@ def _few_are_drawn(request: pytest.FixtureRequest) -> Iterator[None]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("panel")
     runs = [
-        panels.run_of(folder / "run_a", [o for o in panels.outcomes_of(2, 30) if o.model == "model-00"]),
-        panels.run_of(folder / "run_b", [o for o in panels.outcomes_of(2, 30) if o.model == "model-01"]),
+        panels.run_of(
+            folder / "run_a", [o for o in panels.outcomes_of(2, 30) if o.model == "model-00"]
+        ),
+        panels.run_of(
+            folder / "run_b", [o for o in panels.outcomes_of(2, 30) if o.model == "model-01"]
+        ),
     ]
     (folder / "run_b" / "sensitivity.json").write_text(json.dumps(OWN_SENSITIVITY))
     build_report(runs, folder / "report", n_resamples=200)
@@ -90,7 +99,9 @@ def verdict(built: Path) -> dict[str, Any]:
 
 def verdict_in(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "report" / "verdict.json").read_text())
-    jsonschema.validate(found, json.loads((files("audit.judging") / "verdict.schema.json").read_text()))
+    jsonschema.validate(
+        found, json.loads((files("audit.judging") / "verdict.schema.json").read_text())
+    )
     return found
 
 
@@ -105,14 +116,29 @@ def _read(table: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_two_runs_become_one_panel_and_the_json_fits_its_schema(built: Path, verdict: dict[str, Any]) -> None:
+def test_two_runs_become_one_panel_and_the_json_fits_its_schema(
+    built: Path, verdict: dict[str, Any]
+) -> None:
     assert [c["model"] for c in verdict["cells"]] == ["model-00", "model-01"]
     tables = {p.name for p in (built / "report" / "tables").iterdir()}
-    assert {"table1_models.csv", "table2_models_by_router.csv", "table3_routers.csv", "settings.csv"} <= tables
+    assert {
+        "table1_models.csv",
+        "table2_models_by_router.csv",
+        "table3_routers.csv",
+        "settings.csv",
+    } <= tables
     pictures = {p.name for p in (built / "report" / "figures").iterdir()}
     printed = "model,routers,clean_accuracy,noisy_accuracy,gain,improve,degrade,"  # the columns of the paper's table
-    assert (built / "report" / "tables" / "table2_models_by_router.csv").read_text().startswith(printed)
-    assert len([p for p in pictures if p.endswith(".svg")]) == len([p for p in pictures if p.endswith(".png")]) == 7
+    assert (
+        (built / "report" / "tables" / "table2_models_by_router.csv")
+        .read_text()
+        .startswith(printed)
+    )
+    assert (
+        len([p for p in pictures if p.endswith(".svg")])
+        == len([p for p in pictures if p.endswith(".png")])
+        == 7
+    )
     assert not list((built / "report").rglob("*.tmp"))
 
 
@@ -120,9 +146,14 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
     built: Path, verdict: dict[str, Any], page: str, capsys: Capsys
 ) -> None:
     shipped, own = (cell["sensitivity"] for cell in verdict["cells"])
-    assert shipped == quote(load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30))
+    assert shipped == quote(
+        load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30)
+    )
     # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
-    assert "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark" in own
+    assert (
+        "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark"
+        in own
+    )
     print_content(typed(verdict))
     told = capsys.readouterr().out
     for text in (shipped, own):
@@ -133,16 +164,29 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
     build_report([built / "run_a", built / "run_b"], built / "again", n_resamples=200)
     for path in sorted((built / "report").rglob("*")):
         if path.is_file():
-            assert path.read_bytes() == (built / "again" / path.relative_to(built / "report")).read_bytes(), path.name
+            assert (
+                path.read_bytes()
+                == (built / "again" / path.relative_to(built / "report")).read_bytes()
+            ), path.name
 
 
 def test_the_papers_numbers_are_over_every_run(built: Path, verdict: dict[str, Any]) -> None:
     """Of two clean runs, a change against one of them is half a change; by hand in unit/statistics/test_paper.py."""
     cells = [cell for run in ("run_a", "run_b") for cell in load_cells(built / run, SCHEMA)]
     rows = [row for cell in cells for row in setting_rows(sweep_of(cell))]
-    assert len(rows) == 2 * 3 and any(row.improve % 1 == 0.5 for row in rows) and any(row.left_out for row in rows)
-    for stored, row in zip(_read(built / "report" / "tables" / "table2_models_by_router.csv"), rows, strict=True):
-        assert (int(stored["routers"]), int(stored["n"]), int(stored["left_out"])) == (row.routers, row.n, row.left_out)
+    assert (
+        len(rows) == 2 * 3
+        and any(row.improve % 1 == 0.5 for row in rows)
+        and any(row.left_out for row in rows)
+    )
+    for stored, row in zip(
+        _read(built / "report" / "tables" / "table2_models_by_router.csv"), rows, strict=True
+    ):
+        assert (int(stored["routers"]), int(stored["n"]), int(stored["left_out"])) == (
+            row.routers,
+            row.n,
+            row.left_out,
+        )
         assert (float(stored["improve"]), float(stored["degrade"])) == (row.improve, row.degrade)
         assert float(stored["clean_accuracy"]) == pytest.approx(row.clean_accuracy)
     assert [(r["improve"], r["degrade"]) for r in verdict["paper"]["cells"]] == [
@@ -154,7 +198,11 @@ def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 40)
     (cell,) = load_cells(panels.run_of(tmp_path, outcomes), SCHEMA)
     first, second = (
-        sum(bool(o.correct) for o in outcomes if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k))
+        sum(
+            bool(o.correct)
+            for o in outcomes
+            if (o.arm, o.routers, o.replicate) == (Arm.FORWARD_FULL, 1, k)
+        )
         for k in (0, 1)
     )
     assert first != second  # or this shows nothing
@@ -177,13 +225,19 @@ def first_gains_second_loses(questions: int) -> list[Outcome]:
     return out
 
 
-def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict(tmp_path: Path) -> None:
+def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict(
+    tmp_path: Path,
+) -> None:
     rows = first_gains_second_loses(42)
     run = panels.run_of(tmp_path / "run", rows)
     build_report([run], tmp_path / "report", n_resamples=200)
     verdict = verdict_in(tmp_path)
     (judged,) = verdict["cells"]
-    gains = {c["routers"]: c for c in judged["contrasts"] if c["name"] == "noisy_vs_clean" and c["routers"]}
+    gains = {
+        c["routers"]: c
+        for c in judged["contrasts"]
+        if c["name"] == "noisy_vs_clean" and c["routers"]
+    }
     assert all(r["gain"] < 0 for r in verdict["paper"]["cells"])  # as the figures: over every run
     (cell,) = load_cells(run, SCHEMA)
     pooled = setting_rows(sweep_of(cell))
@@ -191,11 +245,16 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
         assert row.noisy_accuracy == 1 / 4 < row.clean_accuracy < 1 / 2
         assert row.gain < 0 and not row.violation
         assert gains[row.routers]["estimate"] == pytest.approx(row.gain, abs=1e-6)
-        assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (row.improve, row.degrade)
+        assert (gains[row.routers]["improve"], gains[row.routers]["degrade"]) == (
+            row.improve,
+            row.degrade,
+        )
     # One noisy run right and one wrong on a question that clean has wrong: half a question improves, and is shown.
     (halves,) = {row.improve for row in pooled if row.routers == 3}
     assert halves % 1 == 0.5
-    assert f'<td class="n">{halves:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert f'<td class="n">{halves:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(
+        encoding="utf-8"
+    )
     names = {(cell.model, cell.benchmark): cell.model}
     for name, drawn in (
         ("figure2_violation_pattern", violation_pattern(router_summary(pooled))),
@@ -203,10 +262,14 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
         ("figure4_transitions", transitions(router_summary(pooled))),
         ("figure5_violation_breadth", breadth(breadths(pooled, names))),
     ):
-        assert (tmp_path / "report" / "figures" / f"{name}.svg").read_text() == svg_text(drawn), name
+        assert (tmp_path / "report" / "figures" / f"{name}.svg").read_text() == svg_text(drawn), (
+            name
+        )
 
 
-def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(page: str, verdict: dict[str, Any]) -> None:
+def test_the_gates_are_a_matrix_whose_words_lead_to_the_findings(
+    page: str, verdict: dict[str, Any]
+) -> None:
     gates = [gate for cell in verdict["cells"] for gate in cell["gates"]]
     matrix = page.split('<table class="matrix">')[1].split("</table>")[0]
     links = re.findall(r'href="#(gate-[^"]+)"', matrix)
@@ -219,9 +282,15 @@ def test_the_papers_counts_are_folded_and_every_label_is_in_words(page: str) -> 
     names = ("verdict", "sure", "gates", "standing", "paper", "questions")
     order = [page.index(f'<section id="{name}"') for name in names]
     assert order == sorted(order)
-    gates, accuracy, run = (page.index(f'<section id="{name}"') for name in ("gates", "accuracy", "run"))
-    shown = re.sub(r"<[^>]+>", " ", page[page.index("<main>") : gates] + page[accuracy:run])  # gates quote the shards
-    assert [name for name in ("_fpr", "_se ", "Fpr", "parseability", "above_chance") if name in shown] == []
+    gates, accuracy, run = (
+        page.index(f'<section id="{name}"') for name in ("gates", "accuracy", "run")
+    )
+    shown = re.sub(
+        r"<[^>]+>", " ", page[page.index("<main>") : gates] + page[accuracy:run]
+    )  # gates quote the shards
+    assert [
+        name for name in ("_fpr", "_se ", "Fpr", "parseability", "above_chance") if name in shown
+    ] == []
 
 
 def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path) -> None:
@@ -231,19 +300,31 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
     table = page.split('<table class="strip">')[1].split("</table>")[0]
     assert page.index('<table class="strip">') < page.index("<article")  # the decision first
     ranked = [model for verdict in VERDICTS for found, model in cells if found is verdict]
-    assert re.findall(r'<th scope="row">([^<]+)</th>', table) == ranked != [model for _, model in cells]
+    assert (
+        re.findall(r'<th scope="row">([^<]+)</th>', table)
+        == ranked
+        != [model for _, model in cells]
+    )
     tones = re.findall(r'<a class="t-(\w+)" href="#cell-\d"><strong>', table)
-    assert tones == [VERDICTS[found].tone for verdict in VERDICTS for found, _ in cells if found is verdict]
+    assert tones == [
+        VERDICTS[found].tone for verdict in VERDICTS for found, _ in cells if found is verdict
+    ]
     matrix = page.split('<table class="matrix flow">')[1].split("</table>")[0]
     assert re.findall(r"<th>([^<]+)</th>", matrix)[1:] == ranked
     harmless = matrix.count("✗ fail</a>")  # enough_data of those that found nothing
-    assert harmless == matrix.count("✗ fail") - 1 == sum(v is Verdict.UNDERPOWERED for v, _ in cells)
+    assert (
+        harmless == matrix.count("✗ fail") - 1 == sum(v is Verdict.UNDERPOWERED for v, _ in cells)
+    )
 
 
 @pytest.mark.parametrize("audit", ["sweep", "perturb", "memory", "validity"])
 def test_every_threshold_has_a_label(audit: str) -> None:
     thresholds = import_module(f"audit.{audit}.design")
-    (kind,) = [k for name, k in vars(thresholds).items() if name.startswith(audit.title()) and isinstance(k, type)]
+    (kind,) = [
+        k
+        for name, k in vars(thresholds).items()
+        if name.startswith(audit.title()) and isinstance(k, type)
+    ]
     labels = import_module(f"audit.{audit}.vocabulary").LABELS
     assert set(kind().to_dict()) <= set(labels)
     assert len(set(labels.values())) == len(labels)
@@ -252,16 +333,28 @@ def test_every_threshold_has_a_label(audit: str) -> None:
 def test_the_prompts_are_shown_as_they_were_sent(tmp_path: Path) -> None:
     outcomes = panels.outcomes_of(1, 4)
     run = panels.run_of(tmp_path / "run", outcomes, outcomes, status="finished")
-    protocol = {"name": "own", "version": "7", "templates": {"router_noisy_rewrite": "Degrade <it>:\n\n{question}"}}
+    protocol = {
+        "name": "own",
+        "version": "7",
+        "templates": {"router_noisy_rewrite": "Degrade <it>:\n\n{question}"},
+    }
     manifest = Manifest.load(run)
-    replace(manifest, config={"protocol": protocol, "protocols": {"a": protocol, "b": protocol}}).save(run)
+    replace(
+        manifest, config={"protocol": protocol, "protocols": {"a": protocol, "b": protocol}}
+    ).save(run)
     panels.write(run, tmp_path / "report")
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    assert page.count("Degrade &lt;it&gt;:\n\n{question}</pre>") == page.count("own 7, Router noisy rewrite</h4>") == 1
+    assert (
+        page.count("Degrade &lt;it&gt;:\n\n{question}</pre>")
+        == page.count("own 7, Router noisy rewrite</h4>")
+        == 1
+    )
     assert "config.protocol" not in page
 
 
-def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(tmp_path: Path, capsys: Capsys) -> None:
+def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     asked = panels.outcomes_of(1, 12)
     run = tmp_path / "run"
     run.mkdir()
@@ -277,7 +370,9 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(tmp_
         if not list(run.glob("shards/*")):
             panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) < 6])
         else:
-            panels.run_of(run, [o for o in asked if int(o.question_id[-2:]) >= 6], asked, status="finished")
+            panels.run_of(
+                run, [o for o in asked if int(o.question_id[-2:]) >= 6], asked, status="finished"
+            )
             lock.release()
 
     def build() -> ReportPaths:
@@ -285,7 +380,10 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(tmp_
 
     paths = follow([run], build, 7, work, so_far=lambda: "<b>12 rows/s</b>")
     (half,) = pages
-    assert "&lt;b&gt;12 rows/s&lt;/b&gt;</pre>" in half and 'id="so-far"' not in paths.html.read_text(encoding="utf-8")
+    assert (
+        "&lt;b&gt;12 rows/s&lt;/b&gt;</pre>" in half
+        and 'id="so-far"' not in paths.html.read_text(encoding="utf-8")
+    )
     assert "Incomplete: 48 of 96 answers" in half and "<title>Incomplete: " in half
     assert '<body data-refresh="7">' in half
     whole = paths.html.read_text(encoding="utf-8")
@@ -297,9 +395,13 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(tmp_
 
 def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 8)
-    run = panels.run_of(tmp_path / "run", asked[:-8], asked, status="running")  # as a kill leaves it
+    run = panels.run_of(
+        tmp_path / "run", asked[:-8], asked, status="running"
+    )  # as a kill leaves it
     assert not goes_on(run)
-    paths = follow([run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail)
+    paths = follow(
+        [run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail
+    )
     page = paths.html.read_text(encoding="utf-8")
     assert "Incomplete: 56 of 64" in page and "<body>" in page
 
@@ -332,7 +434,9 @@ def test_an_interrupted_run_says_so_before_anything_else(tmp_path: Path, capsys:
     assert capsys.readouterr().out.startswith(f"{mark.upper()}: model-01 on synthetic\n")
 
 
-def test_a_finished_run_without_some_of_its_shards_is_incomplete(tmp_path: Path, capsys: Capsys) -> None:
+def test_a_finished_run_without_some_of_its_shards_is_incomplete(
+    tmp_path: Path, capsys: Capsys
+) -> None:
     asked = panels.outcomes_of(3, 12)
     run = panels.run_of(tmp_path / "run", asked, asked, status="finished")
     build_report([run], run / "report", n_resamples=200)
@@ -354,11 +458,15 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(tmp_path: Path,
 
 def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
     asked = panels.outcomes_of(3, 10)
-    of = {name: [o for o in asked if o.model == name] for name in ("model-00", "model-01", "model-02")}
+    of = {
+        name: [o for o in asked if o.model == name] for name in ("model-00", "model-01", "model-02")
+    }
     both = of["model-00"] + of["model-02"]  # of which model-02 failed here, and was run again apart
     first = panels.run_of(tmp_path / "first", of["model-00"], both)
     second = panels.run_of(tmp_path / "second", of["model-01"][:-3], of["model-01"])
-    third = panels.run_of(tmp_path / "third", of["model-02"])  # no manifest: nothing says what was asked for
+    third = panels.run_of(
+        tmp_path / "third", of["model-02"]
+    )  # no manifest: nothing says what was asked for
     paths = build_report([first, second, third], tmp_path / "report", n_resamples=200)
     rows = json.loads(paths.verdict.read_text())["rows"]
     assert [(r["model"], r["found"], r["expected"]) for r in rows] == [
@@ -374,7 +482,9 @@ def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
 def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 6)
     run = panels.run_of(tmp_path / "run", asked, [o for o in asked if o.routers != 3])
-    with pytest.raises(ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"):
+    with pytest.raises(
+        ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"
+    ):
         build_report([run], tmp_path / "report")
 
 
@@ -382,7 +492,11 @@ def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path, page: 
     header = next(iter(_read(built / "report" / "tables" / "contrasts.csv")))
     assert {"ci_low", "ci_high", "p (one-sided)", "p_adjusted (one-sided)"} <= set(header)
     assert not {"p", "p_adjusted"} & set(header)
-    assert page.count('<th class="n">p (one-sided)</th>') == page.count("the interval is two-sided, so p can be") == 2
+    assert (
+        page.count('<th class="n">p (one-sided)</th>')
+        == page.count("the interval is two-sided, so p can be")
+        == 2
+    )
     assert page.count("Adjusted p</dt>") == 0
 
 
@@ -404,8 +518,14 @@ def test_the_policy_allows_one_script_and_no_request(page: str) -> None:
 def test_a_model_in_two_runs_is_refused_and_in_two_revisions(tmp_path: Path) -> None:
     rows = panels.outcomes_of(1, 3)
     there = {"a": rows, "same": rows, "other": [replace(o, model_revision="other") for o in rows]}
-    read = {name: read_run(panels.run_of(tmp_path / name, outcomes)) for name, outcomes in there.items()}
-    for second, said in (("other", "2 revisions"), ("same", "in several runs"), ("a", "in several runs")):
+    read = {
+        name: read_run(panels.run_of(tmp_path / name, outcomes)) for name, outcomes in there.items()
+    }
+    for second, said in (
+        ("other", "2 revisions"),
+        ("same", "in several runs"),
+        ("a", "in several runs"),
+    ):
         with pytest.raises(DataError, match=said):
             check_panel([read["a"], read[second]])
 
@@ -428,7 +548,10 @@ def test_many_questions_with_few_settings_are_left_out_too(tmp_path: Path) -> No
     assert few is not None and len(few) == 7
     by_rows = drawn_questions(cells, 1, max_rows=7 * 16)
     assert few == by_rows  # the same draw
-    other = [replace(cells[0], question_ids=tuple(f"x{q}" for q in cells[0].question_ids)), cells[1]]
+    other = [
+        replace(cells[0], question_ids=tuple(f"x{q}" for q in cells[0].question_ids)),
+        cells[1],
+    ]
     both = drawn_questions(other, 1, max_rows=200)  # of cells that do not share their questions
     assert both is not None and len(both) == 200 // 8
 
@@ -444,7 +567,12 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: Capsys) -> None:
 def test_facts_of_a_run(tmp_path: Path) -> None:
     assert run_facts(tmp_path).main == ()
     roles = {"worker": {"calls": 3, "prompt_tokens": 5}, "router": {"calls": 4}}
-    manifest = {"fingerprint": "f00", "status": "finished", "cost": {"m": {"direct": roles}}, "config": {"a": {"b": 1}}}
+    manifest = {
+        "fingerprint": "f00",
+        "status": "finished",
+        "cost": {"m": {"direct": roles}},
+        "config": {"a": {"b": 1}},
+    }
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     facts = run_facts(tmp_path)
     assert ("Cost, m", "7 calls, 5 prompt tokens") in facts.main
@@ -465,4 +593,6 @@ def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: Pat
     assert set(passes.values()) == {1} and len(passes) == 3
     paths = build_report([run], tmp_path / "report", n_resamples=99, reads=[first])
     assert set(passes.values()) == {2}
-    assert paths.content.plain == json.loads(paths.verdict.read_text())  # what is printed is what was written
+    assert paths.content.plain == json.loads(
+        paths.verdict.read_text()
+    )  # what is printed is what was written

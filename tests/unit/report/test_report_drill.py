@@ -36,7 +36,12 @@ def test_every_text_can_be_read_back() -> None:
     for i in range(pack.rows):
         q = pack.head["questions"][question[i]]
         own = [texts[k] for k in refs[offset[i] : offset[i + 1]]]
-        key = (pack.head["models"][model[i]], pack.head["benchmarks"][q[0]], q[1], Arm(d.ARMS[arm[i]]))
+        key = (
+            pack.head["models"][model[i]],
+            pack.head["benchmarks"][q[0]],
+            q[1],
+            Arm(d.ARMS[arm[i]]),
+        )
         o = by_key.pop(type(outcomes[0].key)(*key, int(routers[i]), int(replicate[i])))
         assert tuple(own[: count[i]]) == o.router_messages
         assert own[count[i]] == o.response
@@ -77,13 +82,18 @@ def test_the_grid_is_coloured_against_every_clean_run() -> None:
         clean[:up], clean[60 : 60 + down] = False, True
         rows.append(("forward_full", 1, k, clean))
     col = {
-        "model": ["m"] * 400, "benchmark": ["b"] * 400, "question_id": [str(i) for _ in rows for i in range(100)],
-        "arm": [a for a, *_ in rows for _ in range(100)], "routers": [r for _, r, *_ in rows for _ in range(100)],
-    }  # fmt: skip
+        "model": ["m"] * 400,
+        "benchmark": ["b"] * 400,
+        "question_id": [str(i) for _ in rows for i in range(100)],
+        "arm": [a for a, *_ in rows for _ in range(100)],
+        "routers": [r for _, r, *_ in rows for _ in range(100)],
+    }
     state = [0 if one else 1 for *_, outcome in rows for one in outcome]
     change, weight = d._transitions(col, state)
     up, down = (int(weight[change == code].sum()) for code in (0, 1))
-    assert up == pytest.approx(100 * 92 / 3, abs=20) and down == pytest.approx(up, abs=20)  # per cent, rounded
+    assert up == pytest.approx(100 * 92 / 3, abs=20) and down == pytest.approx(
+        up, abs=20
+    )  # per cent, rounded
     assert not weight[100:].any() and (change[100:] == 5).all()
 
 
@@ -109,7 +119,9 @@ def test_beyond_the_limit_the_same_questions_keep_their_texts() -> None:
             kept[int(model)].add(part.head["questions"][question][1])
     assert len({frozenset(v) for v in kept.values()}) == 1
     other = panels.packed(outcomes, seed=2, max_text_bytes=_bytes(whole) // 3)
-    assert [q[2] >= 0 for q in other.head["questions"]] != [q[2] >= 0 for q in part.head["questions"]]
+    assert [q[2] >= 0 for q in other.head["questions"]] != [
+        q[2] >= 0 for q in part.head["questions"]
+    ]
 
 
 @pytest.mark.parametrize(

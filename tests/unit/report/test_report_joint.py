@@ -37,7 +37,13 @@ def models(revision: str) -> dict[str, Any]:
 
 
 def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
-    effect = {"gain": 0.02, "ci_low": -0.01, "ci_high": 0.05, "mean_gain": None, "mean_ci_low": None}
+    effect = {
+        "gain": 0.02,
+        "ci_low": -0.01,
+        "ci_high": 0.05,
+        "mean_gain": None,
+        "mean_ci_low": None,
+    }
     rows = [{"model": "m", "benchmark": "b", "found": found, "expected": 4}]
     one = cell(verdict, effect={**effect, "mean_ci_high": None}, **own)
     return verdict_of_cells([one], rows=rows, runs=[models("1")])
@@ -45,18 +51,26 @@ def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
 
 def perturb(verdict: str, revision: str = "1", **own: Any) -> dict[str, Any]:
     drop = {"estimate": 0.12, "low": 0.05, "high": 0.2}
-    calibration = {"rates": {"clean_beyond": 0.01, "clean_unknown": 0.03}, "design": {}, "sentence": ""}
+    calibration = {
+        "rates": {"clean_beyond": 0.01, "clean_unknown": 0.03},
+        "design": {},
+        "sentence": "",
+    }
     evidence = {"drop": {"drop": drop, "cs": LIMITS, "original": None}}
     own = {"evidence": evidence, "references": ["r"], "calibration": calibration, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
-    return verdict_of_cells([cell(verdict, "perturb", **own)], "perturb", rows=rows, runs=[models(revision)])
+    return verdict_of_cells(
+        [cell(verdict, "perturb", **own)], "perturb", rows=rows, runs=[models(revision)]
+    )
 
 
 def memory(verdict: str, **own: Any) -> dict[str, Any]:
     gap = {"did": {"difference": 0.01, "low": -0.05, "high": 0.07}, "predicted": None}
     own = {"evidence": {"gap": gap}, "indicators": [], "n_questions": 208, **own}
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
-    return verdict_of_cells([cell(verdict, "memory", **own)], "memory", rows=rows, runs=[models("1")])
+    return verdict_of_cells(
+        [cell(verdict, "memory", **own)], "memory", rows=rows, runs=[models("1")]
+    )
 
 
 def joined(verdicts: Mapping[str, Any], suite: Mapping[str, Any] | None = None) -> JointVerdict:
@@ -65,7 +79,11 @@ def joined(verdicts: Mapping[str, Any], suite: Mapping[str, Any] | None = None) 
 
 @pytest.mark.parametrize(
     ("verdict", "state"),
-    [("excess", "seen"), ("gain_uncontrolled", "seen, cause unknown"), ("no_excess_detected", "not seen")],
+    [
+        ("excess", "seen"),
+        ("gain_uncontrolled", "seen, cause unknown"),
+        ("no_excess_detected", "not seen"),
+    ],
 )
 def test_a_score_that_falls_under_noise_is_no_gain_that_was_seen(verdict: str, state: str) -> None:
     (one,) = joined({"sweep": sweep(verdict), "perturb": perturb("no_drop_detected")}).joint
@@ -73,12 +91,16 @@ def test_a_score_that_falls_under_noise_is_no_gain_that_was_seen(verdict: str, s
 
 
 def test_the_table_has_a_row_an_instrument_and_the_sentences() -> None:
-    joint = joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("drop_beyond_reference")})
+    joint = joined(
+        {"sweep": sweep("no_excess_detected"), "perturb": perturb("drop_beyond_reference")}
+    )
     (one,) = joint.joint
     first, second = one.instruments
     assert first.measured.estimate == 0.02 and first.measured.false_alarms is None
     assert second.measured == Measured("drop under rewording", 0.12, 0.05, 0.2, 0.01)
-    assert first.sensitivity == "not measured" and one.together[0].startswith("Seen: memory of the published")
+    assert first.sensitivity == "not measured" and one.together[0].startswith(
+        "Seen: memory of the published"
+    )
     text = page(joint)
     assert "<b>h</b>" not in text and "&lt;b&gt;h&lt;/b&gt;" in text
     assert "Drop beyond reference" in text and "No excess detected" in text
@@ -103,7 +125,13 @@ def validity(*cells: tuple[str, str, str]) -> dict[str, Any]:
     evidence = {"primary": {"difference": 0.3, "low": 0.1, "high": 0.5}, "score": LIMITS, "csr": {}}
     rates = {"rates": {"selective": 0.004, "non_selective": 0.018}, "design": {}, "sentence": ""}
     made = [
-        cell(status, "validity", context=context, evidence={**evidence, "archetype": archetype}, calibration=rates)
+        cell(
+            status,
+            "validity",
+            context=context,
+            evidence={**evidence, "archetype": archetype},
+            calibration=rates,
+        )
         for context, archetype, status in cells
     ]
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": None}]
@@ -118,7 +146,12 @@ MEMORY = ("noise", "wording", "answers", "text")
     ("archetype", "status", "sees", "speaks"),
     [
         ("diagnostic", "confirmatory_selective", "format", "against"),
-        ("diagnostic", "confirmatory_non_selective", "format", "for"),  # a confirmed status, and a finding
+        (
+            "diagnostic",
+            "confirmatory_non_selective",
+            "format",
+            "for",
+        ),  # a confirmed status, and a finding
         ("invariance", "confirmatory_selective", "attribute", "for"),
         ("invariance", "confirmatory_non_selective", "attribute", "against"),
         ("diagnostic", "indeterminate", "format", "neither"),
@@ -133,18 +166,25 @@ def test_validity_speaks_of_its_archetype_and_never_of_memory(
     _, found = one.instruments
     assert found.sees == (sees,) and found.measured.estimate == 0.3
     lines = {line.partition(":")[0].partition(",")[0]: line for line in one.together}
-    assert KINDS[sees] in lines[{"for": "Seen", "against": "Not seen", "neither": "Could not tell"}[speaks]]
+    assert (
+        KINDS[sees]
+        in lines[{"for": "Seen", "against": "Not seen", "neither": "Could not tell"}[speaks]]
+    )
     memory = [kind for kind in MEMORY if kind != "noise"]  # which the sweep looks for
     assert all(KINDS[kind] in lines["Not looked for"] for kind in memory)
 
 
 def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     both = validity(
-        ("ambig", "invariance", "confirmatory_non_selective"), ("disambig", "diagnostic", "confirmatory_selective")
+        ("ambig", "invariance", "confirmatory_non_selective"),
+        ("disambig", "diagnostic", "confirmatory_selective"),
     )
     joint = joined({"sweep": sweep("no_excess_detected"), "validity": both})
     names = [found.name for found in joint.joint[0].instruments]
-    assert names[1:] == ["the construct-validity audit (ambig)", "the construct-validity audit (disambig)"]
+    assert names[1:] == [
+        "the construct-validity audit (ambig)",
+        "the construct-validity audit (disambig)",
+    ]
     text = page(joint)
     assert text.count("<article") == 1 + 3
     assert VALIDITY[ValidityStatus.SELECTIVE].of(Archetype.DIAGNOSTIC).name in text
@@ -180,9 +220,20 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
 
 def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_them() -> None:
     """The planted model: nothing under noise, nothing under rewording, and yet the text was read."""
-    first = together(sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen")[0]
-    assert first.startswith("Seen: ") and f"{KINDS['text']} (the memory audit)" in first and "take it back" in first
-    assert rule(joined({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})).exit_code == 3
+    first = together(
+        sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen"
+    )[0]
+    assert (
+        first.startswith("Seen: ")
+        and f"{KINDS['text']} (the memory audit)" in first
+        and "take it back" in first
+    )
+    assert (
+        rule(
+            joined({"sweep": sweep("no_excess_detected"), "memory": memory("memory_of_text_seen")})
+        ).exit_code
+        == 3
+    )
     both = together(sweep="no_excess_detected", perturb="no_drop_detected")
     unseen = next(line for line in both if line.startswith("Not looked for: "))
     assert KINDS["answers"] in unseen and KINDS["text"] in unseen
@@ -205,27 +256,60 @@ def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
             "memory": memory("nothing_seen_by_this_instrument", sensitivity=f"{said} And that."),
         }
     )
-    assert [one.sensitivity for one in joint.joint[0].instruments] == [said, said, f"{said} And that."]
+    assert [one.sensitivity for one in joint.joint[0].instruments] == [
+        said,
+        said,
+        f"{said} And that.",
+    ]
     text = page(joint)
     assert text.count(f", the perturbation audit: {said}</li>") == 1 and text.count(said) == 2
     assert rule(joint).exit_code == 0
 
 
-def indicator(name: str, adjusted: float | None, low: float, unguarded: float | None = None) -> dict[str, Any]:
+def indicator(
+    name: str, adjusted: float | None, low: float, unguarded: float | None = None
+) -> dict[str, Any]:
     doubt = because("abler")
-    one = Indicator(Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded, doubt=doubt)
+    one = Indicator(
+        Name(name), adjusted, adjusted, 0.1, low, 0.2, unguarded_adjusted=unguarded, doubt=doubt
+    )
     return json_ready({**asdict(one), "test": "level"})
 
 
 @pytest.mark.parametrize(
     ("verdict", "indicators", "answers", "text"),
     [  # alpha .05: seen where the adjusted p is at most that and the interval above 0
-        ("memory_of_text_seen", [("item_order", 0.01, 0.1), ("gap", 0.30, -0.1)], "could not tell", "seen"),
+        (
+            "memory_of_text_seen",
+            [("item_order", 0.01, 0.1), ("gap", 0.30, -0.1)],
+            "could not tell",
+            "seen",
+        ),
         ("memory_of_text_seen", [("item_order", 0.01, 0.1), ("gap", 0.04, 0.1)], "seen", "seen"),
-        ("gap_to_fresh_items", [("item_order", 0.40, -0.1), ("gap", 0.01, 0.1)], "seen", "not seen"),
-        ("gap_to_fresh_items", [("item_order", None, -0.1), ("gap", 0.01, 0.1)], "seen", "could not tell"),
-        ("gap_to_fresh_items", [("item_order", 0.9, 0.1, 0.01), ("gap", 0.01, 0.1)], "seen", "seen, cause unknown"),
-        ("memory_cause_unknown", [("item_order", 0.9, 0.1, 0.01)], "could not tell", "seen, cause unknown"),
+        (
+            "gap_to_fresh_items",
+            [("item_order", 0.40, -0.1), ("gap", 0.01, 0.1)],
+            "seen",
+            "not seen",
+        ),
+        (
+            "gap_to_fresh_items",
+            [("item_order", None, -0.1), ("gap", 0.01, 0.1)],
+            "seen",
+            "could not tell",
+        ),
+        (
+            "gap_to_fresh_items",
+            [("item_order", 0.9, 0.1, 0.01), ("gap", 0.01, 0.1)],
+            "seen",
+            "seen, cause unknown",
+        ),
+        (
+            "memory_cause_unknown",
+            [("item_order", 0.9, 0.1, 0.01)],
+            "could not tell",
+            "seen, cause unknown",
+        ),
         ("underpowered", [("item_order", 0.9, -0.1)], "could not tell", "could not tell"),
         ("nothing_seen_by_this_instrument", [], "not seen", "not seen"),
     ],
@@ -234,10 +318,16 @@ def test_what_the_memory_audit_found_is_said_of_its_own_kind(
     verdict: str, indicators: list[tuple[Any, ...]], answers: str, text: str
 ) -> None:
     told = [indicator(ORDER if name == "item_order" else GAP, *own) for name, *own in indicators]
-    joint = joined({"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)})
+    joint = joined(
+        {"sweep": sweep("no_excess_detected"), "memory": memory(verdict, indicators=told)}
+    )
     (one,) = matrices(in_order(joint.joint))
     assert one.columns == (("Router-worker sweep", ""), ("Memory audit", ""))
-    assert one.rows["answers"] == ("blind", answers, answers) and one.rows["text"] == ("blind", text, text)
+    assert one.rows["answers"] == ("blind", answers, answers) and one.rows["text"] == (
+        "blind",
+        text,
+        text,
+    )
     assert one.rows["noise"] == ("not seen", "blind", "not seen") and one.rows["format"] == (
         "blind",
         "blind",
@@ -257,21 +347,41 @@ def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> Non
 
 
 def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_means() -> None:
-    text = page(joined({"sweep": sweep("excess", watermark="incomplete: 3 of 4"), "perturb": perturb("withheld")}))
+    text = page(
+        joined(
+            {
+                "sweep": sweep("excess", watermark="incomplete: 3 of 4"),
+                "perturb": perturb("withheld"),
+            }
+        )
+    )
     assert text.count("incomplete: 3 of 4") == 2  # in the strip, and on the verdict's own card
-    clean = page(joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")}))
+    clean = page(
+        joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")})
+    )
     assert "Not examined: " in clean
 
 
 def test_a_second_joint_report_leaves_no_part_of_the_first(tmp_path: Path) -> None:
     """Sweep with memory, then sweep with perturb into the same folder: a page of memory stayed that no page knew."""
-    runs = {"sweep": make_run(tmp_path / "sweep", "m", 1, 20, lambda _, row: replace(row, model_revision="imported"))}
+    runs = {
+        "sweep": make_run(
+            tmp_path / "sweep", "m", 1, 20, lambda _, row: replace(row, model_revision="imported")
+        )
+    }
     for wording in ("seen", "held_out", "reworded"):
-        rows = [f"{model},q{k},{(k + len(model)) % 2}" for model in ("m", "peer") for k in range(60)]
-        (tmp_path / f"{wording}.csv").write_text("\n".join(["model,item,correct", *rows]).replace(",q", f",{wording}"))
+        rows = [
+            f"{model},q{k},{(k + len(model)) % 2}" for model in ("m", "peer") for k in range(60)
+        ]
+        (tmp_path / f"{wording}.csv").write_text(
+            "\n".join(["model,item,correct", *rows]).replace(",q", f",{wording}")
+        )
     same = (tmp_path / "seen.csv").read_text()
     (tmp_path / "reworded.csv").write_text(same)
-    for audit, option, log in (("memory", "--held-out", "held_out"), ("perturb", "--reworded", "reworded")):
+    for audit, option, log in (
+        ("memory", "--held-out", "held_out"),
+        ("perturb", "--reworded", "reworded"),
+    ):
         runs[audit] = tmp_path / audit
         files_ = [str(tmp_path / "seen.csv"), option, str(tmp_path / f"{log}.csv")]
         words = [*files_, "--benchmark", "synthetic", "--judge", "m", "-o", str(runs[audit])]
@@ -280,7 +390,9 @@ def test_a_second_joint_report_leaves_no_part_of_the_first(tmp_path: Path) -> No
     for second, left in (("memory", {"sweep", "memory"}), ("perturb", {"sweep", "perturb"})):
         assert report([str(runs["sweep"]), str(runs[second]), "--out", str(out)]) == 0
         assert {path.name for path in out.iterdir() if path.is_dir()} == left
-    mine = out / "perturb" / "mine"  # a folder that somebody keeps a run in is no part of a report alone
+    mine = (
+        out / "perturb" / "mine"
+    )  # a folder that somebody keeps a run in is no part of a report alone
     shutil.copytree(runs["sweep"], mine)
     assert report([str(runs["sweep"]), str(runs["memory"]), "--out", str(out)]) == 0
     assert (mine / "manifest.json").is_file()

@@ -22,11 +22,19 @@ def plant(form, passes, accuracy=BASE, **rows):
 
 
 AUDITS = {
-    "gap": "memory", "completion_item": "memory", "wording_drop": "", "wording_drop_beyond_reference": "perturb",
+    "gap": "memory",
+    "completion_item": "memory",
+    "wording_drop": "",
+    "wording_drop_beyond_reference": "perturb",
     "router_gain": "sweep",
-}  # fmt: skip
+}
 FOUND = {
-    "schema": "sensitivity", "model": "m", "benchmark": "b", "learnt_items": 104, "other_items": 104, "alpha": 0.05,
+    "schema": "sensitivity",
+    "model": "m",
+    "benchmark": "b",
+    "learnt_items": 104,
+    "other_items": 104,
+    "alpha": 0.05,
     "audits": ["memory", "perturb", "sweep"],
     "plants": [
         plant("none", 0, wording_drop=(0.03, 0.03), router_gain=(0.12, 0.0)),
@@ -34,40 +42,55 @@ FOUND = {
         plant("qa", 5, (0.99, 0.6), gap=(0.39, 0.0), router_gain=(0.12, 0.0)),
         plant("raw", 5, gap=(0.0, 0.0), wording_drop_beyond_reference=(0.23, 0.03)),
     ],
-}  # fmt: skip
+}
 
 
 def test_every_dose_is_quoted_with_its_chance_in_the_runs_own_design():
     """No dose is chosen for what was seen at it."""
     said = quote(FOUND, "memory", "m", "b", FIELD)
     small, large = (chance_of(FOUND, FOUND["plants"][k], "gap", FIELD).estimate for k in (1, 2))
-    assert f"taught as question and answer (qa) {small:.2f}, {large:.2f} after 1 and 5 passes" in said
+    assert (
+        f"taught as question and answer (qa) {small:.2f}, {large:.2f} after 1 and 5 passes" in said
+    )
     assert "as running text (raw) 0.0" in said
     assert small < 0.1 and large > 0.85
     assert "1,000 items, 500 held-out" in said
-    for model, benchmark in (("x", "b"), ("m", "x")):  # of another model it says whose property that is
+    for model, benchmark in (
+        ("x", "b"),
+        ("m", "x"),
+    ):  # of another model it says whose property that is
         assert quote(FOUND, "memory", model, benchmark, FIELD) != said
 
 
 def test_the_chance_is_of_the_design_and_not_of_the_experiments_p():
     qa = FOUND["plants"][1]
-    many, few = (chance_of(FOUND, qa, "gap", Field(*one)).estimate for one in ((20_000, 20_000, 8), (200, 100, 3)))
+    many, few = (
+        chance_of(FOUND, qa, "gap", Field(*one)).estimate
+        for one in ((20_000, 20_000, 8), (200, 100, 3))
+    )
     assert many > 2 * few
-    assert chance_of(FOUND, FOUND["plants"][2], "gap", Field(1000, 0, 5)).high == 0  # no held-out items were asked
+    assert (
+        chance_of(FOUND, FOUND["plants"][2], "gap", Field(1000, 0, 5)).high == 0
+    )  # no held-out items were asked
 
 
 def test_a_drop_and_a_gain_count_beyond_the_base_models_own():
     """Damaged messages gave the base model 12 points, too: that is nothing that was learnt."""
     gain = chance_of(FOUND, FOUND["plants"][2], "router_gain", Field(1000))
     assert gain.estimate == pytest.approx(0.05, abs=0.005)
-    harmless, drop = (chance_of(FOUND, FOUND["plants"][k], "wording_drop_beyond_reference", FIELD) for k in (1, 3))
+    harmless, drop = (
+        chance_of(FOUND, FOUND["plants"][k], "wording_drop_beyond_reference", FIELD) for k in (1, 3)
+    )
     assert harmless.estimate < 0.06 and drop.estimate > 0.85
 
 
 def test_what_was_not_measured_on_the_base_model_has_no_chance():
     """A file from elsewhere may hold a null there: it was a TypeError."""
     gain = {"router_gain": (0.12, 0.0)}
-    found = {**FOUND, "plants": [plant("none", 0, router_gain=(None, None)), plant("qa", 5, **gain)]}
+    found = {
+        **FOUND,
+        "plants": [plant("none", 0, router_gain=(None, None)), plant("qa", 5, **gain)],
+    }
     assert chance_of(found, found["plants"][1], "router_gain", FIELD) is None
 
 

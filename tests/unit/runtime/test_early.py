@@ -35,7 +35,9 @@ def test_it_stops_where_another_question_would_cost_more_than_is_left() -> None:
     till = Till(21, 1.0)
     with pytest.raises(SpentError):
         till.run(50, n_parts=2)
-    assert till.tasks == 20  # 2 + 8; the 11 left pay for 5 questions of 2 tasks; the 1 left for none
+    assert (
+        till.tasks == 20
+    )  # 2 + 8; the 11 left pay for 5 questions of 2 tasks; the 1 left for none
 
 
 def test_a_run_goes_on_from_what_its_rows_have_cost() -> None:
@@ -67,11 +69,16 @@ def test_many_answers_of_few_questions_are_not_enough_and_likelihoods_are_not_co
     canary = Canary()
     assert not canary.stops(shard(500, 0, 0)) and canary.questions == 0
     assert not canary.stops(shard(2, 40, 40))
-    assert [canary.stops(shard(9, 180, 180)) for _ in range(2)] == [False, True]  # 2 + 9 + 9 = 20 questions
+    assert [canary.stops(shard(9, 180, 180)) for _ in range(2)] == [
+        False,
+        True,
+    ]  # 2 + 9 + 9 = 20 questions
 
 
 @pytest.mark.parametrize(("questions", "parts"), [(100, 11), (20, 1), (7, 3), (1, 1)])
-def test_the_first_tasks_are_of_other_questions_and_every_part_and_nothing_is_lost(questions: int, parts: int) -> None:
+def test_the_first_tasks_are_of_other_questions_and_every_part_and_nothing_is_lost(
+    questions: int, parts: int
+) -> None:
     tasks = np.arange(questions * parts)
     (whole,) = canary_first(tasks, parts, alone=False)
     first = whole[: min(20, questions)]
@@ -83,6 +90,8 @@ def test_the_first_tasks_are_of_other_questions_and_every_part_and_nothing_is_lo
 
 
 def test_what_a_resumed_run_still_lacks_is_asked_in_the_same_way() -> None:
-    tasks = np.array([4, 5, 900, 901, 902])  # of questions 0 (part 4, 5) and 90 (parts 0, 1, 2), of ten parts
+    tasks = np.array(
+        [4, 5, 900, 901, 902]
+    )  # of questions 0 (part 4, 5) and 90 (parts 0, 1, 2), of ten parts
     (whole,) = canary_first(tasks, 10, alone=True)
     assert whole.tolist() == [4, 901, 5, 900, 902]

@@ -74,7 +74,9 @@ def test_the_same_model_is_started_once_and_told_of_the_next_questions():
         with keep_engines():  # a block inside does not end it
             assert run(start, replace(A), "others") is first
         assert not first.closed and first.asked == ["others"]
-        assert run(start, replace(A, max_num_seqs=8)) is not first  # another configuration is another engine
+        assert (
+            run(start, replace(A, max_num_seqs=8)) is not first
+        )  # another configuration is another engine
         assert take_pool(A, None, "q", start) is first
         assert take_pool(A, None, "q", start) is not first  # which is in use
     assert len(start.pools) == 3 and all(pool.closed for pool in start.pools)

@@ -25,22 +25,34 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def pool(actor: bool = False) -> EnginePool:
     engine = SimpleNamespace(start=SimpleNamespace(remote=lambda: "ref"))
-    return EnginePool("m", [engine] if actor else [], [SimpleNamespace(bundle_specs=[{"GPU": 1.0}])])
+    return EnginePool(
+        "m", [engine] if actor else [], [SimpleNamespace(bundle_specs=[{"GPU": 1.0}])]
+    )
 
 
-def test_gpus_that_others_of_the_job_hold_are_waited_for_without_end(cluster: SimpleNamespace) -> None:
+def test_gpus_that_others_of_the_job_hold_are_waited_for_without_end(
+    cluster: SimpleNamespace,
+) -> None:
     running = [True]
     loading = pool().load(0.0, print, lambda: bool(running))
     for _ in range(3):
         next(loading)
     running.clear()  # from now on nobody gives any back
-    with pytest.raises(EngineLoadError, match="got no GPUs within load_timeout_s=0: waiting for 1 GPUs; the cluster"):
+    with pytest.raises(
+        EngineLoadError,
+        match="got no GPUs within load_timeout_s=0: waiting for 1 GPUs; the cluster",
+    ):
         next(loading)
 
 
-@pytest.mark.parametrize(("resources", "said"), [({}, True), ({"CPU": 0.0}, True), ({"CPU": 8.0}, False)])
+@pytest.mark.parametrize(
+    ("resources", "said"), [({}, True), ({"CPU": 0.0}, True), ({"CPU": 8.0}, False)]
+)
 def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
-    cluster: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, resources: dict[str, float], said: bool
+    cluster: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    resources: dict[str, float],
+    said: bool,
 ) -> None:
     monkeypatch.setattr(actors, "_CPU_WAIT_NOTED_S", 0.0)
     cluster.state, cluster.resources = "CREATED", resources
@@ -57,7 +69,11 @@ class Lost:
     """Two nodes of two GPUs, with an engine each. Ray's answers: an engine of a node that is gone is unavailable."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.alive, self.loaded, self.places = {"a": True, "b": True}, set[str](), {"A": "a", "B": "b"}
+        self.alive, self.loaded, self.places = (
+            {"a": True, "b": True},
+            set[str](),
+            {"A": "a", "B": "b"},
+        )
         self.started: list[str] = []
         monkeypatch.setattr(actors, "_AGAIN_S", 0.0)
         monkeypatch.setattr(actors, "_LOOK_S", 0.0)
@@ -106,7 +122,9 @@ class Lost:
         return self.pool.load(60.0, self.said.append, lambda: False)
 
 
-def test_a_lost_node_is_said_once_with_its_gpus_and_again_if_the_next_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_node_is_said_once_with_its_gpus_and_again_if_the_next_one_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lost = Lost(monkeypatch)
     assert lost.pool.lost_nodes() == []
     lost.alive["b"] = False
@@ -132,7 +150,9 @@ def test_a_run_begins_with_the_engine_that_is_left(monkeypatch: pytest.MonkeyPat
     assert len(list(loading)) <= 1 and lost.pool.ready and lost.pool.precision == "bfloat16"
 
 
-def test_an_engine_whose_process_is_gone_but_not_its_node_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_whose_process_is_gone_but_not_its_node_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lost = Lost(monkeypatch)
     loading = lost.load()
     next(loading)

@@ -11,9 +11,12 @@ from audit.runtime.placement import Node, Placement, plan_placement
 from audit.runtime.room import check_room
 
 LLAMA = {
-    "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_size": 8192,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "hidden_size": 8192,
     "torch_dtype": "bfloat16",
-}  # fmt: skip
+}
 FILES = ModelFiles(LLAMA, 141_107_412_992)
 LARGE = ModelConfig(name="large", path="org/large", tensor_parallel_size=4, max_model_len=16_384)
 SMALL = ModelConfig(name="small", path="org/small", max_model_len=2048)
@@ -21,7 +24,13 @@ NO_GPU = [Node(0.0), Node(0.0)]
 
 
 def sized(tensor: int, stages: int = 1, executor: str = "mp", **other: object) -> ModelConfig:
-    return replace(SMALL, tensor_parallel_size=tensor, pipeline_parallel_size=stages, executor=executor, **other)  # type: ignore[arg-type]
+    return replace(
+        SMALL,
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=stages,
+        executor=executor,
+        **other,
+    )  # type: ignore[arg-type]
 
 
 def gpus(*each: float) -> list[Node]:
@@ -32,15 +41,25 @@ def gpus(*each: float) -> list[Node]:
     ("model", "nodes", "expected"),
     [
         (sized(1), gpus(0), None),
-        (sized(4), gpus(4, 4), Placement(({"GPU": 4.0},), "STRICT_PACK", 4.0)),  # held by the engine itself
+        (
+            sized(4),
+            gpus(4, 4),
+            Placement(({"GPU": 4.0},), "STRICT_PACK", 4.0),
+        ),  # held by the engine itself
         (sized(2, 2), gpus(4, 4), Placement(({"GPU": 4.0},), "STRICT_PACK", 4.0)),
         (sized(1, 1, "ray"), gpus(8), Placement(({"GPU": 1.0},), "STRICT_PACK", 1.0)),
-        (sized(4, 1, "ray"), gpus(2, 2), Placement(({"GPU": 1.0},) * 4, "PACK", 0.0)),  # left to vLLM's workers
+        (
+            sized(4, 1, "ray"),
+            gpus(2, 2),
+            Placement(({"GPU": 1.0},) * 4, "PACK", 0.0),
+        ),  # left to vLLM's workers
         (sized(2, 2, "ray"), gpus(2, 2), Placement(({"GPU": 1.0},) * 4, "PACK", 0.0)),
         (sized(1, gpu_share=0.25), gpus(1), Placement(({"GPU": 0.25},), "STRICT_PACK", 0.25)),
     ],
 )
-def test_gpus_are_asked_for_and_no_cpu(model: ModelConfig, nodes: list[Node], expected: Placement | None) -> None:
+def test_gpus_are_asked_for_and_no_cpu(
+    model: ModelConfig, nodes: list[Node], expected: Placement | None
+) -> None:
     """With as many replicas as CPUs, a CPU for each would leave the stages waiting for ever."""
     assert plan_placement(model, nodes) == expected
 
@@ -48,16 +67,38 @@ def test_gpus_are_asked_for_and_no_cpu(model: ModelConfig, nodes: list[Node], ex
 @pytest.mark.parametrize(
     ("model", "nodes", "words"),
     [
-        (sized(8, 1, "ray"), gpus(4), r"needs 8 GPUs \(tensor_parallel_size=8\); this cluster has 4"),
-        (sized(4), gpus(2, 2), "executor=ray model.small.tensor_parallel_size=2 model.small.pipeline_parallel_size=2"),
-        (sized(6), gpus(4, 4), "executor=ray model.small.tensor_parallel_size=3 model.small.pipeline_parallel_size=2"),
-        (sized(2, 2, "ray"), gpus(3, 1), "2 of them within a node for each stage; the nodes have 3, 1"),
+        (
+            sized(8, 1, "ray"),
+            gpus(4),
+            r"needs 8 GPUs \(tensor_parallel_size=8\); this cluster has 4",
+        ),
+        (
+            sized(4),
+            gpus(2, 2),
+            "executor=ray model.small.tensor_parallel_size=2 model.small.pipeline_parallel_size=2",
+        ),
+        (
+            sized(6),
+            gpus(4, 4),
+            "executor=ray model.small.tensor_parallel_size=3 model.small.pipeline_parallel_size=2",
+        ),
+        (
+            sized(2, 2, "ray"),
+            gpus(3, 1),
+            "2 of them within a node for each stage; the nodes have 3, 1",
+        ),
         (sized(4, replicas=2), gpus(6, 2), r"needs 8 GPUs .* Example: model.small.replicas=1"),
         (sized(1, gpu_share=0.4, replicas=3), gpus(1, 1 / 3), "needs 1.2 GPUs"),
-        (sized(1, gpu_share=0.4, replicas=5), gpus(1, 1), "hold 4 such replicas. Example: model.small.replicas=4"),
+        (
+            sized(1, gpu_share=0.4, replicas=5),
+            gpus(1, 1),
+            "hold 4 such replicas. Example: model.small.replicas=4",
+        ),
     ],
 )
-def test_what_cannot_fit_is_refused_with_what_would(model: ModelConfig, nodes: list[Node], words: str) -> None:
+def test_what_cannot_fit_is_refused_with_what_would(
+    model: ModelConfig, nodes: list[Node], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         plan_placement(model, nodes)
 
@@ -65,10 +106,13 @@ def test_what_cannot_fit_is_refused_with_what_would(model: ModelConfig, nodes: l
 @pytest.mark.parametrize(
     ("model", "nodes"),
     [
-        (sized(2, 2, "ray"), gpus(4)), (sized(2, 2, "ray", replicas=2), gpus(6, 2)), (sized(4, replicas=2), gpus(8)),
-        (sized(1, gpu_share=1 / 3, replicas=6), gpus(1, 1)), (sized(1, gpu_share=0.25, replicas=4), gpus(1)),
+        (sized(2, 2, "ray"), gpus(4)),
+        (sized(2, 2, "ray", replicas=2), gpus(6, 2)),
+        (sized(4, replicas=2), gpus(8)),
+        (sized(1, gpu_share=1 / 3, replicas=6), gpus(1, 1)),
+        (sized(1, gpu_share=0.25, replicas=4), gpus(1)),
     ],
-)  # fmt: skip
+)
 def test_what_fits_is_placed(model: ModelConfig, nodes: list[Node]) -> None:
     assert plan_placement(model, nodes) is not None
 
@@ -100,9 +144,15 @@ def test_a_large_model_is_refused_where_there_is_no_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "on_cpus", "runs"),
-    [(270_000_000, None, True), (4_000_000_001, None, False), (None, None, False), (None, True, True),
-     (4_000_000_001, True, True), (270_000_000, False, False)],
-)  # fmt: skip
+    [
+        (270_000_000, None, True),
+        (4_000_000_001, None, False),
+        (None, None, False),
+        (None, True, True),
+        (4_000_000_001, True, True),
+        (270_000_000, False, False),
+    ],
+)
 def test_a_model_is_started_on_cpus_if_it_is_small_or_the_configuration_says_so(
     stored: int | None, on_cpus: bool | None, runs: bool
 ) -> None:
@@ -127,7 +177,10 @@ def test_the_memory_of_the_gpus_is_compared(gb: int, fits: bool) -> None:
     if fits:
         check_room(LARGE, FILES, nodes)
         return
-    with pytest.raises(ConfigError, match=r"at least 41 GB .*has 40 GB\. On more GPUs: model.large.tensor_parallel_si"):
+    with pytest.raises(
+        ConfigError,
+        match=r"at least 41 GB .*has 40 GB\. On more GPUs: model.large.tensor_parallel_si",
+    ):
         check_room(LARGE, FILES, nodes)
 
 
@@ -136,7 +189,11 @@ def test_what_is_not_known_refuses_nothing() -> None:
     check_room(LARGE, ModelFiles(None, None), small)
     check_room(LARGE, FILES, [*small, Node(8)])  # another node, whose memory is not known
     check_room(replace(LARGE, engine_args={"quantization": "fp8"}), FILES, small)
-    for model in (ModelConfig(engine="openai"), ModelConfig(engine="scripted"), ModelConfig(engine="masked_lm")):
+    for model in (
+        ModelConfig(engine="openai"),
+        ModelConfig(engine="scripted"),
+        ModelConfig(engine="masked_lm"),
+    ):
         check_room(model, ModelFiles(), NO_GPU)
 
 

@@ -35,7 +35,9 @@ def resolve(run_dir: Path, *words: str, model: str = "scripted") -> ResolvedRun:
 def rows_of(resolved: ResolvedRun, model: str) -> list[Outcome]:
     """One row of each question under each setting."""
     ids = dict(zip((f"q{k}" for k in range(N)), resolved.samples[0].sample.ids, strict=True))
-    made = synthetic_outcomes(N, (1,), rng=np.random.default_rng(1), model=model, benchmark="elementary")
+    made = synthetic_outcomes(
+        N, (1,), rng=np.random.default_rng(1), model=model, benchmark="elementary"
+    )
     names = dict(zip(sorted({o.question_id for o in made}), ids.values(), strict=True))
     settings = {(s.arm, s.level, s.replicate) for s in resolved.design.settings}
     return [replace(o, question_id=names[o.question_id]) for o in made if o.key[3:] in settings]
@@ -65,12 +67,20 @@ def test_a_run_is_never_called_finished_before_it_is_complete(tmp_path: Path) ->
     with open_run(resolved) as run:
         *most, last = rows_of(resolved, "scripted")
         store(run, most)
-        with pytest.raises(ShardError, match=f"holds {len(most)} rows where {len(most) + 1} were expected: 1 missing"):
+        with pytest.raises(
+            ShardError,
+            match=f"holds {len(most)} rows where {len(most) + 1} were expected: 1 missing",
+        ):
             finish(resolved, run)
-        assert Manifest.load(run.path).status == "failed" and len(Manifest.load(run.path).shards) == 1
+        assert (
+            Manifest.load(run.path).status == "failed" and len(Manifest.load(run.path).shards) == 1
+        )
         store(run, [last])
         finish(resolved, run)
-        assert Manifest.load(run.path).status == "finished" and len(Manifest.load(run.path).shards) == 2
+        assert (
+            Manifest.load(run.path).status == "finished"
+            and len(Manifest.load(run.path).shards) == 2
+        )
 
 
 def test_the_end_of_a_superseded_driver_is_not_the_runs(tmp_path: Path) -> None:
@@ -94,10 +104,14 @@ def test_the_end_of_a_superseded_driver_is_not_the_runs(tmp_path: Path) -> None:
     assert not getattr(caught.value, "__notes__", [])  # that it was superseded is said once
     assert not _record_failure(run, caught.value)  # so that nobody is told of a failure
     with open_run(resolved) as later:
-        assert _record_failure(later, caught.value) and Manifest.load(resolved.path).status == "failed"
+        assert (
+            _record_failure(later, caught.value) and Manifest.load(resolved.path).status == "failed"
+        )
 
 
-@pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt(), "stopped"), (RuntimeError(), "failed")])
+@pytest.mark.parametrize(
+    ("raised", "status"), [(KeyboardInterrupt(), "stopped"), (RuntimeError(), "failed")]
+)
 def test_a_run_that_a_person_stopped_before_its_first_row_has_not_failed(
     tmp_path: Path, raised: BaseException, status: str
 ) -> None:
@@ -111,7 +125,9 @@ def test_a_run_that_a_person_stopped_before_its_first_row_has_not_failed(
     assert (entry.status, entry.found) == (status, 0)
 
 
-@pytest.mark.parametrize(("stopped", "status"), [({}, "failed"), ({"scripted": {"code": "canary"}}, "stopped")])
+@pytest.mark.parametrize(
+    ("stopped", "status"), [({}, "failed"), ({"scripted": {"code": "canary"}}, "stopped")]
+)
 def test_a_run_whose_models_the_program_stopped_has_not_failed(
     tmp_path: Path, stopped: dict[str, Any], status: str
 ) -> None:
@@ -131,7 +147,9 @@ def other_text(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"What", b"Whom", 1))
 
 
-@pytest.mark.parametrize("harm", [other_text, lambda path: path.write_bytes(path.read_bytes()[:99])])
+@pytest.mark.parametrize(
+    "harm", [other_text, lambda path: path.write_bytes(path.read_bytes()[:99])]
+)
 def test_the_questions_are_those_of_the_benchmark_at_every_start(tmp_path: Path, harm: Any) -> None:
     """The rest of a run would be asked them, whatever became of the file since."""
     resolved = resolve(tmp_path / "run")
@@ -145,9 +163,14 @@ def test_the_questions_are_those_of_the_benchmark_at_every_start(tmp_path: Path,
     assert path.read_bytes() == whole
 
 
-def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_one(tmp_path: Path) -> None:
+def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_one(
+    tmp_path: Path,
+) -> None:
     """Two runs that differ in a setting have shards of the same names."""
-    mine, others = resolve(tmp_path / "run"), resolve(tmp_path / "other", "model.scripted.worker.max_tokens=7")
+    mine, others = (
+        resolve(tmp_path / "run"),
+        resolve(tmp_path / "other", "model.scripted.worker.max_tokens=7"),
+    )
     assert mine.identity != others.identity
     for resolved in (mine, others):
         with open_run(resolved) as run:
@@ -160,7 +183,9 @@ def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_o
     shutil.copy(foreign, own)
     with pytest.raises(AssertionError, match="goes on to Ray"):  # its rows are asked
         again(mine)
-    assert [path.name.removesuffix(path.suffix) for path in (mine.path / "quarantine").iterdir()] == [own.name]
+    assert [
+        path.name.removesuffix(path.suffix) for path in (mine.path / "quarantine").iterdir()
+    ] == [own.name]
 
 
 # --- what the rows were made with -------------------------------------------------------------------------------------
@@ -197,16 +222,26 @@ def test_rows_of_two_versions_of_an_engine_are_not_mixed(tmp_path: Path, weights
         store(run, rows[:-1])
         made_with = earlier(run, torch="1.0", scipy="1.0")
     with pytest.raises(
-        ConfigError, match=r"holds rows made with torch==1\.0; now it is torch==.*run_dir=.*_2.*pip install"
+        ConfigError,
+        match=r"holds rows made with torch==1\.0; now it is torch==.*run_dir=.*_2.*pip install",
     ):
         again(resolved)
     refused = Manifest.load(resolved.path)
-    assert (refused.status, refused.packages) == ("failed", {**package_versions(), "torch": "1.0"}) != made_with
-    with open_run(resolved) as run:  # nothing is left to ask: the report of what is there may be built anew
+    assert (
+        (refused.status, refused.packages)
+        == ("failed", {**package_versions(), "torch": "1.0"})
+        != made_with
+    )
+    with open_run(
+        resolved
+    ) as run:  # nothing is left to ask: the report of what is there may be built anew
         store(run, rows[-1:])
     assert again(resolved).rows == len(rows)
     finished = Manifest.load(resolved.path)
-    assert finished.status == "finished" and finished.packages["torch"] == "1.0" != package_versions()["torch"]
+    assert (
+        finished.status == "finished"
+        and finished.packages["torch"] == "1.0" != package_versions()["torch"]
+    )
 
 
 def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weights: str) -> None:
@@ -214,7 +249,9 @@ def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weig
     resolved = resolve(tmp_path / "run", *words, model="smollm2_135m")
     with open_run(resolved) as run:
         *rows, last = rows_of(resolved, "smollm2_135m")
-        store(run, [*rows, replace(last, error="no memory", answer=None, correct=None, parsed=False)])
+        store(
+            run, [*rows, replace(last, error="no memory", answer=None, correct=None, parsed=False)]
+        )
         before = [path.read_bytes() for path in (run.path / "shards").iterdir()]
         earlier(run, torch="1.0")
     with pytest.raises(ConfigError, match="holds rows made with torch==1"):
@@ -224,7 +261,10 @@ def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weig
 
 def test_a_run_without_such_rows_takes_what_is_installed(tmp_path: Path, weights: str) -> None:
     """Two starts that are stopped before Ray is: one of a model whose rows torch did not make, one without rows."""
-    for model, word in (("scripted", "seed=1"), ("smollm2_135m", f"model.smollm2_135m.path={weights}")):
+    for model, word in (
+        ("scripted", "seed=1"),
+        ("smollm2_135m", f"model.smollm2_135m.path={weights}"),
+    ):
         resolved = resolve(tmp_path / model, word, model=model)
         with open_run(resolved) as run:
             if model == "scripted":

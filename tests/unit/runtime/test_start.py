@@ -15,16 +15,33 @@ from audit.runtime.start import in_time, say_needed_action, start_ray
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
-        (Exception("The current node timed out during startup. This could happen because"), "did not start in time"),
-        (RuntimeError("Timed out after 30 seconds while waiting for node to startup."), "did not start in time"),
-        (RuntimeError("Timed out waiting for node info for node_id=0a1b."), "did not start in time"),
+        (
+            Exception("The current node timed out during startup. This could happen because"),
+            "did not start in time",
+        ),
+        (
+            RuntimeError("Timed out after 30 seconds while waiting for node to startup."),
+            "did not start in time",
+        ),
+        (
+            RuntimeError("Timed out waiting for node info for node_id=0a1b."),
+            "did not start in time",
+        ),
         (RuntimeError("Failed to connect to GCS within 60 seconds"), "did not start in time"),
-        (ConnectionError("Timed out while waiting for GCS to become available."), "did not start in time"),
+        (
+            ConnectionError("Timed out while waiting for GCS to become available."),
+            "did not start in time",
+        ),
         (ConnectionError("RPC timed out"), "could not be reached or started"),
-        (ConnectionError("no cluster at that address"), r"could not be reached or started .*: ConnectionError: no cl"),
+        (
+            ConnectionError("no cluster at that address"),
+            r"could not be reached or started .*: ConnectionError: no cl",
+        ),
     ],
 )
-def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: Exception, said: str) -> None:
+def test_why_ray_is_not_there_is_said(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, said: str
+) -> None:
     tried: list[object] = []
 
     def init(**options: object) -> None:
@@ -33,15 +50,22 @@ def test_why_ray_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, raised: E
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    monkeypatch.setattr(os, "environ", os.environ.copy())  # of its own: what is set for Ray would stay in it
+    monkeypatch.setattr(
+        os, "environ", os.environ.copy()
+    )  # of its own: what is set for Ray would stay in it
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match=said):
         start_ray(ClusterConfig())
     assert len(tried) == (3 if "in time" in said else 1)
 
 
-def test_a_start_that_was_too_late_is_tried_again_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    late = [TimeoutError("Timed out while waiting for GCS"), Exception("The current node timed out during startup.")]
+def test_a_start_that_was_too_late_is_tried_again_with_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    late = [
+        TimeoutError("Timed out while waiting for GCS"),
+        Exception("The current node timed out during startup."),
+    ]
     tried: list[str] = []
 
     def start() -> None:
@@ -54,9 +78,15 @@ def test_a_start_that_was_too_late_is_tried_again_with_a_sentence(capsys: pytest
     assert capsys.readouterr().err.count("again") == 2
 
 
-def test_of_ray_only_what_needs_an_action_is_said_and_once(capsys: pytest.CaptureFixture[str]) -> None:
-    say_needed_action("Task EngineActor.run failed. There are 1 retries remaining, so the task will be retried.")
-    say_needed_action("A worker died or was killed while executing a task by an unexpected system error.")
+def test_of_ray_only_what_needs_an_action_is_said_and_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say_needed_action(
+        "Task EngineActor.run failed. There are 1 retries remaining, so the task will be retried."
+    )
+    say_needed_action(
+        "A worker died or was killed while executing a task by an unexpected system error."
+    )
     assert capsys.readouterr().err == ""
     for _ in range(2):
         say_needed_action("1 worker(s) were killed due to the node running low on memory. Refer to")

@@ -61,7 +61,13 @@ class Job:
 def test_those_that_fit_run_at_once_and_the_others_in_their_turn():
     job = Job({"a": 4, "b": 8, "c": 2, "d": 2, "e": 2}, room=8).run()
     starts = [line[0] for line in job.log if line.endswith("starts")]
-    assert starts == ["a", "c", "d", "b", "e"]  # b needs all; e found no room beside a, c and d, and b came first
+    assert starts == [
+        "a",
+        "c",
+        "d",
+        "b",
+        "e",
+    ]  # b needs all; e found no room beside a, c and d, and b came first
     assert job.most == 3 and not job.running
 
 
@@ -69,10 +75,14 @@ def test_one_that_fails_is_named_and_the_others_go_on():
     job = Job({"a": 1, "b": 1, "c": 1}, room=2)
     job.raises["a"] = EngineError("it died")
     job.run()
-    assert job.failed == {"a": "it died"} and {"b ends", "c ends"} < set(job.log) and not job.running
+    assert (
+        job.failed == {"a": "it died"} and {"b ends", "c ends"} < set(job.log) and not job.running
+    )
 
 
-@pytest.mark.parametrize("error", [ShardError("the disk is full"), KeyboardInterrupt(), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "error", [ShardError("the disk is full"), KeyboardInterrupt(), RuntimeError("a bug")]
+)
 def test_what_ends_the_job_ends_every_run(error: BaseException):
     job = Job({"a": 1, "b": 1, "c": 1}, room=2, steps=9)
     job.raises["a"] = error
@@ -86,7 +96,9 @@ def test_one_whose_gpus_another_job_took_waits_for_an_end_and_is_not_a_failure()
     job.raises["b"] = NoRoom()
     job.run()
     assert job.log[:3] == ["a starts", "b has no room", "c starts"]
-    assert job.log.index("b starts") > job.log.index("a ends") and not job.failed and not job.running
+    assert (
+        job.log.index("b starts") > job.log.index("a ends") and not job.failed and not job.running
+    )
 
 
 def test_each_knows_whether_others_run_at_that_moment():
@@ -120,12 +132,18 @@ def test_nodes_that_join_are_used_before_one_ends(monkeypatch: pytest.MonkeyPatc
 def test_room_is_counted_in_gpus():
     large = ModelConfig(name="large", tensor_parallel_size=4)
     small = ModelConfig(name="small", replicas=2)
-    hosted = ModelConfig(name="hosted", engine="openai", endpoints=[EndpointConfig(url="https://a/v1")])
+    hosted = ModelConfig(
+        name="hosted", engine="openai", endpoints=[EndpointConfig(url="https://a/v1")]
+    )
     assert may_run_beside([small], [large], 6) and not may_run_beside([small], [large], 5)
-    assert not may_run_beside([small, large], [small], 7)  # a router and its worker, each with an engine
+    assert not may_run_beside(
+        [small, large], [small], 7
+    )  # a router and its worker, each with an engine
     assert may_run_beside([hosted], [large], 4) and may_run_beside([large], [hosted], 4)
     assert may_run_beside([ModelConfig(engine="scripted")], [large, small], 6)
-    assert may_run_beside([large], [large, small], math.inf)  # an autoscaler starts what is not there
+    assert may_run_beside(
+        [large], [large, small], math.inf
+    )  # an autoscaler starts what is not there
 
 
 def test_engines_that_compute_on_the_cpus_take_turns():
@@ -140,7 +158,13 @@ def at(*urls: str) -> list[ModelConfig]:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://localhost:8000/v1", "http://LOCALHOST:8000/v1/", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1"]
+    "url",
+    [
+        "http://localhost:8000/v1",
+        "http://LOCALHOST:8000/v1/",
+        "http://127.0.0.1:8000/v1",
+        "http://[::1]:8000/v1",
+    ],
 )
 def test_a_server_is_asked_for_one_model_at_a_time_under_whatever_name(url: str):
     assert not may_run_beside(at("https://c/v1", url), at("http://127.0.0.1:8000/v1"), 0)

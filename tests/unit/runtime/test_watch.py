@@ -30,7 +30,9 @@ from audit.shards.write import write_shard
 from audit.sweep.audit import SCHEMA
 
 
-def test_progress_is_on_stderr_and_silent_where_only_results_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_on_stderr_and_silent_where_only_results_are_wanted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for quiet in (False, True):
         token = QUIET.set(quiet)
         try:
@@ -62,13 +64,17 @@ def test_the_names_of_arms_and_models_are_whole_at_sixty_columns(model: str) -> 
     console.print(display.table())
     lines = [line.split() for line in console.export_text().splitlines()]
     arms = [
-        k for k, words in enumerate(lines) if words[1:3] in (["forward_full", "0/62400"], ["noisy_rewrite", "0/62400"])
+        k
+        for k, words in enumerate(lines)
+        if words[1:3] in (["forward_full", "0/62400"], ["noisy_rewrite", "0/62400"])
     ]
     assert len(arms) == 2 and "".join(line[0] for line in lines[arms[0] : arms[1]]) == model
 
 
 def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() -> None:
-    slow = still(50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live.")
+    slow = still(
+        50, Engines.of([Engines(1, 1, 0, 300, 100), Engines(2, 1, 1, 52, 20)]), "3 of 3 nodes live."
+    )
     assert all(one in slow for one in ("120", "352", "2 of 3", "1 died"))
     assert "nothing" not in slow and "nodes" not in slow
     silent = still(50, Engines(2, 1, 0, 52, 20), "1 of 2 nodes does not answer.")
@@ -78,12 +84,20 @@ def test_a_run_whose_engines_answer_is_calm_and_one_in_which_none_does_is_not() 
         assert "50 s" in apart and "2 of 2" in apart and "network" in apart
     hung = still(50, Engines(2, 1, 1, 352, 0), "3 of 3 nodes live.")
     assert all(one in hung for one in ("50 s", "352", "1 of 2", "1 died", "3 of 3"))
-    refused = [Engines(1, 1, 0, 30, 0, f"http://gpu{k}:8000/v1: HTTP {code}.") for k, code in ((1, 429), (2, 500))]
+    refused = [
+        Engines(1, 1, 0, 30, 0, f"http://gpu{k}:8000/v1: HTTP {code}.")
+        for k, code in ((1, 429), (2, 500))
+    ]
     limited = still(50, Engines.of([Engines(1, 1, 0, 10, 0), *refused]), "3 of 3 nodes live.")
-    assert all(one in limited for one in ("50 s", "70", "HTTP 429", "HTTP 500")) and "nodes" not in limited
+    assert (
+        all(one in limited for one in ("50 s", "70", "HTTP 429", "HTTP 500"))
+        and "nodes" not in limited
+    )
 
 
-def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(progress, "_STILL_S", 0.1)
     out = io.StringIO()
     display = Display(console=Console(file=out, width=200))
@@ -103,7 +117,9 @@ def test_a_stall_says_what_is_waited_for_as_long_as_it_lasts(monkeypatch: pytest
 def test_a_line_holds_nothing_that_a_terminal_obeys() -> None:
     """rich's Text keeps escapes as they are."""
     out = io.StringIO()
-    Display(console=Console(file=out, width=200)).stage("m failed: \x1b]0;owned\x07\x1b[2J\n  [bold]why[/bold]")
+    Display(console=Console(file=out, width=200)).stage(
+        "m failed: \x1b]0;owned\x07\x1b[2J\n  [bold]why[/bold]"
+    )
     bad = "\N{REPLACEMENT CHARACTER}"
     assert out.getvalue() == f"m failed: {bad}]0;owned{bad}{bad}[2J\n  [bold]why[/bold]\n"
 
@@ -114,10 +130,14 @@ HOSTILE = "\x1b]0;owned\x07\n[bold red]::error::" + "x" * 300
 
 def outcomes(questions: int = 20) -> list[Outcome]:
     faults = Faults(unparsed=0.2, errors=0.1)
-    return synthetic_outcomes(questions, (1, 2), rng=np.random.default_rng(3), model="m", faults=faults)
+    return synthetic_outcomes(
+        questions, (1, 2), rng=np.random.default_rng(3), model="m", faults=faults
+    )
 
 
-def run_of(folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Outcome]], **also: Any) -> Path:
+def run_of(
+    folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Outcome]], **also: Any
+) -> Path:
     """A run that asked for these rows; each list of `stored` is a shard, the k-th written 20 k + 10 s after BEGUN."""
     (folder / "shards").mkdir(parents=True)
     attempt = start_attempt(folder)
@@ -130,10 +150,15 @@ def run_of(folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Out
     model = {"name": "m", "engine": "openai", "tensor_parallel_size": 1, "replicas": 1}
     cost = asdict(CostConfig(prices={"m": {"prompt": 2.0, "generated": 8.0}}, currency="EUR"))
     Manifest(
-        "f00", {"model": {"m": model}, "cost": cost}, audit="sweep", started=stamp, models={"m": {"worker": "m"}},
+        "f00",
+        {"model": {"m": model}, "cost": cost},
+        audit="sweep",
+        started=stamp,
+        models={"m": {"worker": "m"}},
         benchmark={asked[0].benchmark: {"n": len({o.question_id for o in asked})}},
-        settings=settings_of(asked), **also,
-    ).save(folder)  # fmt: skip
+        settings=settings_of(asked),
+        **also,
+    ).save(folder)
     return folder
 
 
@@ -166,7 +191,10 @@ def test_a_run_that_goes_on_is_told_by_what_it_stored(tmp_path: Path) -> None:
     # The second shard came 20 s after the first, and 40 s ago: its rows are what 60 s were worth.
     pace = (len(half) - 30) / 60
     left = (len(asked) - len(half)) / pace
-    assert f"{pace:.2g} rows/s  ETA {int(left) // 60}:{int(left) % 60:02d}" in footer and "1:10 elapsed" in footer
+    assert (
+        f"{pace:.2g} rows/s  ETA {int(left) // 60}:{int(left) % 60:02d}" in footer
+        and "1:10 elapsed" in footer
+    )
     prompts = sum(o.prompt_tokens + o.router_prompt_tokens for o in half)
     generated = sum(o.completion_tokens + o.router_completion_tokens for o in half)
     assert f"{(2 * prompts + 8 * generated) / 1e6:,.2f} EUR so far" in footer
@@ -201,7 +229,12 @@ def test_a_reply_is_one_line_and_nothing_that_a_terminal_obeys(tmp_path: Path) -
     asked = [replace(o, response=HOSTILE, error=None) for o in outcomes(3)]
     text = shown(run_of(tmp_path / "run", asked, [asked], status="finished"), BEGUN)
     (line,) = (line for line in text.splitlines() if line.startswith("one reply"))
-    assert "\x1b" not in text and "\x07" not in text and "[bold red]" in line and line.count("x") <= 120
+    assert (
+        "\x1b" not in text
+        and "\x07" not in text
+        and "[bold red]" in line
+        and line.count("x") <= 120
+    )
 
 
 def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Path) -> None:
@@ -209,14 +242,22 @@ def test_a_suite_is_all_its_runs_and_one_that_has_not_begun_is_said(tmp_path: Pa
     run = run_of(tmp_path / "sweep", asked, [], status="running")
     broken = tmp_path / "memory"
     broken.mkdir()
-    (broken / "manifest.json").write_text('{"fingerprint": 1, "config": [], "settings": [3], "benchmark": 4}')
+    (broken / "manifest.json").write_text(
+        '{"fingerprint": 1, "config": [], "settings": [3], "benchmark": 4}'
+    )
     write_panel(tmp_path, [run, tmp_path / "perturb", broken])
     assert runs_of(tmp_path) == [run, tmp_path / "perturb", broken]
     text = " ".join(as_text(runs_of(tmp_path)).split())
-    assert f"0/{sum(o.arm == 'direct' for o in asked)}" in text and "perturb" in text and "not the manifest" in text
+    assert (
+        f"0/{sum(o.arm == 'direct' for o in asked)}" in text
+        and "perturb" in text
+        and "not the manifest" in text
+    )
 
 
-def test_the_command_prints_once_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_once_and_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = outcomes(4)
     run = run_of(tmp_path / "run", asked, [asked], status="finished")
     assert main([str(run), "--once"]) == 0

@@ -65,10 +65,18 @@ def _decimal(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
     whole = _whole(choose)
     digits = choose.of(0, 0, 0, 1, 2, 3, 4)
     cents = choose.below(10**digits) if digits else 0
-    names = list(GROUPS) if latex else [name for name in GROUPS if name not in ("braces", "backslash", "shriek")]
+    names = (
+        list(GROUPS)
+        if latex
+        else [name for name in GROUPS if name not in ("braces", "backslash", "shriek")]
+    )
     name = choose.of(*names)
     mark = (
-        choose.of(".", ",") if name not in ("comma", "point", "braces", "shriek") else "," if name == "point" else "."
+        choose.of(".", ",")
+        if name not in ("comma", "point", "braces", "shriek")
+        else ","
+        if name == "point"
+        else "."
     )
     if mark == "," and digits == 3 and 0 < whole < 1000:
         digits, cents = 0, 0  # 1,234 as a decimal: left out, see above
@@ -79,7 +87,17 @@ def _decimal(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
 def written(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
     """Return a number as written, its value and what kind of spelling it is."""
     kind = choose.of(
-        "decimal", "decimal", "decimal", "decimal", "fraction", "mixed", "magnitude", "power", "e", "word", "half"
+        "decimal",
+        "decimal",
+        "decimal",
+        "decimal",
+        "fraction",
+        "mixed",
+        "magnitude",
+        "power",
+        "e",
+        "word",
+        "half",
     )
     if kind == "decimal":
         return _decimal(choose, latex)
@@ -98,14 +116,26 @@ def written(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
         return form % (whole, top, bottom), whole + Fraction(top, bottom), kind
     if kind == "magnitude":
         word, power = choose.of(
-            (" thousand", 3), (" million", 6), (" billion", 9), ("k", 3), ("K", 3), ("M", 6), (" hundred", 2)
+            (" thousand", 3),
+            (" million", 6),
+            (" billion", 9),
+            ("k", 3),
+            ("K", 3),
+            ("M", 6),
+            (" hundred", 2),
         )
         tenth = choose.below(10)
-        return (f"{whole}.{tenth}" if tenth else f"{whole}") + word, Fraction(10 * whole + tenth, 10) * 10**power, kind
+        return (
+            (f"{whole}.{tenth}" if tenth else f"{whole}") + word,
+            Fraction(10 * whole + tenth, 10) * 10**power,
+            kind,
+        )
     if kind == "power":
         base, exponent = choose.of(2, 3, 10, 12), choose.of(2, 3, 4, 6)
         small = "⁰¹²³⁴⁵⁶"[exponent]
-        form = choose.of(f"{base}^{{{exponent}}}", f"{base}^{exponent}", f"{base}{small}", f"{base}**{exponent}")
+        form = choose.of(
+            f"{base}^{{{exponent}}}", f"{base}^{exponent}", f"{base}{small}", f"{base}**{exponent}"
+        )
         return form, Fraction(base**exponent), kind
     if kind == "e":
         tenth, power = choose.below(10), choose.of(-3, 2, 3, 5)
@@ -174,7 +204,9 @@ def quantity(choose: Choose, latex: bool) -> tuple[str, Fraction, str]:
     unit = choose.of(*(LATEX_UNITS if latex else UNITS)) if not currency else ""
     unit = f" {unit}" if kind in ("magnitude", "half") and unit[:1].isalpha() else unit
     value = -value if sign else value
-    signed = f"{sign}{currency}{text}" if choose.of(True, True, False) else f"{currency}{sign}{text}"
+    signed = (
+        f"{sign}{currency}{text}" if choose.of(True, True, False) else f"{currency}{sign}{text}"
+    )
     return signed + unit, value, f"{kind}|{sign}|{currency}|{unit}"
 
 
@@ -319,8 +351,12 @@ def dressed(draw: Callable[[Sequence[object]], object]) -> Dressed:
         form = choose.of(*HEDGES)
         return Dressed(form.format(text), None, (kind, form))
     spelling = kind.split("|")[0]
-    point = spelling.endswith(".") or spelling.startswith(COMMA_FORMS) or spelling in ("magnitude", "e")
+    point = (
+        spelling.endswith(".") or spelling.startswith(COMMA_FORMS) or spelling in ("magnitude", "e")
+    )
     comma = spelling.endswith(",") or spelling.startswith("point")
-    before = choose.of(*BEFORE, *(() if comma else BEFORE_WITH_POINT), *(() if point else BEFORE_WITH_COMMA))
+    before = choose.of(
+        *BEFORE, *(() if comma else BEFORE_WITH_POINT), *(() if point else BEFORE_WITH_COMMA)
+    )
     form, after = choose.of(*(BOXES if latex else FORMS)), choose.of(*AFTER)
     return Dressed(f"{before}{form.format(text)}{after}", value, (kind, before, form, after))

@@ -19,7 +19,9 @@ from audit.shards.questions import QuestionFile, write_questions
 PROBLEMS = Path(__file__).with_name("problems.jsonl")
 ROWS = [json.loads(line) for line in PROBLEMS.read_text(encoding="utf-8").splitlines()]
 CONTEXT = RowContext(BenchmarkConfig(name="humaneval", format="humaneval"), "", 0)
-sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap (bubblewrap) is not installed")
+sandboxed = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bwrap (bubblewrap) is not installed"
+)
 
 DEF = "def f(x):\n    return x\n"
 
@@ -71,14 +73,19 @@ def test_bad_rows(change: dict[str, Any], found: str) -> None:
 
 
 def problems() -> list[Item]:
-    return [q for _, q in open_benchmark(BenchmarkConfig("humaneval", "humaneval", path=str(PROBLEMS))).iter_located()]
+    return [
+        q
+        for _, q in open_benchmark(
+            BenchmarkConfig("humaneval", "humaneval", path=str(PROBLEMS))
+        ).iter_located()
+    ]
 
 
 def test_problems_and_numbers_survive_the_questions_file(tmp_path: Path) -> None:
     found, numbers = problems(), [Item("n", "n", "How many?", (), NO_OPTION, "n", (), 2.5)]
-    assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in found][1:2] == [
-        ("ours/ferry", (), NO_OPTION, "ferry_times")
-    ]
+    assert [(q.id, q.options, q.gold, q.code.entry_point if q.code else "") for q in found][
+        1:2
+    ] == [("ours/ferry", (), NO_OPTION, "ferry_times")]
     for name, questions in (("code", found), ("numbers", numbers)):
         (tmp_path / name).mkdir()
         write_questions(tmp_path / name, questions)
@@ -95,7 +102,9 @@ def test_the_solutions_are_right_and_the_prompts_alone_are_wrong() -> None:
         assert question.code
         whole = f"```python\n{question.text}{question.code.solution}```"
         for right in (whole, question.code.solution):
-            assert scored(right, question) == (Answer(None, "passed"), True, FinishReason.STOP), question.id
+            assert scored(right, question) == (Answer(None, "passed"), True, FinishReason.STOP), (
+                question.id
+            )
         answer, correct, _ = scored(f"```\n{question.text}```", question)
         assert correct is False and answer != Answer(None, "passed")
 
@@ -111,7 +120,9 @@ def test_no_code_is_unparsed_and_a_failed_sandbox_is_an_error() -> None:
         scored(DEF, Item("a", "b", "c", (), NO_OPTION, "a"))
 
 
-def test_without_bwrap_it_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_bwrap_it_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     sandbox_python.cache_clear()
     with pytest.raises(ConfigError, match="apt-get install bubblewrap"):

@@ -25,7 +25,9 @@ def replies(draw: st.DrawFn) -> Dressed:
 @settings(max_examples=300, derandomize=True, deadline=None)
 def test_a_reply_is_read_as_its_number_or_is_unparsed(reply: Dressed) -> None:
     value = read_number(reply.text).value
-    assert value is None or (reply.value is not None and same_number(value, float(reply.value))), reply
+    assert value is None or (reply.value is not None and same_number(value, float(reply.value))), (
+        reply
+    )
 
 
 def test_most_replies_are_read_and_none_as_another_number() -> None:
@@ -34,21 +36,40 @@ def test_most_replies_are_read_and_none_as_another_number() -> None:
     for _ in range(3000):
         reply = dressed(rng.choice)
         value = read_number(reply.text).value
-        right = value is not None and reply.value is not None and same_number(value, float(reply.value))
+        right = (
+            value is not None and reply.value is not None and same_number(value, float(reply.value))
+        )
         found["unparsed" if value is None else "right" if right else "wrong"] += 1
         found["answers"] += reply.value is not None
     assert found["wrong"] == 0
     assert found["right"] > 0.7 * found["answers"] > 1500
 
 
-@given(text=st.text(st.sampled_from("0123456789.,'/-^%$€ \n=:()[]{}\\boxednswer#&*kKMe½²٣x"), max_size=60))
+@given(
+    text=st.text(
+        st.sampled_from("0123456789.,'/-^%$€ \n=:()[]{}\\boxednswer#&*kKMe½²٣x"), max_size=60
+    )
+)
 @settings(max_examples=300, derandomize=True, deadline=None)
 def test_no_text_is_too_odd_to_be_read(text: str) -> None:
     read_number(text)
     score_number(f"\\boxed{{{text}}}", 5.0)
 
 
-PIECES = ["1,", "1 000 ", "\\boxed{", "\\boxed{1} ", "answer is ", "#### 1\n", "1/", "[1]", "(", "**", "\\text{", "a\n"]
+PIECES = [
+    "1,",
+    "1 000 ",
+    "\\boxed{",
+    "\\boxed{1} ",
+    "answer is ",
+    "#### 1\n",
+    "1/",
+    "[1]",
+    "(",
+    "**",
+    "\\text{",
+    "a\n",
+]
 
 
 @pytest.mark.parametrize("piece", PIECES)
@@ -64,11 +85,20 @@ def test_the_time_is_linear_in_the_length(piece: str) -> None:
 
 
 def _published(shared_data: Path, folder: str) -> list[dict[str, str]]:
-    lines = (shared_data / "public_reports" / folder / "replies.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (
+        (shared_data / "public_reports" / folder / "replies.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     return [json.loads(line) for line in lines]
 
 
-UNPARSED = {"space thousands", "think never closed", "range answer", "time"}  # two meanings, or none
+UNPARSED = {
+    "space thousands",
+    "think never closed",
+    "range answer",
+    "time",
+}  # two meanings, or none
 
 
 def test_numbers_of_public_reports(shared_data: Path) -> None:
@@ -90,9 +120,13 @@ def test_boxes_of_public_reports(shared_data: Path) -> None:
         for row in _published(shared_data, "09-reply-boxed-math")
     }
     assert len(right) == 19
-    assert {item for item, one in right.items() if one is not True} == {"two boxes", "pair against number"}
+    assert {item for item, one in right.items() if one is not True} == {
+        "two boxes",
+        "pair against number",
+    }
     assert right["two boxes"] is None and right["pair against number"] is None
     letters = [
-        read_against_key(row["reply"], row["gold"]) for row in _published(shared_data, "07-reply-boxed-letter-dress")
+        read_against_key(row["reply"], row["gold"])
+        for row in _published(shared_data, "07-reply-boxed-letter-dress")
     ]
     assert letters == [("B", True)] * 9

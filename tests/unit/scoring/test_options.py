@@ -19,8 +19,13 @@ def test_the_normalisations_by_hand() -> None:
     assert read_logprobs(logprobs, tokens, "none").index == 0
     assert read_logprobs(logprobs, tokens, "token").index == 1
     assert read_logprobs(logprobs, tokens, "byte", options).index == 2
-    assert (read_logprobs(logprobs, tokens).index, read_logprobs(logprobs, tokens).form) == (1, "logprob")
-    assert read_logprobs((-2.0, -4.0), (1, 2), "token").index is None  # equal after normalisation is a tie
+    assert (read_logprobs(logprobs, tokens).index, read_logprobs(logprobs, tokens).form) == (
+        1,
+        "logprob",
+    )
+    assert (
+        read_logprobs((-2.0, -4.0), (1, 2), "token").index is None
+    )  # equal after normalisation is a tie
 
 
 def test_bytes_are_bytes_and_not_characters() -> None:
@@ -76,7 +81,11 @@ def test_the_answer_is_a_best_option_and_does_not_depend_on_the_order(
 
     def winner(order: list[tuple[float | None, int, str]]) -> tuple[float | None, int, str] | None:
         answer = read_logprobs(
-            [r[0] for r in order], [r[1] for r in order], normalise, [r[2] for r in order], none_is_lowest=lowest
+            [r[0] for r in order],
+            [r[1] for r in order],
+            normalise,
+            [r[2] for r in order],
+            none_is_lowest=lowest,
         )
         assert answer.index is None or 0 <= answer.index < k
         assert answer.parsed == (answer.form == "logprob")

@@ -6,9 +6,22 @@ from importlib import import_module
 import pytest
 
 MODULES = (
-    *("benchmarks.fresh", "benchmarks.latex", "benchmarks.number", "benchmarks.reply", "benchmarks.rows"),
+    *(
+        "benchmarks.fresh",
+        "benchmarks.latex",
+        "benchmarks.number",
+        "benchmarks.reply",
+        "benchmarks.rows",
+    ),
     *("imports.record", "scoring.keyed"),
-    *("scoring.letter", "scoring.pll", "scoring.refusal", "scoring.score", "variants.config", "variants.rules"),
+    *(
+        "scoring.letter",
+        "scoring.pll",
+        "scoring.refusal",
+        "scoring.score",
+        "variants.config",
+        "variants.rules",
+    ),
 )
 
 

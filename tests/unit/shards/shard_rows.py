@@ -15,26 +15,59 @@ from audit.sweep.design import Arm, Draws
 
 
 def row(
-    question: int = 0, routers: int = 1, arm: Arm = Arm.NOISY_REWRITE, model: str = "m", replicate: int = 0,
+    question: int = 0,
+    routers: int = 1,
+    arm: Arm = Arm.NOISY_REWRITE,
+    model: str = "m",
+    replicate: int = 0,
     **changes: Any,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     values: dict[str, Any] = {
-        "model": model, "model_revision": "abc", "benchmark": "b", "question_id": f"q{question}",
-        "group": f"g{question % 3}", "arm": arm, "routers": routers, "replicate": replicate,
-        "draws": Draws.INDEPENDENT, "reading": Reading.LETTER,
-        "question": f"question {question}?", "options": ("a", "b", "c", "d"),
+        "model": model,
+        "model_revision": "abc",
+        "benchmark": "b",
+        "question_id": f"q{question}",
+        "group": f"g{question % 3}",
+        "arm": arm,
+        "routers": routers,
+        "replicate": replicate,
+        "draws": Draws.INDEPENDENT,
+        "reading": Reading.LETTER,
+        "question": f"question {question}?",
+        "options": ("a", "b", "c", "d"),
         "router_messages": tuple(f"message {k} about {question}" for k in range(routers)),
-        "router_finish_reasons": ("stop",) * routers, "prompt": "answer", "response": "A", "answer": 0,
-        "gold": question % 4, "correct": question % 4 == 0, "parsed": True, "answer_form": "strict",
-        "finish_reason": "stop", "option_logprobs": (), "prompt_tokens": 10, "cached_tokens": 4,
-        "completion_tokens": 1, "router_prompt_tokens": 20, "router_cached_tokens": 8, "router_completion_tokens": 30,
-        "engine_id": "e0", "reasked": False, "router_engine_ids": ("e0",) * routers, "seed": 7,
-    }  # fmt: skip
+        "router_finish_reasons": ("stop",) * routers,
+        "prompt": "answer",
+        "response": "A",
+        "answer": 0,
+        "gold": question % 4,
+        "correct": question % 4 == 0,
+        "parsed": True,
+        "answer_form": "strict",
+        "finish_reason": "stop",
+        "option_logprobs": (),
+        "prompt_tokens": 10,
+        "cached_tokens": 4,
+        "completion_tokens": 1,
+        "router_prompt_tokens": 20,
+        "router_cached_tokens": 8,
+        "router_completion_tokens": 30,
+        "engine_id": "e0",
+        "reasked": False,
+        "router_engine_ids": ("e0",) * routers,
+        "seed": 7,
+    }
     return Outcome(**{**values, **changes})
 
 
 def failed(question: int, routers: int = 1, **changes: Any) -> Outcome:
-    lost = {"error": "prompt too long", "answer": None, "correct": None, "parsed": False, "finish_reason": "error"}
+    lost = {
+        "error": "prompt too long",
+        "answer": None,
+        "correct": None,
+        "parsed": False,
+        "finish_reason": "error",
+    }
     return row(question, routers, **{**lost, **changes})
 
 

@@ -44,7 +44,9 @@ def start(url: str) -> RunDir:
 
 def finish(run: RunDir, questions: int) -> None:
     settings = [Setting(row().arm, 1, 0)]
-    expected = KeySet.of(digest_grid("m", "b", [f"q{k}" for k in range(questions)], settings).reshape(-1, 2))
+    expected = KeySet.of(
+        digest_grid("m", "b", [f"q{k}" for k in range(questions)], settings).reshape(-1, 2)
+    )
     fetch_shards(run.path)
     found = verify_run(run.path, SCHEMA, expected, run.attempt)
     found.require_complete()
@@ -56,7 +58,10 @@ def finish(run: RunDir, questions: int) -> None:
     [
         ("s3://AKIAKEY:hidden@bucket/run", "with a key or password in it is refused"),
         ("s3://bucket/run?secret_key=hidden", "with a key or password in it is refused"),
-        ("abfss://:hidden@account.dfs.core.windows.net/c/run", "with a key or password in it is refused"),
+        (
+            "abfss://:hidden@account.dfs.core.windows.net/c/run",
+            "with a key or password in it is refused",
+        ),
         ("s3://bucket/run?anonymous=hidden", "has no parameter anonymous"),
         ("s3://bucket", "names no folder in a bucket"),
         ("az://bucket/run", "Azure is abfss://"),
@@ -83,7 +88,9 @@ def test_a_killed_run_goes_on_and_only_what_the_manifest_lists_counts(s3: S3Serv
     finish(second, 4)
     second.close()
     listed = sorted(shard["file"] for shard in s3.manifest("bucket/exp/run")["shards"])
-    assert [name.removeprefix("shards/") for name in s3.names("bucket/exp/run/shards")] == listed and len(listed) == 2
+    assert [
+        name.removeprefix("shards/") for name in s3.names("bucket/exp/run/shards")
+    ] == listed and len(listed) == 2
     assert len(set(s3.keys("bucket/exp/run"))) == len(s3.keys("bucket/exp/run")) == 4
 
     # A worker of the killed attempt wakes up, past its look at attempt.json.
@@ -99,7 +106,9 @@ def test_a_killed_run_goes_on_and_only_what_the_manifest_lists_counts(s3: S3Serv
 def test_a_superseded_driver_and_its_writers_change_nothing(s3: S3Server) -> None:
     url = s3.url("bucket/two")
     first = start(url)
-    open_store(url).put(DRIVER, b'{"pid": 1, "host": "another-machine", "pid_space": "", "born": "7"}')
+    open_store(url).put(
+        DRIVER, b'{"pid": 1, "host": "another-machine", "pid_space": "", "born": "7"}'
+    )
     with pytest.warns(UserWarning, match="process 1 on another-machine"):
         second = start(url)
     before = s3.read("bucket/two/manifest.json")
@@ -117,14 +126,18 @@ def test_a_refused_command_changes_nothing_for_the_driver_at_work(s3: S3Server) 
     url = s3.url("bucket/refused")
     working_copy.cache_clear()
     first = open_run_dir(working_copy(url), SCHEMA, "f", {}, {"m": {"revision": "c1"}})
-    open_store(url).put(DRIVER, b'{"pid": 1, "host": "another-machine", "pid_space": "", "born": "7"}')
+    open_store(url).put(
+        DRIVER, b'{"pid": 1, "host": "another-machine", "pid_space": "", "born": "7"}'
+    )
     open_store(url).put("tasks/m-1.npy", b"tasks")
     before = {name: s3.read(f"bucket/refused/{name}") for name in s3.names("bucket/refused")}
     for fingerprint, revision in (("other", "c1"), ("f", "c2")):
         working_copy.cache_clear()
         with pytest.raises(ConfigError, match=r"another configuration|now it is c2"):
             open_run_dir(working_copy(url), SCHEMA, fingerprint, {}, {"m": {"revision": revision}})
-    assert {name: s3.read(f"bucket/refused/{name}") for name in s3.names("bucket/refused")} == before
+    assert {
+        name: s3.read(f"bucket/refused/{name}") for name in s3.names("bucket/refused")
+    } == before
     assert "tasks/m-1.npy" in before
     first.update(status="failed")  # it goes on
     first.close()
@@ -141,12 +154,16 @@ time.sleep(60)
 """
 
 
-def test_a_second_driver_on_this_machine_is_refused_and_a_killed_one_is_not_missed(s3: S3Server) -> None:
+def test_a_second_driver_on_this_machine_is_refused_and_a_killed_one_is_not_missed(
+    s3: S3Server,
+) -> None:
     url = s3.url("bucket/lock")
     driver = subprocess.Popen([sys.executable, "-c", HOLD, url], stdout=subprocess.PIPE, text=True)
     try:
         assert driver.stdout is not None and driver.stdout.readline() == "open\n"
-        with pytest.raises(ShardError, match=rf"in use by another run \(process {driver.pid} on") as caught:
+        with pytest.raises(
+            ShardError, match=rf"in use by another run \(process {driver.pid} on"
+        ) as caught:
             start(url)
         assert "run_dir=s3://bucket/lock_2" in named(caught.value)
         driver.kill()
@@ -159,13 +176,19 @@ def test_a_second_driver_on_this_machine_is_refused_and_a_killed_one_is_not_miss
 
 
 def test_a_store_that_refuses_is_one_sentence_and_nothing_is_lost(s3: S3Server) -> None:
-    with pytest.raises(ShardError, match="the bucket nowhere does not exist, and none is made here"):
+    with pytest.raises(
+        ShardError, match="the bucket nowhere does not exist, and none is made here"
+    ):
         start(s3.url("nowhere/run"))
-    with pytest.raises(ShardError, match=r"s3://bucket/run cannot|s3://bucket/run.* the store does not answer"):
+    with pytest.raises(
+        ShardError, match=r"s3://bucket/run cannot|s3://bucket/run.* the store does not answer"
+    ):
         start("s3://bucket/run?endpoint_override=127.0.0.1:9&scheme=http")
     with start(s3.url("bucket/kept")) as run:
         write(where(run.path), run.attempt, row(0))
-    s3.ask("POST", "moto-api/reset-auth", b"0")  # from now on keys are looked at, and ours is nobody's
+    s3.ask(
+        "POST", "moto-api/reset-auth", b"0"
+    )  # from now on keys are looked at, and ours is nobody's
     try:
         with pytest.raises(ShardError, match=r"access was refused.*AWS_ACCESS_KEY_ID") as caught:
             start(s3.url("bucket/kept"))
@@ -184,12 +207,18 @@ class Full(Quiet):
 
 def test_a_put_that_fails_is_one_sentence(s3: S3Server) -> None:
     with http_here(Full) as full:
-        store = open_store(f"s3://bucket/run?endpoint_override={full.removeprefix('http://')}&scheme=http")
-        with pytest.raises(ShardError, match=r"s3://bucket/run/shards/x could not be written: .*stays valid"):
+        store = open_store(
+            f"s3://bucket/run?endpoint_override={full.removeprefix('http://')}&scheme=http"
+        )
+        with pytest.raises(
+            ShardError, match=r"s3://bucket/run/shards/x could not be written: .*stays valid"
+        ):
             store.put("shards/x", b"rows")
 
 
-def test_commands_that_need_a_folder_say_so(s3: S3Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_need_a_folder_say_so(
+    s3: S3Server, capsys: pytest.CaptureFixture[str]
+) -> None:
     from commands_here import compare, runs
 
     url = s3.url("bucket/absent")

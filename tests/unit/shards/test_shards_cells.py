@@ -22,7 +22,9 @@ CELL_COLUMNS = cell_columns(SCHEMA)
 
 def batches(outcomes: Sequence[Outcome], size: int = 1024) -> list[pa.RecordBatch]:
     table = outcomes_to_table(list(outcomes))
-    columns = [pc.list_value_length(table["options"]) if n == N_OPTIONS else table[n] for n in CELL_COLUMNS]
+    columns = [
+        pc.list_value_length(table["options"]) if n == N_OPTIONS else table[n] for n in CELL_COLUMNS
+    ]
     return list(pa.table(columns, names=list(CELL_COLUMNS)).to_batches(max_chunksize=size))
 
 
@@ -36,29 +38,49 @@ def state_of(o: Outcome) -> State:
 
 def holds(found: Sequence[CellOutcomes], outcomes: Sequence[Outcome]) -> None:
     """Cells are those of the rows, taken one by one in plain Python."""
-    assert [(c.model, c.benchmark) for c in found] == sorted({(o.model, o.benchmark) for o in outcomes})
+    assert [(c.model, c.benchmark) for c in found] == sorted(
+        {(o.model, o.benchmark) for o in outcomes}
+    )
     for cell in found:
         own = [o for o in outcomes if (o.model, o.benchmark) == (cell.model, cell.benchmark)]
         groups = sorted({o.group for o in own})
         items = {o.question_id: [groups.index(o.group), len(o.options)] for o in own}
         state = {(Setting(o.arm, o.routers, o.replicate), o.question_id): state_of(o) for o in own}
         assert (cell.draws, cell.reading) == (own[0].draws, own[0].reading)
-        assert cell.question_ids == tuple(sorted(items)) and cell.settings == tuple(sorted({s for s, _ in state}))
-        assert np.stack([cell.cluster, cell.n_options], axis=1).tolist() == [items[q] for q in cell.question_ids]
-        wanted = [[state.get((s, q), State.ABSENT) for q in cell.question_ids] for s in cell.settings]
+        assert cell.question_ids == tuple(sorted(items)) and cell.settings == tuple(
+            sorted({s for s, _ in state})
+        )
+        assert np.stack([cell.cluster, cell.n_options], axis=1).tolist() == [
+            items[q] for q in cell.question_ids
+        ]
+        wanted = [
+            [state.get((s, q), State.ABSENT) for q in cell.question_ids] for s in cell.settings
+        ]
         assert cell.state.tolist() == wanted
-        assert (cell.cluster.dtype, cell.n_options.dtype, cell.state.dtype) == (np.int64, np.int64, np.int8)
+        assert (cell.cluster.dtype, cell.n_options.dtype, cell.state.dtype) == (
+            np.int64,
+            np.int64,
+            np.int8,
+        )
 
 
 OPTIONS = ("a", "b", "c", "d")
 # Of ids and groups the order as text is not that of their numbers, nor that in which rows come.
 ROWS = st.builds(
     lambda q, arm, routers, replicate, cell, fate: row(
-        q, 0 if arm is Arm.DIRECT else routers, arm, model=cell[0], replicate=replicate, benchmark=cell[1],
-        group=f"g{q % 4 + 8}", options=OPTIONS[: 2 + q % 3],
+        q,
+        0 if arm is Arm.DIRECT else routers,
+        arm,
+        model=cell[0],
+        replicate=replicate,
+        benchmark=cell[1],
+        group=f"g{q % 4 + 8}",
+        options=OPTIONS[: 2 + q % 3],
         reading=Reading.LETTER if cell[0] == "m" else Reading.LETTER_LOGPROB,
-        correct={"right": True, "wrong": False}.get(fate), parsed=fate in ("right", "wrong"),
-        finish_reason="length" if fate == "cut off" else "stop", error="no reply" if fate == "error" else None,
+        correct={"right": True, "wrong": False}.get(fate),
+        parsed=fate in ("right", "wrong"),
+        finish_reason="length" if fate == "cut off" else "stop",
+        error="no reply" if fate == "error" else None,
     ),
     st.integers(0, 14),
     st.sampled_from(list(Arm)),
@@ -66,14 +88,19 @@ ROWS = st.builds(
     st.integers(0, 2),
     st.sampled_from([("m", "b"), ("m", "a"), ("l", "b")]),
     st.sampled_from(["right", "wrong", "unparsed", "cut off", "error"]),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=80)
-@given(outcomes=st.lists(ROWS, min_size=1, max_size=60, unique_by=lambda r: r.key), size=st.sampled_from([1, 7, 1024]))
+@given(
+    outcomes=st.lists(ROWS, min_size=1, max_size=60, unique_by=lambda r: r.key),
+    size=st.sampled_from([1, 7, 1024]),
+)
 def test_cells_are_those_of_the_rows(outcomes: list[Outcome], size: int) -> None:
     holds(pair_batches(batches(outcomes, size), SCHEMA), outcomes)
-    with pytest.MonkeyPatch.context() as patch:  # many rows: numbered and put in their place a few at a time
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # many rows: numbered and put in their place a few at a time
         patch.setattr(cells, "_ROWS_AT_ONCE", 5)
         patch.setattr(cells, "_ROWS_A_BLOCK", 7)
         holds(pair_batches(batches(outcomes, 3), SCHEMA), outcomes)
@@ -99,14 +126,23 @@ def test_nothing_makes_no_cell() -> None:
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (row(3, 1), "Two rows for m, b, q3, Setting.*level=1, replicate=0.*every key must occur once"),
-        (row(3, 2, group="other"), r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('other', 4\)"),
+        (
+            row(3, 1),
+            "Two rows for m, b, q3, Setting.*level=1, replicate=0.*every key must occur once",
+        ),
+        (
+            row(3, 2, group="other"),
+            r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('other', 4\)",
+        ),
         (
             row(3, 2, options=("a", "b")),
             r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('g0', 2\)",
         ),
         (row(3, 2, draws=Draws.NESTED), r"Rows of m mix draws: \['independent', 'nested'\]"),
-        (row(3, 2, reading=Reading.OPTION_TEXT), r"Rows of m mix reading: \['letter', 'option_text'\]"),
+        (
+            row(3, 2, reading=Reading.OPTION_TEXT),
+            r"Rows of m mix reading: \['letter', 'option_text'\]",
+        ),
     ],
 )
 def test_rows_that_cannot_be_paired_are_refused(second: Outcome, words: str) -> None:

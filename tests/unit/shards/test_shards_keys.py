@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from outcome_tables import NAMES, Outcome, OutcomeKey, digests_of_keys, outcomes_to_table, table_to_outcomes
+from outcome_tables import (
+    NAMES,
+    Outcome,
+    OutcomeKey,
+    digests_of_keys,
+    outcomes_to_table,
+    table_to_outcomes,
+)
 from shard_rows import row
 
 from audit.core.errors import ShardError
@@ -24,7 +31,10 @@ DIGESTS = arrays(np.uint64, st.tuples(st.integers(0, 30), st.just(2)), elements=
 
 
 def test_shifting_text_between_columns_changes_the_digest() -> None:
-    one, two = OutcomeKey("ab", "c", "d", Arm.DIRECT, 1, 0), OutcomeKey("a", "bc", "d", Arm.DIRECT, 1, 0)
+    one, two = (
+        OutcomeKey("ab", "c", "d", Arm.DIRECT, 1, 0),
+        OutcomeKey("a", "bc", "d", Arm.DIRECT, 1, 0),
+    )
     swapped = OutcomeKey("ab", "c", "d", Arm.DIRECT, 0, 1)
     assert len({d.tobytes() for d in digests_of_keys([one, two, swapped])}) == 3
 
@@ -36,7 +46,11 @@ def test_digests_do_not_change_between_versions() -> None:
 
 
 def test_all_builders_agree() -> None:
-    settings = [Setting(Arm.DIRECT, 0), Setting(Arm.FORWARD_FULL, 1, 2), Setting(Arm.NOISY_REWRITE, 9)]
+    settings = [
+        Setting(Arm.DIRECT, 0),
+        Setting(Arm.FORWARD_FULL, 1, 2),
+        Setting(Arm.NOISY_REWRITE, 9),
+    ]
     ids = ["q0", "q\ud800", "Ω"]
     keys = [OutcomeKey("m", "b", q, s.arm, s.level, s.replicate) for q in ids for s in settings]
     rows = [_with_key(k) for k in keys]
@@ -47,9 +61,14 @@ def test_all_builders_agree() -> None:
 
 def _with_key(key: OutcomeKey) -> Outcome:
     return replace(
-        row(), model=key.model, benchmark=key.benchmark, question_id=key.question_id, arm=key.arm, routers=key.level,
+        row(),
+        model=key.model,
+        benchmark=key.benchmark,
+        question_id=key.question_id,
+        arm=key.arm,
+        routers=key.level,
         replicate=key.replicate,
-    )  # fmt: skip
+    )
 
 
 @given(DIGESTS, DIGESTS)
@@ -66,11 +85,21 @@ def test_key_set_is_a_set(members: np.ndarray, asked: np.ndarray) -> None:
 TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF), max_size=12)
 TEXTS = st.lists(TEXT, max_size=4).map(tuple)
 OUTCOMES = st.builds(
-    row, model=TEXT, question_id=TEXT, arm=st.sampled_from(Arm), draws=st.sampled_from(Draws), options=TEXTS,
-    reading=st.sampled_from(Reading), response=TEXT, answer=st.none() | st.integers(0, 9),
-    correct=st.none() | st.booleans(), option_logprobs=st.lists(st.none() | st.floats(), max_size=4).map(tuple),
-    prompt_tokens=st.integers(0, 2**31 - 1), seed=st.integers(-(2**63), 2**63 - 1), error=st.none() | TEXT,
-)  # fmt: skip
+    row,
+    model=TEXT,
+    question_id=TEXT,
+    arm=st.sampled_from(Arm),
+    draws=st.sampled_from(Draws),
+    options=TEXTS,
+    reading=st.sampled_from(Reading),
+    response=TEXT,
+    answer=st.none() | st.integers(0, 9),
+    correct=st.none() | st.booleans(),
+    option_logprobs=st.lists(st.none() | st.floats(), max_size=4).map(tuple),
+    prompt_tokens=st.integers(0, 2**31 - 1),
+    seed=st.integers(-(2**63), 2**63 - 1),
+    error=st.none() | TEXT,
+)
 
 
 def canonical(value: object) -> object:
@@ -110,14 +139,18 @@ def test_lone_surrogates_become_replacement_characters_and_pairs_are_joined() ->
     assert clean_text("\ud83d\ude00") == "\U0001f600"
 
 
-@pytest.mark.parametrize(("column", "value"), [("seed", 2**63), ("routers", 40_000), ("gold", "A"), ("parsed", "yes")])
+@pytest.mark.parametrize(
+    ("column", "value"), [("seed", 2**63), ("routers", 40_000), ("gold", "A"), ("parsed", "yes")]
+)
 def test_a_value_that_does_not_fit_is_named(column: str, value: object) -> None:
     with pytest.raises(ShardError, match=rf"Column '{column}'.*{value}"):
         outcomes_to_table([row(), replace(row(), **{column: value})])
 
 
 def test_a_row_has_every_column_and_no_other() -> None:
-    assert sorted(NAMES) == sorted(SCHEMA.columns.names)  # the sweep's rows as objects, and its columns
+    assert sorted(NAMES) == sorted(
+        SCHEMA.columns.names
+    )  # the sweep's rows as objects, and its columns
     whole = {name: getattr(row(), name) for name in NAMES}
     with pytest.raises(ShardError, match=r"audit sweep lacks \['draws'\] and has \['extra'\]"):
         rows_to_table([{**{k: v for k, v in whole.items() if k != "draws"}, "extra": 1}], SCHEMA)
@@ -128,7 +161,9 @@ def test_a_row_has_every_column_and_no_other() -> None:
     [
         pa.array(["a", None, "b", "a", ""]),
         pa.array([["a", "b"], None, [], ["b", None, "a"]], pa.list_(pa.string())),
-        pa.array([["x"], ["a", "b"], None, [], ["b", "a"], ["y"]], pa.list_(pa.string())).slice(1, 4),
+        pa.array([["x"], ["a", "b"], None, [], ["b", "a"], ["y"]], pa.list_(pa.string())).slice(
+            1, 4
+        ),
         pa.array([], pa.list_(pa.string())),
         pa.array([[0.5], None, []], pa.list_(pa.float32())),
         pa.array([1, None, 3]),

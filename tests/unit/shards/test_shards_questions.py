@@ -20,7 +20,15 @@ from audit.sweep.design import Arm
 
 
 def question(k: int) -> Item:
-    return Item(f"q{k}", "b", f"text {k} Ω", tuple("abcd"[: 2 + k % 3]), k % 2, f"g{k // 4}", (1, 0) if k % 2 else ())
+    return Item(
+        f"q{k}",
+        "b",
+        f"text {k} Ω",
+        tuple("abcd"[: 2 + k % 3]),
+        k % 2,
+        f"g{k // 4}",
+        (1, 0) if k % 2 else (),
+    )
 
 
 N = 2 * BATCH_ROWS + 77
@@ -61,7 +69,9 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
 
 def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:
     """8 MB of text are read by position without holding them: Arrow allocates nothing, the map does it."""
-    write_questions(tmp_path, (Item(f"q{k}", "b", "x" * 1000, ("a", "b"), 0, "g") for k in range(8000)))
+    write_questions(
+        tmp_path, (Item(f"q{k}", "b", "x" * 1000, ("a", "b"), 0, "g") for k in range(8000))
+    )
     file = QuestionFile(tmp_path)
     before = pa.total_allocated_bytes()
     assert file.slice(7000, 7003)[1].id == "q7001"
@@ -70,9 +80,13 @@ def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:
 
 def test_hostile_text_and_no_questions(tmp_path: Path) -> None:
     write_questions(tmp_path, [Item("a\0", "b", "x\ud800", ("\udfff", "y"), 1, "g")])
-    assert QuestionFile(tmp_path).slice(0, 1) == [Item("a\0", "b", "x\ufffd", ("\ufffd", "y"), 1, "g")]
+    assert QuestionFile(tmp_path).slice(0, 1) == [
+        Item("a\0", "b", "x\ufffd", ("\ufffd", "y"), 1, "g")
+    ]
     assert write_questions(tmp_path, []) == 0
-    assert len(QuestionFile(tmp_path / QUESTIONS)) == 0 and list(QuestionFile(tmp_path).names()) == []
+    assert (
+        len(QuestionFile(tmp_path / QUESTIONS)) == 0 and list(QuestionFile(tmp_path).names()) == []
+    )
 
 
 def test_a_repeated_id_is_refused_and_the_file_before_stays(tmp_path: Path) -> None:
@@ -111,7 +125,9 @@ def test_missing_and_unexpected_rows_are_counted_and_named(run: tuple[Path, str]
     write(*run, row(0), row(1), row(77))
     report = verify_run(run[0], SCHEMA, keys(range(5)), run[1])
     assert (report.rows, report.missing, report.unexpected) == (3, 3, 1)
-    with pytest.raises(ShardError, match=r"holds 3 rows where 5 were expected: 3 missing, 1 that no question"):
+    with pytest.raises(
+        ShardError, match=r"holds 3 rows where 5 were expected: 3 missing, 1 that no question"
+    ):
         report.require_complete()
     grid = digest_grid("m", "b", [f"q{q}" for q in range(5)], [Setting(Arm.NOISY_REWRITE, 1)])
     by_grid = verify_run(run[0], SCHEMA, KeySet.of(grid), run[1])
@@ -126,9 +142,15 @@ def test_of_two_rows_with_one_key_the_older_stays(run: tuple[Path, str]) -> None
         os.utime(info.path, (1000 + age, 1000 + age))
     report = verify_run(run[0], SCHEMA, keys(range(3)), run[1])
     assert (report.rows, report.complete) == (3, True)
-    assert {o.question_id: o.response for o in iter_outcomes(run[0])} == {"q0": "old", "q1": "A", "q2": "A"}
+    assert {o.question_id: o.response for o in iter_outcomes(run[0])} == {
+        "q0": "old",
+        "q1": "A",
+        "q2": "A",
+    }
     assert names(run[0] / "shards") == sorted([newer.path.name, older.path.name])
-    assert {s.path: s.sha256 for s in report.shards} == {s.path: s.sha256 for s in scan_run(run[0], SCHEMA).shards}
+    assert {s.path: s.sha256 for s in report.shards} == {
+        s.path: s.sha256 for s in scan_run(run[0], SCHEMA).shards
+    }
 
 
 @settings(max_examples=15)

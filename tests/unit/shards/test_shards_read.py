@@ -28,21 +28,34 @@ def run(tmp_path: Path) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="module", params=["arrow", "parquet"])
-def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+def whole(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, bytes]:
     run, attempt = new_run(tmp_path_factory.mktemp(request.param) / "run")
-    path = write(run, attempt, *(row(q, response=os.urandom(50).hex()) for q in range(40)), format=request.param).path
+    path = write(
+        run,
+        attempt,
+        *(row(q, response=os.urandom(50).hex()) for q in range(40)),
+        format=request.param,
+    ).path
     return path, path.read_bytes()
 
 
 def test_scan_finds_every_row_and_only_them(run: tuple[Path, str]) -> None:
     rows = [row(q, r) for q in range(4) for r in (1, 2)]
-    infos = [write(*run, *rows[:5]), write(*run, *rows[5:], format="parquet"), write(*run, failed(9))]
+    infos = [
+        write(*run, *rows[:5]),
+        write(*run, *rows[5:], format="parquet"),
+        write(*run, failed(9)),
+    ]
     scan = scan_run(run[0], SCHEMA)
     assert {s.path: s for s in scan.shards} == {i.path: i for i in infos}
     assert (scan.rows, len(scan.done), scan.duplicates, scan.corrupt) == (9, 9, 0, {})
     asked = digests_of_keys([r.key for r in [*rows, row(9), row(10), row(0, 3)]])
     assert scan.done.contains(asked).tolist() == [True] * 9 + [False] * 2
-    assert scan.error_keys.contains(digests_of_keys([row(9).key])).all() and len(scan.error_keys) == 1
+    assert (
+        scan.error_keys.contains(digests_of_keys([row(9).key])).all() and len(scan.error_keys) == 1
+    )
 
 
 def test_an_empty_run_scans_and_is_not_read(run: tuple[Path, str], tmp_path: Path) -> None:
@@ -61,16 +74,25 @@ def test_every_truncation_is_found_set_aside_and_redone(
     whole: tuple[Path, bytes], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path, content = whole
-    cut = data.draw(st.integers(0, len(content) - 1) | st.integers(len(content) - 64, len(content) - 1))
+    cut = data.draw(
+        st.integers(0, len(content) - 1) | st.integers(len(content) - 64, len(content) - 1)
+    )
     run, attempt = new_run(tmp_path_factory.mktemp("cut") / "run")
     sound = write(run, attempt, row(99), format=path.suffix[1:])
     (run / "shards" / path.name).write_bytes(content[:cut])
     scan = scan_run(run, SCHEMA)
     (moved,) = (run / "quarantine").glob(f"{path.name}.*")
     assert [*scan.corrupt] == [path.name] and moved.stat().st_size == cut
-    assert [s.path for s in scan.shards] == [sound.path] and names(run / "shards") == [sound.path.name]
+    assert [s.path for s in scan.shards] == [sound.path] and names(run / "shards") == [
+        sound.path.name
+    ]
     assert len(scan.done) == 1
-    assert ds.dataset(run / "shards", format={".arrow": "ipc"}.get(path.suffix, "parquet")).count_rows() == 1
+    assert (
+        ds.dataset(
+            run / "shards", format={".arrow": "ipc"}.get(path.suffix, "parquet")
+        ).count_rows()
+        == 1
+    )
 
 
 def test_no_damage_changes_what_is_read(whole: tuple[Path, bytes], tmp_path: Path) -> None:
@@ -82,7 +104,11 @@ def test_no_damage_changes_what_is_read(whole: tuple[Path, bytes], tmp_path: Pat
     # A page's header has no checksum: one zeroed byte in its first thirty, and its column was read as no rows.
     zeros = [(at, b"\0") for at in range(200)]
     blocks = [(at, bytes(n)) for n in (512, 40) for at in range(0, len(content) - n, 487)]
-    flips = [(at, bytes([content[at] ^ bits])) for at in range(0, len(content), 61) for bits in (0xFF, 1 << at % 8)]
+    flips = [
+        (at, bytes([content[at] ^ bits]))
+        for at in range(0, len(content), 61)
+        for bits in (0xFF, 1 << at % 8)
+    ]
     for at, new in [*zeros, *blocks, *flips, (len(content) - 1, bytes([content[-1] ^ 1]))]:
         damaged.write_bytes(content[:at] + new + content[at + len(new) :])
         try:
@@ -104,21 +130,34 @@ def test_files_that_are_no_shards_are_set_aside(run: tuple[Path, str]) -> None:
         ("other.arrow", pa.table({"a": [1]})),
         ("older.arrow", outcomes_to_table([row(1)]).drop_columns(["seed"])),
         ("norows.arrow", outcomes_to_table([])),
-        ("nokey.arrow", outcomes_to_table([row(1)]).set_column(0, "model", pa.array([None], pa.string()))),
+        (
+            "nokey.arrow",
+            outcomes_to_table([row(1)]).set_column(0, "model", pa.array([None], pa.string())),
+        ),
         ("nosums.arrow", outcomes_to_table([row(1)])),
     ]:
         with pa.ipc.new_file(folder / name, table.schema) as writer:
             for batch in table.to_batches():
-                writer.write_batch(batch, custom_metadata=column_sums(batch) if name != "nosums.arrow" else None)
+                writer.write_batch(
+                    batch, custom_metadata=column_sums(batch) if name != "nosums.arrow" else None
+                )
     scan = scan_run(run[0], SCHEMA)
     assert set(scan.corrupt) == {
-        "empty.arrow", "notes.txt", "text.arrow", "other.arrow", "older.arrow", "norows.arrow", "nokey.arrow",
+        "empty.arrow",
+        "notes.txt",
+        "text.arrow",
+        "other.arrow",
+        "older.arrow",
+        "norows.arrow",
+        "nokey.arrow",
         "nosums.arrow",
-    }  # fmt: skip
+    }
     assert names(folder) == [sound.path.name] and len(names(run[0] / "quarantine")) == 8
 
 
-def test_leftover_temporary_files_are_removed_and_reading_ignores_them(run: tuple[Path, str]) -> None:
+def test_leftover_temporary_files_are_removed_and_reading_ignores_them(
+    run: tuple[Path, str],
+) -> None:
     info = write(*run, row(0))
     leftover = run[0] / "shards" / f".{info.path.name}.0123.tmp"
     leftover.write_bytes(info.path.read_bytes()[:100])
@@ -142,11 +181,15 @@ def test_error_rows_are_dropped_and_the_others_stay(run: tuple[Path, str]) -> No
     lost = write(*run, failed(3))
     sound = write(*run, row(4))
     before = sound.path.stat().st_mtime_ns
-    assert drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, SINGLE, attempt=run[1]) == 2
+    assert (
+        drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, SINGLE, attempt=run[1]) == 2
+    )
     scan = scan_run(run[0], SCHEMA)
     asked = digests_of_keys([row(q).key for q in range(5)])
     assert scan.done.contains(asked).tolist() == [True, False, True, False, True]
-    assert not lost.path.exists() and mixed.path.exists() and sound.path.stat().st_mtime_ns == before
+    assert (
+        not lost.path.exists() and mixed.path.exists() and sound.path.stat().st_mtime_ns == before
+    )
     assert drop_rows(run[0], SCHEMA, scan.error_keys, SINGLE, attempt=run[1]) == 0
 
 
@@ -163,20 +206,39 @@ SINGLE = Design(tuple(Part(Arm.NOISY_REWRITE, (r,)) for r in (1, 2)))
 def test_a_nested_set_is_dropped_whole(run: tuple[Path, str]) -> None:
     nested = {"draws": Draws.NESTED}
     write(*run, *(row(0, r, **nested) for r in (1, 2)), failed(0, 3, **nested), row(1, 1, **nested))
-    write(*run, row(0, 4, **nested), row(0, 1, replicate=1, **nested), row(0, 1, Arm.FORWARD_FULL, **nested))
-    assert drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, DESIGN, attempt=run[1]) == 4
+    write(
+        *run,
+        row(0, 4, **nested),
+        row(0, 1, replicate=1, **nested),
+        row(0, 1, Arm.FORWARD_FULL, **nested),
+    )
+    assert (
+        drop_rows(run[0], SCHEMA, scan_run(run[0], SCHEMA).error_keys, DESIGN, attempt=run[1]) == 4
+    )
     left = {(o.question_id, o.arm, o.routers, o.replicate) for o in iter_outcomes(run[0])}
-    assert left == {("q1", "noisy_rewrite", 1, 0), ("q0", "noisy_rewrite", 1, 1), ("q0", "forward_full", 1, 0)}
+    assert left == {
+        ("q1", "noisy_rewrite", 1, 0),
+        ("q0", "noisy_rewrite", 1, 1),
+        ("q0", "forward_full", 1, 0),
+    }
 
 
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
-def test_columns_come_back_in_the_order_of_the_shards(run: tuple[Path, str], tmp_path: Path) -> None:
+def test_columns_come_back_in_the_order_of_the_shards(
+    run: tuple[Path, str], tmp_path: Path
+) -> None:
     other = new_run(tmp_path / "second")
-    rows = {i.path.name: rows for rows in ([row(3), failed(1)], [row(2, 2)]) for i in [write(*run, *rows)]}
+    rows = {
+        i.path.name: rows
+        for rows in ([row(3), failed(1)], [row(2, 2)])
+        for i in [write(*run, *rows)]
+    }
     write(*other, row(7, model="n", options=("x", "y")), format="parquet")
-    expected = [o for name in sorted(rows) for o in rows[name]] + [row(7, model="n", options=("x", "y"))]
+    expected = [o for name in sorted(rows) for o in rows[name]] + [
+        row(7, model="n", options=("x", "y"))
+    ]
     assert list(iter_outcomes([run[0], other[0]])) == expected
     batches = list(iter_columns([run[0], other[0]], SCHEMA, ["routers", "n_options"]))
     assert batches[0].schema.names == ["routers", "n_options"]
@@ -187,7 +249,11 @@ def test_cells_are_paired_by_question(run: tuple[Path, str]) -> None:
     write(*run, row(1, 1), row(0, 1), failed(1, 2))
     write(*run, row(0, 2, parsed=False, correct=None, answer=None), row(5, 1, model="n"))
     first, second = load_cells(run[0], SCHEMA)
-    assert (first.model, first.question_ids, first.n_options.tolist()) == ("m", ("q0", "q1"), [4, 4])
+    assert (first.model, first.question_ids, first.n_options.tolist()) == (
+        "m",
+        ("q0", "q1"),
+        [4, 4],
+    )
     assert first.row(Setting(Arm.NOISY_REWRITE, 1)).tolist() == [State.CORRECT, State.WRONG]
     assert first.row(Setting(Arm.NOISY_REWRITE, 2)).tolist() == [State.UNPARSED, State.ERROR]
     assert second.model == "n"
@@ -204,7 +270,9 @@ def test_a_dataset_opens_for_both_formats(run: tuple[Path, str], format: str) ->
 def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
     # With nested draws r = 5 pays for three messages, as r = 2 had the first two.
     nested = [
-        row(q, r, draws=Draws.NESTED, model="n", router_calls=r - had) for q in range(2) for r, had in ((2, 0), (5, 2))
+        row(q, r, draws=Draws.NESTED, model="n", router_calls=r - had)
+        for q in range(2)
+        for r, had in ((2, 0), (5, 2))
     ]
     independent = [row(q, r, router_calls=r) for q in range(3) for r in (2, 5)]
     write(*run, *nested)
@@ -213,7 +281,12 @@ def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
     # 3 questions, r = 2 and 5: 6 worker calls of 10 prompt tokens, 3 x (2 + 5) router calls, 6 rows x 20 tokens
     assert cost["m"]["noisy_rewrite"] == {
         "worker": {"calls": 6, "prompt_tokens": 60, "cached_tokens": 24, "completion_tokens": 6},
-        "router": {"calls": 21, "prompt_tokens": 120, "cached_tokens": 48, "completion_tokens": 180},
+        "router": {
+            "calls": 21,
+            "prompt_tokens": 120,
+            "cached_tokens": 48,
+            "completion_tokens": 180,
+        },
     }
     assert set(cost["m"]["direct"]) == {"worker"}
     assert cost["n"]["noisy_rewrite"]["router"]["calls"] == 2 * 5
@@ -232,7 +305,11 @@ def shard_of(path: Path, audit: str | None, version: str, **own: pa.DataType) ->
     [
         (None, "", "it is of audit None"),
         ("perturb", SCHEMA.version, "it is of audit perturb"),
-        ("sweep", "version 1.1", r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 4\.1"),
+        (
+            "sweep",
+            "version 1.1",
+            r"it is of audit sweep, version 1\.1, and rows of audit sweep, version 4\.1",
+        ),
     ],
 )
 def test_rows_of_another_audit_or_version_are_refused_in_a_sentence(
@@ -264,7 +341,9 @@ def test_shards_of_many_batches_keep_their_order(run: tuple[Path, str]) -> None:
     info = write(*run, *rows)
     assert pa.ipc.open_file(info.path).num_record_batches == 3
     batches = list(iter_columns(run[0], SCHEMA, ["question_id"]))
-    assert [id_ for batch in batches for id_ in batch[0].to_pylist()] == [r.question_id for r in rows]
+    assert [id_ for batch in batches for id_ in batch[0].to_pylist()] == [
+        r.question_id for r in rows
+    ]
     assert read_shard(info.path, SCHEMA, ["routers", "model"]).schema.names == ["routers", "model"]
     scan = scan_run(run[0], SCHEMA)
     assert scan.done.contains(digests_of_keys([r.key for r in rows])).all() and scan.digests is None

@@ -45,13 +45,18 @@ def test_the_name_depends_on_the_keys_and_not_on_their_order(keys: list) -> None
     name = shard_name({"m"}, digests_of_keys(keys))
     assert name == shard_name({"m"}, digests_of_keys(sorted(keys)))
     assert name != shard_name({"m"}, digests_of_keys(keys[1:]))
-    assert shard_name({"m"}, digests_of_keys(keys), "parquet") == name.removesuffix(".arrow") + ".parquet"
+    assert (
+        shard_name({"m"}, digests_of_keys(keys), "parquet")
+        == name.removesuffix(".arrow") + ".parquet"
+    )
 
 
 def test_the_name_is_safe_for_file_systems() -> None:
     digests = digests_of_keys([row().key])
     name = shard_name({"../Org/mo del:7b\0é" + "x" * 300}, digests)
-    assert "/" not in name and name.startswith("Org_mo_del_7b_") and len(name) < 120 and name.isascii()
+    assert (
+        "/" not in name and name.startswith("Org_mo_del_7b_") and len(name) < 120 and name.isascii()
+    )
     assert shard_name({"..."}, digests).startswith("model-")
 
 
@@ -59,11 +64,16 @@ def test_a_retried_chunk_replaces_its_own_shard(run: tuple[Path, str]) -> None:
     first = write(*run, row(0, response="A"), row(1))
     second = write(*run, row(1), row(0, response="B"))
     assert first.path == second.path and names(run[0] / "shards") == [first.path.name]
-    assert read_shard(first.path, SCHEMA).column("response").to_pylist() == ["A", "B"]  # rows 1 and 0 of the second
+    assert read_shard(first.path, SCHEMA).column("response").to_pylist() == [
+        "A",
+        "B",
+    ]  # rows 1 and 0 of the second
 
 
 def test_a_key_twice_in_one_table_is_refused(run: tuple[Path, str]) -> None:
-    with pytest.raises(ShardError, match=r"1 keys occur more than once in one shard, such as .*'question_id': 'q1'"):
+    with pytest.raises(
+        ShardError, match=r"1 keys occur more than once in one shard, such as .*'question_id': 'q1'"
+    ):
         write(*run, row(0), row(1), row(1, response="other"))
     assert names(run[0] / "shards") == []
 
@@ -71,7 +81,12 @@ def test_a_key_twice_in_one_table_is_refused(run: tuple[Path, str]) -> None:
 def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
     table = outcomes_to_table([row()])
     unnamed = table.set_column(0, SCHEMA.columns.field("model"), pa.array([None], pa.string()))
-    for bad in (table.drop_columns(["seed"]), table.append_column("extra", table["seed"]), table.slice(0, 0), unnamed):
+    for bad in (
+        table.drop_columns(["seed"]),
+        table.append_column("extra", table["seed"]),
+        table.slice(0, 0),
+        unnamed,
+    ):
         with pytest.raises(ShardError):
             write_shard(run[0], bad, SCHEMA, attempt=run[1])
     assert names(run[0] / "shards") == []
@@ -80,7 +95,9 @@ def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
 # --- fencing --------------------------------------------------------------------------------------------------------
 
 
-def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(run: tuple[Path, str]) -> None:
+def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(
+    run: tuple[Path, str],
+) -> None:
     """Threads write as fast as they can while a new driver starts: what it sees first is all it ever sees."""
     path, old = run
     refused = []

@@ -37,15 +37,25 @@ def agreement(table, rows, n_draws, seed=0):
         models = [i, *(j for j in range(REFERENCES) if names[j] != names[i])]
 
         def drawn(value, se, models=models):
-            shared, own = rng.standard_normal((n_draws + 1, 1)), rng.standard_normal((n_draws + 1, len(models)))
+            shared, own = (
+                rng.standard_normal((n_draws + 1, 1)),
+                rng.standard_normal((n_draws + 1, len(models))),
+            )
             noise = np.sqrt(ITEM_CORRELATION) * shared + np.sqrt(1 - ITEM_CORRELATION) * own
             noise[0] = 0
             return np.clip(value[models] + se[models] * noise, 0, 1)
 
-        items = tuple(max(int(v * (1 - v) / s**2), 1) if s > 0 else 1000 for v, s in ((y[i], y_se[i]), (x[i], x_se[i])))
-        results.append(curve_test(drawn(y, y_se), drawn(x, x_se), anchor=anchor, anchor_items=items, rng=rng))
+        items = tuple(
+            max(int(v * (1 - v) / s**2), 1) if s > 0 else 1000
+            for v, s in ((y[i], y_se[i]), (x[i], x_se[i]))
+        )
+        results.append(
+            curve_test(drawn(y, y_se), drawn(x, x_se), anchor=anchor, anchor_items=items, rng=rng)
+        )
     p, delta = np.array([r.pvalue for r in results]), np.array([r.delta for r in results])
-    published_p, published_delta = (np.array([float(r[k]) for r in rows]) for k in ("p_value", "delta"))
+    published_p, published_delta = (
+        np.array([float(r[k]) for r in rows]) for k in ("p_value", "delta")
+    )
     return {
         "models": len(rows),
         "decisions": float(np.mean((p < 0.05) == (published_p < 0.05))),

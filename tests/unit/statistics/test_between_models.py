@@ -17,7 +17,10 @@ def test_with_a_prior_near_nought_it_is_the_test_of_the_items_alone():
     found = predictive(0.05, 0.02, 50.0, 1e-4, 1e-4, 5, TauPrior(1e-6))
     assert found.pvalue == pytest.approx(scipy.stats.t.sf(2.5, 50), rel=1e-3)
     half = 0.02 * scipy.stats.t.ppf(0.975, 50)
-    assert (found.low, found.high) == (pytest.approx(0.05 - half, abs=1e-5), pytest.approx(0.05 + half, abs=1e-5))
+    assert (found.low, found.high) == (
+        pytest.approx(0.05 - half, abs=1e-5),
+        pytest.approx(0.05 + half, abs=1e-5),
+    )
 
 
 def test_many_references_tell_tau_whatever_the_prior():
@@ -52,17 +55,22 @@ def test_level_on_models_that_differ(tau, at_most):
     rejected = [
         predictive(
             own - others.mean(), noise * np.sqrt(1.2), 400, others.var(ddof=1), noise**2, 5, PRIOR
-        ).pvalue <= 0.05
+        ).pvalue
+        <= 0.05
         for own, others in zip(gaps[:, 0], gaps[:, 1:], strict=True)
-    ]  # fmt: skip
+    ]
     assert np.mean(rejected) <= at_most
 
 
 @settings(max_examples=60)
 @given(
-    st.floats(-0.4, 0.4), st.floats(0.001, 0.1), st.floats(0, 0.01), st.floats(1e-5, 0.01), st.integers(1, 20),
+    st.floats(-0.4, 0.4),
+    st.floats(0.001, 0.1),
+    st.floats(0, 0.01),
+    st.floats(1e-5, 0.01),
+    st.integers(1, 20),
     st.sampled_from(list(PRIORS.values())),
-)  # fmt: skip
+)
 def test_p_and_interval_agree(difference, se, spread, sampling, references, prior):
     found = predictive(difference, se, 30.0, spread, sampling, references, prior)
     assert found.low < difference < found.high

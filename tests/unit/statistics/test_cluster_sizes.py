@@ -18,10 +18,17 @@ from audit.sweep.compare import compare
 from audit.sweep.evidence import _larger
 
 RUNS = 400
-SIZES = {"equal": [5] * 20, "one large": [60] + [1] * 60, "three large": [40] * 3 + [1] * 60, "few": [20] * 5}
+SIZES = {
+    "equal": [5] * 20,
+    "one large": [60] + [1] * 60,
+    "three large": [40] * 3 + [1] * 60,
+    "few": [20] * 5,
+}
 
 
-def shared(rng: np.random.Generator, cluster: np.ndarray, rate: float, icc: float = 0.2) -> np.ndarray:
+def shared(
+    rng: np.random.Generator, cluster: np.ndarray, rate: float, icc: float = 0.2
+) -> np.ndarray:
     """Items of a cluster share a rate of their own, Beta distributed."""
     own = rng.beta(rate * (1 / icc - 1), (1 - rate) * (1 / icc - 1), cluster.max() + 1)
     return (rng.random(cluster.size) < own[cluster]).astype(float)
@@ -39,8 +46,11 @@ def test_an_accuracys_interval_holds(sizes: str) -> None:
     for _ in range(RUNS):
         x = shared(rng, cluster, 0.7)
         plain, rate, mean, score = (
-            interval(x, cluster), rate_interval(x, cluster), clustered_mean(x, cluster), score_of(x, cluster)
-        )  # fmt: skip
+            interval(x, cluster),
+            rate_interval(x, cluster),
+            clustered_mean(x, cluster),
+            score_of(x, cluster),
+        )
         ends = [plain[1:], (rate.low, rate.high), (mean.low, mean.high), (score.low, score.high)]
         missed += [not low <= 0.7 <= high for low, high in ends]
     assert np.all(missed / RUNS < 0.12), missed / RUNS
@@ -95,22 +105,32 @@ def test_a_score_is_worth_no_more_items_than_it_has() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("sizes", "most"), [("equal", 0.09), ("one large", 0.06), ("three large", 0.11)])
+@pytest.mark.parametrize(
+    ("sizes", "most"), [("equal", 0.09), ("one large", 0.06), ("three large", 0.11)]
+)
 def test_bootstrap_intervals_of_a_gain_and_a_drop_hold(sizes: str, most: float) -> None:
     """By the number of clusters, 14 % of those of one large cluster missed."""
     cluster, rng = np.repeat(np.arange(len(SIZES[sizes])), SIZES[sizes]), np.random.default_rng(6)
     missed = np.zeros(2)
     for _ in range(200):
         x, y = shared(rng, cluster, 0.5), shared(rng, cluster, 0.5)
-        gain = compare(x[None, None], y[None, None], (1,), cluster, n_resamples=299, n_permutations=99, rng=rng)
+        gain = compare(
+            x[None, None], y[None, None], (1,), cluster, n_resamples=299, n_permutations=99, rng=rng
+        )
         drop = wording_drop(x[None], y[None], cluster, n_resamples=299, rng=rng).drop
-        missed += [not gain.pointwise[0].low <= 0 <= gain.pointwise[0].high, not drop.low <= 0 <= drop.high]
+        missed += [
+            not gain.pointwise[0].low <= 0 <= gain.pointwise[0].high,
+            not drop.low <= 0 <= drop.high,
+        ]
     assert np.all(missed / 200 < most), missed / 200
 
 
 def test_a_hint_test_by_clusters_keeps_its_level() -> None:
     cluster, rng = np.repeat(np.arange(61), SIZES["one large"]), np.random.default_rng(7)
-    found = [_larger(tuple(shared(rng, cluster, 0.5) for _ in range(4)), cluster, (0, 0, 0, 0))[2] for _ in range(RUNS)]
+    found = [
+        _larger(tuple(shared(rng, cluster, 0.5) for _ in range(4)), cluster, (0, 0, 0, 0))[2]
+        for _ in range(RUNS)
+    ]
     assert np.mean(np.array(found) < 0.025) < 0.04  # 12.7 % by the normal quantile
 
 
@@ -127,7 +147,11 @@ def test_groups_of_whole_clusters_differ_by_chance_as_often_as_stated() -> None:
     found = []
     for _ in range(RUNS):
         focal = (rng.permutation(61) < 30)[cluster]
-        found.append(mantel_haenszel(shared(rng, cluster, 0.6), focal, np.zeros(120, dtype=int), cluster).pvalue)
+        found.append(
+            mantel_haenszel(
+                shared(rng, cluster, 0.6), focal, np.zeros(120, dtype=int), cluster
+            ).pvalue
+        )
     assert np.mean(np.array(found) < 0.05) < 0.08
 
 
@@ -140,7 +164,11 @@ def test_intervals_hold_where_a_passage_is_lost_as_a_whole() -> None:
         paired = paired_difference(np.ones(180), 1 - lost, cluster, rng=rng)
         slope = slope_at_zero(doses, np.stack([np.ones(180), 1 - lost], axis=1), cluster)
         lasting = lasting_by_condition(lost, np.zeros(180), cluster)
-        held += [paired.low <= -0.1 <= paired.high, slope.low <= -0.2 <= slope.high, lasting.low <= 0.1 <= lasting.high]
+        held += [
+            paired.low <= -0.1 <= paired.high,
+            slope.low <= -0.2 <= slope.high,
+            lasting.low <= 0.1 <= lasting.high,
+        ]
     assert np.all(held / RUNS > 0.93), held / RUNS
 
 
@@ -148,7 +176,9 @@ def test_the_error_of_shared_effects_by_hand() -> None:
     # Clusters of 3, 1 and 1 whose means are 1, 0 and 0: between 1.2 / 2, within 0, so (.6 * 2) / (5 - 11 / 5) = 3 / 7.
     found = shared_se(np.array([1.0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 2]))
     assert found == pytest.approx(np.sqrt(3 / 7 * 11) / 5)
-    assert shared_se(np.array([1.0, 0, 1, 0]), np.array([0, 0, 1, 1])) == 0  # of one size: CR2 sees them all
+    assert (
+        shared_se(np.array([1.0, 0, 1, 0]), np.array([0, 0, 1, 1])) == 0
+    )  # of one size: CR2 sees them all
 
 
 def test_a_line_that_few_questions_carry_has_an_interval_that_holds() -> None:

@@ -10,7 +10,11 @@ from audit.statistics.completion import kind_auc, membership_auc, text_scores
 
 def test_min_k_is_over_the_least_likely_fifth():
     logprobs = -np.arange(1.0, 11.0)  # -1 .. -10: the least likely two are -9 and -10
-    assert text_scores(logprobs, logprobs / 2) == {"mean": -5.5, "min_k": -9.5, "min_k_plus_plus": -4.75}
+    assert text_scores(logprobs, logprobs / 2) == {
+        "mean": -5.5,
+        "min_k": -9.5,
+        "min_k_plus_plus": -4.75,
+    }
     assert text_scores([-2.0], [0.5])["min_k"] == -2.0  # at least one token
     assert np.isnan(list(text_scores([], []).values())).all()
 
@@ -19,7 +23,9 @@ def test_the_auc_counts_pairs_and_ties_half():
     a, b = [3.0, 1.0, np.nan], [2.0, 1.0, 0.0]
     # 3 beats all three; 1 beats 0 and ties with 1: (3 + 1.5) / 6
     assert membership_auc(a, b).auc == pytest.approx(4.5 / 6)
-    parted = membership_auc([3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5])  # without exception: it has an interval too
+    parted = membership_auc(
+        [3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5]
+    )  # without exception: it has an interval too
     assert (parted.auc, parted.low, parted.high) == (1.0, pytest.approx(0.025 ** (1 / 3)), 1.0)
     with pytest.raises(DataError, match="two items"):
         membership_auc([1.0, np.nan], [1.0, 2.0])
@@ -47,7 +53,9 @@ def test_the_interval_holds_with_few_items(n, auc):
     assert np.mean([one.low <= auc <= one.high for one in found]) > 0.925
 
 
-@pytest.mark.parametrize(("sizes", "passages"), [([5], (40, 30)), ([1, 2, 5, 50], (40, 30)), ([20], (10, 10))])
+@pytest.mark.parametrize(
+    ("sizes", "passages"), [([5], (40, 30)), ([1, 2, 5, 50], (40, 30)), ([20], (10, 10))]
+)
 def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
     """As if items were independent it held in 31 to 67 %."""
     rng, held = np.random.default_rng(1), []
@@ -55,14 +63,18 @@ def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
         sides = []
         for count in passages:
             cluster = np.repeat(np.arange(count), rng.choice(sizes, count))
-            sides.append((1.5 * rng.normal(size=count)[cluster] + rng.normal(size=cluster.size), cluster))
+            sides.append(
+                (1.5 * rng.normal(size=count)[cluster] + rng.normal(size=cluster.size), cluster)
+            )
         (a, of_a), (b, of_b) = sides
         a[0] = np.nan
         found = membership_auc(a, b, (of_a, of_b))
         held.append(found.low <= 0.5 <= found.high)
     assert np.mean(held) > 0.93
     alone = membership_auc(a, b, (np.arange(a.size), np.arange(b.size)))
-    assert alone.high - alone.low == pytest.approx(membership_auc(a, b).high - membership_auc(a, b).low, rel=0.05)
+    assert alone.high - alone.low == pytest.approx(
+        membership_auc(a, b).high - membership_auc(a, b).low, rel=0.05
+    )
 
 
 def test_words_alone_tell_sets_of_two_subjects_and_not_halves_of_one():
@@ -80,7 +92,9 @@ def test_words_alone_tell_sets_of_two_subjects_and_not_halves_of_one():
     assert same.low < 0.5 < same.high
     assert auc(one, other).low > 0.9 and auc(other, one).low > 0.9
     assert auc(one[:9], other) is None
-    copies = [text for text in one[:40] for _ in range(5)]  # of one group: they are never taught and asked at once
+    copies = [
+        text for text in one[:40] for _ in range(5)
+    ]  # of one group: they are never taught and asked at once
     groups = np.repeat(np.arange(40), 5)
     found = kind_auc(copies, one[40:], (groups, np.arange(160)), rng=np.random.default_rng(1))
     assert found.auc < 0.7 < auc(copies, one[40:]).auc

@@ -21,7 +21,11 @@ cell = partial(cell_of, draws="independent")
 compared = partial(contrasts.contrast, name="a_vs_b", label="a - b", n_resamples=10_000)
 difference_in_differences = partial(contrasts.difference_in_differences, n_resamples=10_000)
 score_gap = partial(contrasts.score_gap, n_resamples=10_000)
-NOISY1, NOISY2, ENSEMBLE2 = Setting(Arm.NOISY_REWRITE, 1), Setting(Arm.NOISY_REWRITE, 2), Setting(Arm.FORWARD_FULL, 2)
+NOISY1, NOISY2, ENSEMBLE2 = (
+    Setting(Arm.NOISY_REWRITE, 1),
+    Setting(Arm.NOISY_REWRITE, 2),
+    Setting(Arm.FORWARD_FULL, 2),
+)
 
 
 def full(n=200, seed=0, effect=0.0):
@@ -31,14 +35,18 @@ def full(n=200, seed=0, effect=0.0):
     def draw(shift=0.0):
         return (g.random(n) < np.clip(p + shift, 0, 1)).astype(int)
 
-    return cell({CLEAN: draw(), DIRECT: draw(), NOISY1: draw(), NOISY2: draw(effect), ENSEMBLE2: draw()})
+    return cell(
+        {CLEAN: draw(), DIRECT: draw(), NOISY1: draw(), NOISY2: draw(effect), ENSEMBLE2: draw()}
+    )
 
 
 # ---------------------------------------------------------------- values
 
 
 def test_only_answers_have_values():
-    states = np.array([State.CORRECT, State.WRONG, State.UNPARSED, State.TRUNCATED, State.ERROR, State.ABSENT])
+    states = np.array(
+        [State.CORRECT, State.WRONG, State.UNPARSED, State.TRUNCATED, State.ERROR, State.ABSENT]
+    )
     nan = np.nan
     assert np.array_equal(to_values(states), [1, 0, nan, nan, nan, nan], equal_nan=True)
     assert np.array_equal(to_values(states, "wrong"), [1, 0, 0, 0, 0, nan], equal_nan=True)
@@ -49,7 +57,9 @@ def test_a_sweep_needs_both_arms():
     assert levels_of(full(), Arm.NOISY_REWRITE) == (1, 2)
     with pytest.raises(DataError, match="forward_full"):
         sweep_of(cell({NOISY1: [1, 0]}))
-    with pytest.raises(DataError, match=r"noisy_rewrite was not run, so there is nothing to compare\.$"):
+    with pytest.raises(
+        DataError, match=r"noisy_rewrite was not run, so there is nothing to compare\.$"
+    ):
         runs_of(cell({CLEAN: [1, 0]}), Arm.NOISY_REWRITE, ())
     with pytest.raises(DataError, match="none of"):
         compared(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
@@ -67,8 +77,14 @@ def test_by_hand():
     assert result.p == pytest.approx(4 / 8)  # P(X >= 2), Binomial(3, 1/2)
     #        improve, unparsed noisy (clean wrong), unparsed clean (noisy right), error
     c = cell({NOISY1: [1, -1, 1, -3], CLEAN: [0, 0, -2, 1]})
-    for unparsed, expected in (("left_out", 1.0), ("wrong", (1 + 0 + 1 - 1) / 4), ("right", (1 + 1 + 0 + 0) / 4)):
-        assert compared(c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed).estimate == pytest.approx(expected)
+    for unparsed, expected in (
+        ("left_out", 1.0),
+        ("wrong", (1 + 0 + 1 - 1) / 4),
+        ("right", (1 + 1 + 0 + 0) / 4),
+    ):
+        assert compared(
+            c, [NOISY1], [CLEAN], rng=rng(), unparsed=unparsed
+        ).estimate == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("effect", [0.1, 0.0, -0.1])
@@ -78,7 +94,9 @@ def test_a_mean_over_settings_has_the_larger_p_of_a_bootstrap_t_and_of_sign_flip
     d = (c.row(NOISY1) + c.row(NOISY2)) / 2 - c.row(CLEAN)
     both = studentised_pvalue(d, c.cluster, rng=rng()), sign_flip_pvalue(d, c.cluster, rng=rng())
     assert mean.p == pytest.approx(max(both), abs=0.02)
-    assert mean.estimate == pytest.approx((c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean())
+    assert mean.estimate == pytest.approx(
+        (c.row(NOISY1) + c.row(NOISY2)).mean() / 2 - c.row(CLEAN).mean()
+    )
 
 
 def test_a_mean_over_settings_keeps_its_level_where_few_items_are_answered_right():
@@ -91,7 +109,9 @@ def test_a_mean_over_settings_keeps_its_level_where_few_items_are_answered_right
         p = g.beta(0.08, 3.92, size=60)
         c = cell({s: (g.random(60) < p).astype(int) for s in (*noisy, *controls)})
         found.append(compared(c, noisy, controls, n_resamples=299, rng=g).p)
-        d = np.mean([c.row(s) for s in noisy], axis=0) - np.mean([c.row(s) for s in controls], axis=0)
+        d = np.mean([c.row(s) for s in noisy], axis=0) - np.mean(
+            [c.row(s) for s in controls], axis=0
+        )
         alone.append(studentised_pvalue(d, n_resamples=299, rng=g))
     bound = 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
     assert np.mean(np.array(found) <= 0.05) <= bound < np.mean(np.array(alone) <= 0.05)
@@ -103,7 +123,10 @@ def test_where_no_item_differs_the_interval_is_that_of_none_in_n():
     assert (-none.ci_low, none.ci_high) == pytest.approx((1 - 0.025 ** (1 / 40),) * 2)
     c = cell({NOISY1: [1] * 40, CLEAN: [1] * 39 + [0]})
     one = compared(c, [NOISY1], [CLEAN], rng=rng())
-    assert one.ci_low == pytest.approx(1 / 40 - (1 - 0.025 ** (1 / 40))) and one.ci_high >= none.ci_high + 1 / 40 - 1e-9
+    assert (
+        one.ci_low == pytest.approx(1 / 40 - (1 - 0.025 ** (1 / 40)))
+        and one.ci_high >= none.ci_high + 1 / 40 - 1e-9
+    )
 
 
 def test_a_few_large_passages_leave_every_difference_possible():
@@ -156,9 +179,13 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
         noisy = right | (generator.random(n) < 0.2)
         return cell({CLEAN: right.astype(int), NOISY1: noisy.astype(int)}, benchmark=benchmark)
 
-    found, p, _ = difference_in_differences(repaired(0.5, "public"), repaired(0.85, "fresh"), rng=rng())
+    found, p, _ = difference_in_differences(
+        repaired(0.5, "public"), repaired(0.85, "fresh"), rng=rng()
+    )
     points, log_odds, log_wrong = found
-    assert points.low > 0.04 and log_odds.low > 0 and log_wrong.low < 0 < log_wrong.high and p > 0.05
+    assert (
+        points.low > 0.04 and log_odds.low > 0 and log_wrong.low < 0 < log_wrong.high and p > 0.05
+    )
 
 
 def test_the_score_gap_is_that_of_two_independent_samples():
@@ -169,7 +196,9 @@ def test_the_score_gap_is_that_of_two_independent_samples():
     assert found.se == pytest.approx(np.sqrt(sum(r.var() / r.size for r in rows)), rel=0.05)
     wider = score_gap(public, fresh, rng=rng(), shift=4e-4)
     assert wider.se == pytest.approx(np.sqrt(found.se**2 + 2 * 4e-4), rel=1e-6)
-    assert wider.high - wider.estimate == pytest.approx((found.high - found.estimate) * wider.se / found.se)
+    assert wider.high - wider.estimate == pytest.approx(
+        (found.high - found.estimate) * wider.se / found.se
+    )
 
 
 def test_the_score_gap_of_a_set_with_one_large_passage_holds():
@@ -191,7 +220,9 @@ def test_the_score_gap_of_a_set_with_one_large_passage_holds():
 def test_a_few_fresh_items_that_are_all_right_do_not_bound_the_gap():
     # 8 of 8 fresh right: their accuracy may be .63 (.63^8 = .025), and a credibility of 1 rested on a gap of 0 to 0.
     right = {DIRECT: np.ones(300, dtype=int)}
-    found = score_gap(cell(right), cell({DIRECT: np.ones(8, dtype=int)}, benchmark="fresh"), rng=rng())
+    found = score_gap(
+        cell(right), cell({DIRECT: np.ones(8, dtype=int)}, benchmark="fresh"), rng=rng()
+    )
     assert (found.estimate, found.high) == pytest.approx((0.0, 1 - 0.025 ** (1 / 8)))
 
 
@@ -210,7 +241,9 @@ def test_noise_floor_by_hand():
     assert floor.available and (floor.comparisons, floor.rejection_rate) == (2, 0.5)
     assert floor.mean_absolute_gain == pytest.approx(0.6)
     # Accuracies .5, .7, .6: gaps .2, .1, .1, each once with either sign; mean .4 / 3.
-    three = noise_floor(replicates(np.arange(10) < np.array([[5], [7], [6]])), alpha=0.05, rng=rng())
+    three = noise_floor(
+        replicates(np.arange(10) < np.array([[5], [7], [6]])), alpha=0.05, rng=rng()
+    )
     assert three.mean_absolute_gain == pytest.approx(0.4 / 3)
 
 

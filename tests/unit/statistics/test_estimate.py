@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from audit.core.errors import DataError
 from audit.statistics.contracts import clustered_mean
-from audit.statistics.estimate import above_pvalue, beyond_mean, fieller, hull, mean_of, means_of, spread_of, times
+from audit.statistics.estimate import (
+    above_pvalue,
+    beyond_mean,
+    fieller,
+    hull,
+    mean_of,
+    means_of,
+    spread_of,
+    times,
+)
 
 FOUR = np.array([0.1, 0.4, 0.5, 0.2])
 EACH = np.arange(4)
@@ -44,9 +53,15 @@ def test_units_without_a_value_do_not_count():
 def test_a_ratio_over_two_sets_adds_both_errors():
     """10 x 20 / 40 by the delta method: (5 / 10)^2 v1 + ..., of independent sets the variances are added."""
     first, second = mean_of(FOUR, EACH), mean_of(np.array([0.3, 0.9, 0.6]), np.arange(3))
-    product = times(second.of_second(first), second.of_second(first), first.with_set(second))  # 1 x first
-    assert product.value == pytest.approx(first.value) and product.variance == pytest.approx(first.variance)
-    product = times(second.of_second(first), first.with_set(second), first.with_set(second))  # second x 1
+    product = times(
+        second.of_second(first), second.of_second(first), first.with_set(second)
+    )  # 1 x first
+    assert product.value == pytest.approx(first.value) and product.variance == pytest.approx(
+        first.variance
+    )
+    product = times(
+        second.of_second(first), first.with_set(second), first.with_set(second)
+    )  # second x 1
     assert product.variance == pytest.approx(second.variance)
 
 
@@ -61,13 +76,22 @@ def test_the_spread_of_models_less_what_items_explain():
 
 
 def test_fieller_of_a_known_denominator_is_the_t_interval_scaled():
-    above, below, t = mean_of(FOUR, EACH), mean_of(np.full(4, 0.5), EACH), scipy.stats.t.ppf(0.975, 3)
+    above, below, t = (
+        mean_of(FOUR, EACH),
+        mean_of(np.full(4, 0.5), EACH),
+        scipy.stats.t.ppf(0.975, 3),
+    )
     plain = clustered_mean(FOUR, EACH)
-    assert fieller(above, below, (t, t)) == (pytest.approx(plain.low / 0.5), pytest.approx(plain.high / 0.5))
+    assert fieller(above, below, (t, t)) == (
+        pytest.approx(plain.low / 0.5),
+        pytest.approx(plain.high / 0.5),
+    )
     near_zero = mean_of(np.array([0.0, 0.0, 0.0, 1.0]), EACH)
     assert fieller(above, near_zero, (t, t))[1] == np.inf  # not away from 0: unbounded
     one = mean_of(np.eye(9)[0], np.arange(9))
-    assert fieller(one, mean_of(np.full(9, 0.5), np.arange(9)), (t, t))[0] < 0  # nor is the numerator
+    assert (
+        fieller(one, mean_of(np.full(9, 0.5), np.arange(9)), (t, t))[0] < 0
+    )  # nor is the numerator
 
 
 def test_a_hull_with_an_unknown_scale_is_unknown():

@@ -9,7 +9,13 @@ from scipy.special import ndtri
 from synthetic import draw_latent
 
 from audit.core.errors import DataError
-from audit.statistics.exchange import affected_items, exchange_test, first_answered, item_pvalues, tail
+from audit.statistics.exchange import (
+    affected_items,
+    exchange_test,
+    first_answered,
+    item_pvalues,
+    tail,
+)
 from audit.statistics.item_response import draw_difficulties
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.order_test import order_test
@@ -71,22 +77,31 @@ def test_clusters_that_share_their_wordings_are_exchanged_as_one():
         theta = np.clip(0.6 + 0.25 * rng.standard_normal((4, 40)), 0.02, 0.98)[:, cluster]
         x = (rng.random((4, 320)) < theta).astype(float)
         plain.append(exchange_test(x[0], x[1:], rng=rng).pvalue <= 0.05)
-        clustered.append(exchange_test(x[0], x[1:], cluster, rng=rng, n_permutations=499).pvalue <= 0.05)
+        clustered.append(
+            exchange_test(x[0], x[1:], cluster, rng=rng, n_permutations=499).pvalue <= 0.05
+        )
     assert np.mean(plain) > 0.10
     assert np.mean(clustered) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 200)
 
 
 @pytest.mark.parametrize(("variants", "there", "by_passage"), [(10, 0.2, False), (5, 0.4, True)])
-def test_passages_with_fewer_variants_than_others_keep_the_level(variants: int, there: float, by_passage: bool) -> None:
+def test_passages_with_fewer_variants_than_others_keep_the_level(
+    variants: int, there: float, by_passage: bool
+) -> None:
     """Drawn among wordings that a passage lacks, too, the sum varied too little: 20 and 9 % were rejected."""
     rng, passage, rejected = np.random.default_rng(1), np.repeat(np.arange(60), 5), 0
     for _ in range(300):
         ease = rng.normal(size=300) + 1 + rng.normal(size=(variants + 1, 60))[:, passage]
         answers = (rng.random(ease.shape) < 1 / (1 + np.exp(-ease))).astype(float)
-        lacking = rng.random((variants + 1, 60))[:, passage] if by_passage else rng.random(ease.shape)
+        lacking = (
+            rng.random((variants + 1, 60))[:, passage] if by_passage else rng.random(ease.shape)
+        )
         lacking[0] = 0.0  # the original is there
         answers[lacking > there] = np.nan
-        rejected += exchange_test(answers[0], answers[1:], passage, rng=rng, n_permutations=299).pvalue <= 0.05
+        rejected += (
+            exchange_test(answers[0], answers[1:], passage, rng=rng, n_permutations=299).pvalue
+            <= 0.05
+        )
     assert rejected / 300 <= 0.075
 
 
@@ -100,7 +115,9 @@ def test_clusters_of_one_are_the_exact_test_and_relabelling_agrees_with_it():
     groups = np.append(np.arange(120), 0)
     drawn = exchange_test(o2, v2, groups, rng=rng, n_permutations=20_000)
     assert not drawn.exact and drawn.units == 120
-    assert drawn.pvalue == pytest.approx(exact.pvalue, abs=4 * np.sqrt(exact.pvalue / 20_000) + 1e-4)
+    assert drawn.pvalue == pytest.approx(
+        exact.pvalue, abs=4 * np.sqrt(exact.pvalue / 20_000) + 1e-4
+    )
 
 
 def test_the_lower_bound_is_the_worst_case_over_every_set_of_items():
@@ -132,7 +149,9 @@ def test_what_cannot_be_exchanged_is_refused():
 def test_latent_draws_are_as_correlated_as_they_say():
     shared, own = (draw_latent((2, 20_000), c, np.random.default_rng(1)) for c in (0.8, 0.0))
     assert np.corrcoef(ndtri(shared))[0, 1] == pytest.approx(0.8, abs=0.02)
-    assert np.corrcoef(own)[0, 1] == pytest.approx(0.0, abs=0.02) and own.mean() == pytest.approx(0.5, abs=0.01)
+    assert np.corrcoef(own)[0, 1] == pytest.approx(0.0, abs=0.02) and own.mean() == pytest.approx(
+        0.5, abs=0.01
+    )
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -155,13 +174,23 @@ def test_gain_and_t_are_those_of_oren_et_al():
     gains = x[:, 0] - x[:, 1:].mean(axis=1)
     expected = stats.ttest_1samp(gains, 0, alternative="greater")
     found = order_test(x, rng=rng(), n_resamples=99)
-    assert (found.gain, found.t, found.t_pvalue) == pytest.approx((gains.mean(), expected.statistic, expected.pvalue))
+    assert (found.gain, found.t, found.t_pvalue) == pytest.approx(
+        (gains.mean(), expected.statistic, expected.pvalue)
+    )
     interval = stats.ttest_1samp(gains, 0).confidence_interval()
     assert (found.low, found.high) == pytest.approx(tuple(interval))
 
 
 def test_units_that_tell_nothing_do_not_count():
-    x = np.array([[np.nan, 1.0, 2.0], [1.0, np.nan, np.nan], [2.0, 2.0, 2.0], [1.0, 2.0, 3.0], [1.0, 0.0, np.nan]])
+    x = np.array(
+        [
+            [np.nan, 1.0, 2.0],
+            [1.0, np.nan, np.nan],
+            [2.0, 2.0, 2.0],
+            [1.0, 2.0, 3.0],
+            [1.0, 0.0, np.nan],
+        ]
+    )
     found = order_test(x, rng=rng(), n_resamples=99)
     assert (found.units, found.orders) == (2, 2.5)
     alone = order_test(x[:4], rng=rng())
@@ -191,14 +220,24 @@ def test_the_lower_bound_holds(memorised, variants):
 
 def test_it_keeps_its_level_where_the_published_order_is_one_of_many():
     draws = rng(2)
-    skewed = [order_test(draws.exponential(size=(15, 5)) * 10, rng=draws, n_resamples=99).pvalue for _ in range(400)]
+    skewed = [
+        order_test(draws.exponential(size=(15, 5)) * 10, rng=draws, n_resamples=99).pvalue
+        for _ in range(400)
+    ]
     assert np.mean(np.array(skewed) <= 0.05) == pytest.approx(0.05, abs=0.025)
 
 
 def test_the_notes_level_and_power():
     """n=500, N=3, flip .2, 15 % memorised: .040 and .84 (notes of the semantic-perturbation audit, section 2)."""
     rng, trials = np.random.default_rng(11), 400
-    level = np.mean([exchange_test(*answers(500, 3, rng)[:2], rng=rng).pvalue <= 0.05 for _ in range(trials)])
-    power = np.mean([exchange_test(*answers(500, 3, rng, 0.15)[:2], rng=rng).pvalue <= 0.05 for _ in range(trials)])
+    level = np.mean(
+        [exchange_test(*answers(500, 3, rng)[:2], rng=rng).pvalue <= 0.05 for _ in range(trials)]
+    )
+    power = np.mean(
+        [
+            exchange_test(*answers(500, 3, rng, 0.15)[:2], rng=rng).pvalue <= 0.05
+            for _ in range(trials)
+        ]
+    )
     assert level <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
     assert power == pytest.approx(0.84, abs=3 * np.sqrt(0.84 * 0.16 / trials))

@@ -35,19 +35,26 @@ def test_points_are_a_welch_test_of_the_differences_of_items():
     assert (found.pvalue, found.df) == pytest.approx((expected.pvalue, expected.df))
     same = set_difference((a - b, c - d))
     assert (found.difference, found.se) == pytest.approx((same.difference, same.se))
-    assert found.low == pytest.approx(same.difference - stats.t.isf(0.05, same.df) * same.se)  # the limit of its test
+    assert found.low == pytest.approx(
+        same.difference - stats.t.isf(0.05, same.df) * same.se
+    )  # the limit of its test
     assert found.expected == pytest.approx(np.mean(c - d))
 
 
 def test_by_hand():
     """Benchmark: 80 right of 100, 60 under the variant. Fresh: 50 of 100, 40. Chance 0."""
     zero, items = np.zeros(100), np.arange(100)
-    benchmark, fresh = (rows(80, 20), rows(60, 40), zero, items), (rows(50, 50), rows(40, 60), zero, items)
+    benchmark, fresh = (
+        (rows(80, 20), rows(60, 40), zero, items),
+        (rows(50, 50), rows(40, 60), zero, items),
+    )
     points, share = beyond_fresh(benchmark, fresh), beyond_fresh(benchmark, fresh, scale="share")
     assert points.difference == pytest.approx(0.20 - 0.10)
     # d is 1 on 20 items, else 0: .2 x .8 / 99; and .1 x .9 / 99
     assert points.se == pytest.approx(np.sqrt(0.16 / 99 + 0.09 / 99))
-    assert share.expected == pytest.approx(0.10 / 0.40 * 0.60)  # a quarter of what is left there, of the .60 here
+    assert share.expected == pytest.approx(
+        0.10 / 0.40 * 0.60
+    )  # a quarter of what is left there, of the .60 here
     assert share.difference == pytest.approx(0.20 - 0.15)
 
 
@@ -56,7 +63,9 @@ def test_two_copies_of_a_set_in_another_order_do_not_differ():
     shuffled = tuple(part[..., np.random.default_rng(4).permutation(300)] for part in benchmark)
     for scale in ("points", "share", "logit"):
         found = beyond_fresh(benchmark, shuffled, scale=scale)
-        assert found.difference == pytest.approx(0, abs=1e-12) and found.pvalue == pytest.approx(0.5)
+        assert found.difference == pytest.approx(0, abs=1e-12) and found.pvalue == pytest.approx(
+            0.5
+        )
 
 
 def test_the_delta_method_has_the_error_of_the_bootstrap():
@@ -67,8 +76,12 @@ def test_the_delta_method_has_the_error_of_the_bootstrap():
         pick = rng.integers(0, side[2].size, side[2].size)
         return (*(part[..., pick] for part in side[:3]), np.arange(pick.size))
 
-    again = [beyond_fresh(drawn(benchmark), drawn(fresh), scale="share").difference for _ in range(400)]
-    assert beyond_fresh(benchmark, fresh, scale="share").se == pytest.approx(np.std(again), rel=0.12)
+    again = [
+        beyond_fresh(drawn(benchmark), drawn(fresh), scale="share").difference for _ in range(400)
+    ]
+    assert beyond_fresh(benchmark, fresh, scale="share").se == pytest.approx(
+        np.std(again), rel=0.12
+    )
 
 
 def test_items_without_an_answer_are_left_out_and_nothing_is_refused():
@@ -99,7 +112,10 @@ def matched(ours, pool, m):
     """Places of m items of a pool, with each number of right answers as often as among ours."""
     levels = range(int(max(ours.max(), pool.max())) + 1)
     edges = np.rint(m * np.cumsum([np.mean(ours == k) for k in levels])).astype(int)
-    picked = [np.flatnonzero(pool == k)[:q] for k, q in zip(levels, np.diff(edges, prepend=0), strict=True)]
+    picked = [
+        np.flatnonzero(pool == k)[:q]
+        for k, q in zip(levels, np.diff(edges, prepend=0), strict=True)
+    ]
     return np.concatenate(picked)
 
 
@@ -111,7 +127,9 @@ def drawn(world, n, m, models, rng):
         ours, theirs = answers(hard, models, rng), answers(pool, models, rng)
         return ours, theirs[:, matched(ours.sum(axis=0), theirs.sum(axis=0), m)]
     if world == "matched on others":
-        pool = pool[matched(answers(hard, CROWD, rng).sum(axis=0), answers(pool, CROWD, rng).sum(axis=0), m)]
+        pool = pool[
+            matched(answers(hard, CROWD, rng).sum(axis=0), answers(pool, CROWD, rng).sum(axis=0), m)
+        ]
     if world == "passages":
         hard = np.repeat(hard[: -(-n // 10)], 10)[:n]
     if world == "other instances of the same templates":
@@ -130,7 +148,9 @@ DESIGNS = [(1000, 500, 8), (1000, 100, 5), (208, 208, 3), (60, 60, 3), (300, 300
 WORLDS = [*product(["drawn", "easier", "passages", "matched on others"], DESIGNS)]
 
 
-@pytest.mark.parametrize(("world", "design"), [*WORLDS, ("other instances of the same templates", DESIGNS[0])])
+@pytest.mark.parametrize(
+    ("world", "design"), [*WORLDS, ("other instances of the same templates", DESIGNS[0])]
+)
 def test_items_that_were_drawn_otherwise_are_not_called_chosen(world, design):
     assert told(world, design) <= 0.02
 
@@ -170,5 +190,8 @@ def test_a_touchy_model_is_not_beyond_easier_items_on_the_scale_of_log_odds():
 def test_a_model_without_memory_is_seldom_beyond(scale):
     """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1 points."""
     rng, trials = np.random.default_rng(6), 400
-    found = [beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05 for _ in range(trials)]
+    found = [
+        beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05
+        for _ in range(trials)
+    ]
     assert 0.01 <= np.mean(found) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)

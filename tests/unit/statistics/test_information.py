@@ -12,12 +12,16 @@ from audit.statistics.intensity import intensity_trend
 RUNS = 300
 
 
-def _world(rng: np.random.Generator, n: int, *, by_information: float, by_routers: float) -> tuple[np.ndarray, ...]:
+def _world(
+    rng: np.random.Generator, n: int, *, by_information: float, by_routers: float
+) -> tuple[np.ndarray, ...]:
     """Questions differ in hardness and in how much routers keep of them (both at once: short questions are easy)."""
     routers = np.arange(1, 6)
     short = rng.normal(0, 1, (n, 1))
     kept = np.clip(0.4 + 0.08 * routers + 0.1 * short + rng.normal(0, 0.08, (n, 5)), 0, 1)
-    p = np.clip(0.3 + 0.12 * short + by_information * (kept - 0.6) + by_routers * routers, 0.02, 0.98)
+    p = np.clip(
+        0.3 + 0.12 * short + by_information * (kept - 0.6) + by_routers * routers, 0.02, 0.98
+    )
     return kept, (rng.random((n, 5)) < p).astype(float)
 
 
@@ -31,7 +35,10 @@ def _world(rng: np.random.Generator, n: int, *, by_information: float, by_router
 def test_an_effect_is_found_and_none_is_not_though_easy_questions_arrive_whole(
     n: int, by_information: float, by_routers: float, found: tuple[float, float], holds: float
 ) -> None:
-    rng, worlds = np.random.default_rng(n), {"by_information": by_information, "by_routers": by_routers}
+    rng, worlds = (
+        np.random.default_rng(n),
+        {"by_information": by_information, "by_routers": by_routers},
+    )
     slopes = [information_slope(*_world(rng, n, **worlds)) for _ in range(RUNS)]
     assert found[0] <= np.mean([one.pvalue < 0.05 for one in slopes]) <= found[1]
     assert np.mean([one.low <= by_information <= one.high for one in slopes]) > holds
@@ -39,10 +46,16 @@ def test_an_effect_is_found_and_none_is_not_though_easy_questions_arrive_whole(
 
 def test_what_cannot_tell_is_refused() -> None:
     kept = np.tile([[0.2, 0.8], [0.6, 0.4]], (20, 1))
-    for x, y in ((kept[:, :1], kept[:, :1]), (kept[: QUESTIONS_MIN - 1],) * 2, (np.ones((40, 2)), kept)):
+    for x, y in (
+        (kept[:, :1], kept[:, :1]),
+        (kept[: QUESTIONS_MIN - 1],) * 2,
+        (np.ones((40, 2)), kept),
+    ):
         with pytest.raises(DataError):
             information_slope(x, y)
-    assert information_slope(kept[:QUESTIONS_MIN], kept[:QUESTIONS_MIN]).n == QUESTIONS_MIN  # so many do
+    assert (
+        information_slope(kept[:QUESTIONS_MIN], kept[:QUESTIONS_MIN]).n == QUESTIONS_MIN
+    )  # so many do
     gone = kept.copy()
     gone[:25, 0] = np.nan
     with pytest.raises(DataError):
@@ -55,17 +68,26 @@ DOSES = np.array([0.0, 0.1, 0.2, 0.4, 0.6])
 def answers(slope: float, curve: float, rng: np.random.Generator, n: int = 200) -> np.ndarray:
     """Each question with an ease of its own; every dose moves it by slope * d + curve * d^2."""
     ease = rng.uniform(0.5, 0.9, n)[:, None]
-    return (rng.random((n, DOSES.size)) < np.clip(ease + slope * DOSES + curve * DOSES**2, 0, 1)).astype(float)
+    return (
+        rng.random((n, DOSES.size)) < np.clip(ease + slope * DOSES + curve * DOSES**2, 0, 1)
+    ).astype(float)
 
 
 @pytest.mark.parametrize(
     ("slope", "curve", "low", "high"),
     [
-        (0.0, 0.0, 0.02, 0.08),  # memory: the question is not read, so its words do not matter; 5 % by chance
+        (
+            0.0,
+            0.0,
+            0.02,
+            0.08,
+        ),  # memory: the question is not read, so its words do not matter; 5 % by chance
         (-0.8, 0.3, 0.6, 1.0),  # ability
     ],
 )
-def test_how_often_it_says_that_words_matter(slope: float, curve: float, low: float, high: float) -> None:
+def test_how_often_it_says_that_words_matter(
+    slope: float, curve: float, low: float, high: float
+) -> None:
     rng, found = np.random.default_rng(4), []
     for _ in range(400):
         found.append(slope_at_zero(DOSES, answers(slope, curve, rng), np.arange(200)))
@@ -96,10 +118,16 @@ def test_its_error_is_that_of_groups_and_unanswered_questions_are_left_out() -> 
     y = answers(-0.8, 0.3, np.random.default_rng(1))
     alone = slope_at_zero(DOSES, y, np.arange(200))
     twice = slope_at_zero(DOSES, np.repeat(y, 2, axis=0), np.repeat(np.arange(200), 2))
-    assert (twice.slope, twice.low, twice.n) == (pytest.approx(alone.slope), pytest.approx(alone.low), 400)
+    assert (twice.slope, twice.low, twice.n) == (
+        pytest.approx(alone.slope),
+        pytest.approx(alone.low),
+        400,
+    )
     y[0, 3] = np.nan
     assert slope_at_zero(DOSES, y, np.arange(200)).n == 199
-    line = slope_at_zero([0.0, 0.5], np.tile([1.0, 0.5], (30, 1)), np.arange(30))  # two doses give a difference
+    line = slope_at_zero(
+        [0.0, 0.5], np.tile([1.0, 0.5], (30, 1)), np.arange(30)
+    )  # two doses give a difference
     assert (line.slope, line.pvalue) == (pytest.approx(-1.0), 0.0)
 
 
@@ -109,7 +137,9 @@ def test_too_little_gives_none(n: int, groups: int, doses: int) -> None:
         slope_at_zero(DOSES[:doses], np.ones((n, doses)), np.arange(n) % groups)
 
 
-def by_permutation(items: np.ndarray, distance: np.ndarray, correct: np.ndarray, rng: np.random.Generator) -> float:
+def by_permutation(
+    items: np.ndarray, distance: np.ndarray, correct: np.ndarray, rng: np.random.Generator
+) -> float:
     """P(sum of distance x answer is no larger), answers permuted within items."""
     draws = np.zeros(20_000)
     for item in np.unique(items):
@@ -127,7 +157,9 @@ def test_it_agrees_with_the_permutation_test():
     assert found.pvalue == pytest.approx(by_permutation(items, distance, correct, rng), abs=0.01)
 
 
-@pytest.mark.parametrize(("slope", "low", "high"), [(0.0, 0.03, 0.07), (-1.0, 0.85, 1.0), (1.0, 0.0, 0.01)])
+@pytest.mark.parametrize(
+    ("slope", "low", "high"), [(0.0, 0.03, 0.07), (-1.0, 0.85, 1.0), (1.0, 0.0, 0.01)]
+)
 def test_how_often_it_says_falls(slope: float, low: float, high: float):
     """300 items of three rewordings whose ease differs, and sits on the items that were reworded furthest."""
     rng = np.random.default_rng(5)
@@ -155,31 +187,51 @@ def test_few_wrong_answers_and_skewed_distances_keep_the_level(n: int, ease: flo
 def test_passages_that_are_reworded_as_a_whole_count_once():
     """30 passages of 10 items: each wording of one has one distance, and is easier or harder for all its items."""
     rng, said = np.random.default_rng(8), np.zeros(2)
-    items, passages = [str(i) for i in np.repeat(np.arange(300), 3)], np.repeat(np.arange(30), 30).tolist()
+    items, passages = (
+        [str(i) for i in np.repeat(np.arange(300), 3)],
+        np.repeat(np.arange(30), 30).tolist(),
+    )
     for _ in range(200):
         distance, ease = (
-            np.repeat(one, 10, axis=0).ravel() for one in (rng.random((30, 3)), rng.normal(1, 1.5, (30, 3)))
+            np.repeat(one, 10, axis=0).ravel()
+            for one in (rng.random((30, 3)), rng.normal(1, 1.5, (30, 3)))
         )
         correct = (rng.random(900) < 1 / (1 + np.exp(-ease))).astype(float)
         found = [intensity_trend(items, distance, correct, cluster) for cluster in (passages, None)]
         said += [one is not None and one.pvalue <= 0.05 for one in found]
-    assert said[0] <= 16 < 24 <= said[1]  # 5 % and three standard errors; without passages 12 to 21 %
+    assert (
+        said[0] <= 16 < 24 <= said[1]
+    )  # 5 % and three standard errors; without passages 12 to 21 %
 
 
 def test_what_says_nothing_is_left_out():
-    items, distance = ["a", "a", "b", "c", "c", "d", "d"], np.array([0.2, 0.4, 0.3, 0.2, 0.2, 0.2, 0.4])
-    correct = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, np.nan])  # alike, alone, of one distance, unanswered
+    items, distance = (
+        ["a", "a", "b", "c", "c", "d", "d"],
+        np.array([0.2, 0.4, 0.3, 0.2, 0.2, 0.2, 0.4]),
+    )
+    correct = np.array(
+        [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, np.nan]
+    )  # alike, alone, of one distance, unanswered
     assert intensity_trend(items, distance, correct) is None
-    found = intensity_trend([*items, "e", "e"], np.append(distance, [0.2, 0.4]), np.append(correct, [1.0, 0.0]))
-    assert (found.n, found.slope) == (1, pytest.approx(-0.2 / 0.04 / 2))  # dd: .02 of a and of e; dy: -.1 of e
+    found = intensity_trend(
+        [*items, "e", "e"], np.append(distance, [0.2, 0.4]), np.append(correct, [1.0, 0.0])
+    )
+    assert (found.n, found.slope) == (
+        1,
+        pytest.approx(-0.2 / 0.04 / 2),
+    )  # dd: .02 of a and of e; dy: -.1 of e
 
 
 @pytest.mark.parametrize(("n", "levels", "right"), [(30, 3, 0.995), (100, 3, 0.99)])
-def test_the_slope_of_nearly_perfect_answers_has_an_interval(n: int, levels: int, right: float) -> None:
+def test_the_slope_of_nearly_perfect_answers_has_an_interval(
+    n: int, levels: int, right: float
+) -> None:
     """It held in 85 and 90 %, and had no length where every answer was right."""
     rng, slope, held = np.random.default_rng(3), 0.1, []
     for _ in range(300):
-        arrived = np.clip(1 - 0.5 * np.exp(-np.arange(levels)) + 0.15 * rng.normal(size=(n, levels)), 0, 1)
+        arrived = np.clip(
+            1 - 0.5 * np.exp(-np.arange(levels)) + 0.15 * rng.normal(size=(n, levels)), 0, 1
+        )
         found = information_slope(arrived, rng.random((n, levels)) < right + slope * (arrived - 1))
         held.append(found.low <= slope <= found.high)
         assert found.high > found.low

@@ -13,8 +13,12 @@ def _answers(rng: np.random.Generator, ability: float, hard: np.ndarray) -> np.n
     return (rng.random(hard.shape) < 1 / (1 + np.exp(hard - ability))).astype(float)
 
 
-@pytest.mark.parametrize(("n", "size", "abler"), [(200, 1, 0.8), (60, 1, 0.8), (400, 8, 0.8), (200, 1, 4.0)])
-def test_the_interval_holds_and_a_lead_that_is_the_same_is_rarely_called_lost(n: int, size: int, abler: float) -> None:
+@pytest.mark.parametrize(
+    ("n", "size", "abler"), [(200, 1, 0.8), (60, 1, 0.8), (400, 8, 0.8), (200, 1, 4.0)]
+)
+def test_the_interval_holds_and_a_lead_that_is_the_same_is_rarely_called_lost(
+    n: int, size: int, abler: float
+) -> None:
     """Items of one cluster share most of their hardness. abler=4: the second version is near the ceiling."""
     rng = np.random.default_rng(3)
     cluster = np.repeat(np.arange(n // size), size)
@@ -22,7 +26,9 @@ def test_the_interval_holds_and_a_lead_that_is_the_same_is_rarely_called_lost(n:
     for _ in range(RUNS):
         hard = rng.normal(0, 1, n // size)[cluster] + rng.normal(0, 0.5, n)
         lead = _answers(rng, abler, hard) - _answers(rng, 0.0, hard)
-        found = lasting_by_condition(lead, _answers(rng, abler, hard) - _answers(rng, 0.0, hard), cluster)
+        found = lasting_by_condition(
+            lead, _answers(rng, abler, hard) - _answers(rng, 0.0, hard), cluster
+        )
         covered += found.low <= 0 <= found.high
         rejected += found.pvalue < 0.05
         shares += [found.share[1] <= 1 <= found.share[2]] if found.share else []
@@ -39,7 +45,9 @@ def test_a_lead_that_is_memory_of_the_items_is_lost_on_others() -> None:
         new[rng.random(300) < 0.3] = 1.0
         there = _answers(rng, 0.0, fresh) - _answers(rng, 0.0, fresh)
         found.append(lasting_by_items(new - old, there, (np.arange(300), np.arange(300))))
-    assert np.mean([one.low <= 0.15 <= one.high for one in found]) > 0.88  # .3 learnt, half of them right anyway
+    assert (
+        np.mean([one.low <= 0.15 <= one.high for one in found]) > 0.88
+    )  # .3 learnt, half of them right anyway
     assert np.mean([one.pvalue < 0.05 for one in found]) > 0.75
     assert abs(np.mean([one.there for one in found])) < 0.01 and found[0].n == 600
 
@@ -56,7 +64,9 @@ def test_items_that_lack_an_answer_are_left_out_and_few_are_refused() -> None:
 def test_a_lead_that_is_the_same_but_for_rounding_is_not_lost() -> None:
     """2/3 - 1/3 and 1 - 2/3 differ by 6e-17: that had p = 0."""
     kept = np.arange(200) % 2 == 0
-    found = lasting_by_condition(np.where(kept, 2 / 3 - 1 / 3, 0.0), np.where(kept, 1 - 2 / 3, 0.0), np.arange(200))
+    found = lasting_by_condition(
+        np.where(kept, 2 / 3 - 1 / 3, 0.0), np.where(kept, 1 - 2 / 3, 0.0), np.arange(200)
+    )
     assert 0 < abs(found.lost) < 1e-15 and found.pvalue == 1.0
 
 
@@ -65,4 +75,7 @@ def test_a_lead_that_every_item_loses_alike_is_lost() -> None:
     found = lasting_by_condition(np.ones(12), np.zeros(12), np.arange(12))
     assert found.low > 0
     assert found.pvalue == 2.0**-11  # as of 12 signs, all of which are one
-    assert lasting_by_items(np.ones(12), np.zeros(20), (np.arange(12), np.arange(20))).pvalue == 2.0**-11
+    assert (
+        lasting_by_items(np.ones(12), np.zeros(20), (np.arange(12), np.arange(20))).pvalue
+        == 2.0**-11
+    )

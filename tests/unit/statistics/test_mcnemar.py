@@ -12,7 +12,12 @@ from audit.core.errors import DataError
 from audit.statistics.chance import chance_check, chance_level
 from audit.statistics.mcnemar import cochran_q, mcnemar_exact
 from audit.statistics.multiplicity import false_discovery, holm
-from audit.statistics.power import discordance_of, mcnemar_power, minimum_detectable_gain, questions_needed
+from audit.statistics.power import (
+    discordance_of,
+    mcnemar_power,
+    minimum_detectable_gain,
+    questions_needed,
+)
 
 counts = st.integers(0, 60)
 
@@ -42,16 +47,27 @@ def test_cochran_q_agrees_with_statsmodels():
         outcomes[0] = np.maximum(outcomes[0], generator.random(80) < 0.15)
         assert cochran_q(outcomes, alone) == pytest.approx(cochrans_q(outcomes.T).pvalue)
         assert cochran_q(outcomes[[0, 0]], alone) == cochran_q(np.ones((k, 80)), alone) == 1
-    for wrong in (np.ones((1, 5)), np.ones(5), np.full((2, 5), 0.5), np.array([[1, np.nan], [0, 1]])):
+    for wrong in (
+        np.ones((1, 5)),
+        np.ones(5),
+        np.full((2, 5), 0.5),
+        np.array([[1, np.nan], [0, 1]]),
+    ):
         with pytest.raises(DataError, match="Cochran"):
             cochran_q(wrong, np.arange(5))
 
 
 def test_cochran_q_over_passages_is_an_analysis_of_variance_with_repeated_measures():
     rng = np.random.default_rng(4)
-    outcomes, passage = (rng.random((3, 600)) < [[0.6], [0.6], [0.7]]).astype(float), np.arange(600) % 12
+    outcomes, passage = (
+        (rng.random((3, 600)) < [[0.6], [0.6], [0.7]]).astype(float),
+        np.arange(600) % 12,
+    )
     sums = np.stack([outcomes[:, passage == g].sum(axis=1) for g in range(12)])
-    long = pd.DataFrame([(g, k, sums[g, k]) for g in range(12) for k in range(3)], columns=["passage", "run", "right"])
+    long = pd.DataFrame(
+        [(g, k, sums[g, k]) for g in range(12) for k in range(3)],
+        columns=["passage", "run", "right"],
+    )
     anova = AnovaRM(long, "right", "passage", within=["run"]).fit().anova_table
     found, alone = cochran_q(outcomes, passage), cochran_q(outcomes, np.arange(600))
     assert found == pytest.approx(max(anova["Pr > F"]["run"], alone)) and found != alone
@@ -104,7 +120,9 @@ def test_power_by_hand():
     assert mcnemar_power(50, 0.0, 0.0) == 0.0
 
 
-@pytest.mark.parametrize(("n", "up", "down", "alpha"), [(40, 0.2, 0.1, 0.05), (100, 0.15, 0.05, 0.05 / 9)])
+@pytest.mark.parametrize(
+    ("n", "up", "down", "alpha"), [(40, 0.2, 0.1, 0.05), (100, 0.15, 0.05, 0.05 / 9)]
+)
 def test_power_agrees_with_summing_over_every_table(n, up, down, alpha):
     total = 0.0
     for b in range(n + 1):
@@ -118,7 +136,10 @@ def test_power_agrees_with_summing_over_every_table(n, up, down, alpha):
 
 def test_minimum_detectable_gain_just_reaches_the_power():
     gain = minimum_detectable_gain(100, 0.23, n_tests=9)
-    power = [mcnemar_power(100, (0.23 + g) / 2, (0.23 - g) / 2, 0.05 / 9) for g in (gain - 0.001, gain + 0.001)]
+    power = [
+        mcnemar_power(100, (0.23 + g) / 2, (0.23 - g) / 2, 0.05 / 9)
+        for g in (gain - 0.001, gain + 0.001)
+    ]
     assert power[0] < 0.8 < power[1]
 
 
@@ -156,7 +177,9 @@ def test_agree_with_statsmodels(p):
     given = np.array(p)
     assert np.allclose(holm(given), multipletests(p, method="holm")[1])
     assert np.allclose(false_discovery(given), multipletests(p, method="fdr_bh")[1])
-    assert np.allclose(false_discovery(given, any_dependence=True), multipletests(p, method="fdr_by")[1])
+    assert np.allclose(
+        false_discovery(given, any_dependence=True), multipletests(p, method="fdr_by")[1]
+    )
     assert given.tolist() == p  # left as it was
 
 

@@ -9,7 +9,9 @@ from audit.statistics.notice import CORRELATION, Effect, Field, chance_to_find
 from audit.statistics.priors import TauPrior
 
 PRIOR = TauPrior(0.03)
-HALF = Effect(0.15, 0.03, (0.36, 0.46), (0.46, 0.46))  # accuracies .85 on the published items and .7 on others
+HALF = Effect(
+    0.15, 0.03, (0.36, 0.46), (0.46, 0.46)
+)  # accuracies .85 on the published items and .7 on others
 
 
 def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> float:
@@ -29,19 +31,28 @@ def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> f
         gaps += tau * rng.standard_normal(gaps.size)
         gaps[0] += effect.value
         sampling = sum(
-            effect.references[k] ** 2 * (1 - CORRELATION) / size for k, size in enumerate((field.n, field.held_out))
+            effect.references[k] ** 2 * (1 - CORRELATION) / size
+            for k, size in enumerate((field.n, field.held_out))
         )
         spread = float(gaps[1:].var(ddof=1)) if field.references > 1 else 0.0
         df = field.n + field.held_out - 2
         p = predictive(
-            gaps[0] - gaps[1:].mean(), float(np.sqrt(sum(per_item))), df, spread, sampling, field.references, PRIOR
+            gaps[0] - gaps[1:].mean(),
+            float(np.sqrt(sum(per_item))),
+            df,
+            spread,
+            sampling,
+            field.references,
+            PRIOR,
         ).pvalue
         found += p <= level
     return found / draws
 
 
 @pytest.mark.parametrize(("value", "references"), [(0.05, 5), (0.10, 3), (0.10, 8)])
-def test_it_is_the_share_of_simulated_field_designs_that_find_it(value: float, references: int) -> None:
+def test_it_is_the_share_of_simulated_field_designs_that_find_it(
+    value: float, references: int
+) -> None:
     effect = Effect(value, 0.0, HALF.own, HALF.references)
     field, level = Field(500, 300, references), 0.05 / 6
     # 300 designs: a standard error of at most .029
@@ -50,11 +61,15 @@ def test_it_is_the_share_of_simulated_field_designs_that_find_it(value: float, r
     )
 
 
-def test_more_items_and_more_references_find_more_and_no_effect_is_found_as_often_as_the_level_says() -> None:
+def test_more_items_and_more_references_find_more_and_no_effect_is_found_as_often_as_the_level_says() -> (
+    None
+):
     nothing = Effect(0.0, 0.0, HALF.own, HALF.references)
     assert chance_to_find(nothing, Field(1000, 500, 5), PRIOR, 0.05).estimate <= 0.06
     weak = Effect(0.07, 0.02, HALF.own, HALF.references)
-    small, large = (chance_to_find(weak, Field(n, n // 2, 5), PRIOR, 0.01).estimate for n in (200, 2000))
+    small, large = (
+        chance_to_find(weak, Field(n, n // 2, 5), PRIOR, 0.01).estimate for n in (200, 2000)
+    )
     few, many = (chance_to_find(weak, Field(1000, 500, r), PRIOR, 0.01).estimate for r in (3, 8))
     assert small < large and few < many
     found = chance_to_find(weak, Field(1000, 500, 5), PRIOR, 0.01)

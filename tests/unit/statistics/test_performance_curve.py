@@ -21,7 +21,9 @@ def test_the_penalty_is_the_one_with_the_smallest_cross_validation_score(seed, n
     y = np.sort(np.clip(x**2 + rng.normal(0, 0.03, n), 0, 1))
     scores = []
     for penalty in _PENALTIES:
-        smoother = np.stack([make_smoothing_spline(x, unit, lam=penalty)(x) for unit in np.eye(n)], axis=1)
+        smoother = np.stack(
+            [make_smoothing_spline(x, unit, lam=penalty)(x) for unit in np.eye(n)], axis=1
+        )
         rest = y - smoother @ y
         scores.append(n * (rest @ rest) / (n - np.trace(smoother)) ** 2)
     assert smoothing_penalty(x, y) == pytest.approx(_PENALTIES[int(np.argmin(scores))])
@@ -32,7 +34,9 @@ def test_a_matched_curve_pairs_ranks_and_stays_within_0_and_1():
     curve = fit_curve(x, y, penalty=1e-9)
     np.testing.assert_allclose(curve(np.sort(x)), np.sort(y), atol=1e-3)
     assert 0 <= float(curve(np.array(5.0))) <= 1
-    line = fit_curve(np.array([0.2, 0.2, 0.6]), np.array([0.1, 0.3, 0.6]))  # two different x: (.2, .2) and (.6, .6)
+    line = fit_curve(
+        np.array([0.2, 0.2, 0.6]), np.array([0.1, 0.3, 0.6])
+    )  # two different x: (.2, .2) and (.6, .6)
     assert float(line(np.array(0.4))) == pytest.approx(0.4)
 
 
@@ -44,13 +48,21 @@ def test_models_that_differ_by_rounding_alone_are_one_point():
 def test_a_model_on_the_curve_but_for_rounding_is_not_off_it():
     """All models alike: delta was 2e-16 in every row, and p 1/101."""
     same = np.full((101, 7), 0.7)
-    found = curve_test(same, same, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=np.random.default_rng(0))
+    found = curve_test(
+        same, same, anchor=(0.25, 0.25), anchor_items=(100, 100), rng=np.random.default_rng(0)
+    )
     assert found.pvalue == 1 and abs(found.delta) < 1e-9
 
 
 def test_too_few_references_are_refused():
     with pytest.raises(DataError, match="R >= 5"):
-        curve_test(np.ones((3, 5)), np.ones((3, 5)), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(0))
+        curve_test(
+            np.ones((3, 5)),
+            np.ones((3, 5)),
+            anchor=(0, 0),
+            anchor_items=(9, 9),
+            rng=np.random.default_rng(0),
+        )
 
 
 @pytest.mark.parametrize("table", ["arc_rephrase", "gsm8k_rephrase"])
@@ -79,7 +91,9 @@ def test_every_row_fits_five_different_references_at_least():
     assert not all(kept) and sum(kept) == 30
     # the first draw of a row and those in its place: every reference, and not the tested model
     for firsts in (True, False):
-        drawn = [one for one, before in zip(rng.drawn, [True, *kept], strict=False) if before is firsts]
+        drawn = [
+            one for one, before in zip(rng.drawn, [True, *kept], strict=False) if before is firsts
+        ]
         assert set().union(*drawn) == {1, 2, 3, 4, 5, 6}
 
 
@@ -87,12 +101,16 @@ def test_every_row_fits_five_different_references_at_least():
 def test_five_reference_models_are_all_used_and_more_are_resampled(references, resampled):
     """Nothing else is drawn: the items are the same in every row, and a guesser who is never right is no draw."""
     y = np.tile(np.linspace(0.4, 0.8, references + 1) ** 2, (31, 1))
-    found = curve_test(y, np.sqrt(y), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(1))
+    found = curve_test(
+        y, np.sqrt(y), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(1)
+    )
     assert (found.delta_se > 1e-6) == resampled
 
 
 def test_the_lower_bound_is_the_threshold_that_is_just_rejected():
-    y = np.clip(np.linspace(0.4, 0.8, 7) + 0.02 * np.random.default_rng(2).normal(size=(201, 7)), 0, 1)
+    y = np.clip(
+        np.linspace(0.4, 0.8, 7) + 0.02 * np.random.default_rng(2).normal(size=(201, 7)), 0, 1
+    )
     x, options = y[::-1].copy(), {"anchor": (0.25, 0.25), "anchor_items": (100, 100)}
     y[:, 0] += 0.15  # the tested model is better than its references say
     found = curve_test(y, x, **options, rng=np.random.default_rng(1))
@@ -106,10 +124,16 @@ ROOT = Path(__file__).resolve().parents[3]
 TABLES = ROOT.parent / "shared" / "data" / "constat" / "tables"
 
 
-@pytest.mark.skipif(not TABLES.is_dir(), reason="ConStat's tables are not in ../shared/data/constat")
+@pytest.mark.skipif(
+    not TABLES.is_dir(), reason="ConStat's tables are not in ../shared/data/constat"
+)
 def test_strong_public_models_are_not_called_beyond_weak_references():
     """Two scales called 25 % of these draws beyond reference; which of the models remember ARC is not known."""
-    called = runpy.run_path(str(ROOT / "tests" / "golden" / "statistics" / "constat_bracketing.py"))["called"]
+    called = runpy.run_path(
+        str(ROOT / "tests" / "golden" / "statistics" / "constat_bracketing.py")
+    )["called"]
     called.__globals__["DRAWS"] = 300
-    two, three, bracketed = called(TABLES / "arc_rephrase.csv", weak=True, rng=np.random.default_rng(1))
+    two, three, bracketed = called(
+        TABLES / "arc_rephrase.csv", weak=True, rng=np.random.default_rng(1)
+    )
     assert two > 0.15 and three > 0.15 and bracketed == 0

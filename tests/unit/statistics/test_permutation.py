@@ -7,7 +7,11 @@ from scipy import stats
 
 from audit.core.errors import DataError
 from audit.statistics.drawing import choice_totals
-from audit.statistics.permutation import enough_permutations, max_statistic_exchange, sign_flip_pvalue
+from audit.statistics.permutation import (
+    enough_permutations,
+    max_statistic_exchange,
+    sign_flip_pvalue,
+)
 
 
 def flipped(clean, noisy, cluster=None, **options):
@@ -52,10 +56,14 @@ def test_a_two_sided_p_of_sign_flips_is_twice_the_smaller_tail():
 
 def replicated(generator, n, r, k, kind):
     """Runs of a model without any gain on average: noisy (1, r, n), base (k, 1, n)."""
-    if kind == "both_ways":  # clean never wavers, noisy is a coin: no mean gain, but the runs are not alike
+    if (
+        kind == "both_ways"
+    ):  # clean never wavers, noisy is a coin: no mean gain, but the runs are not alike
         base = np.repeat((generator.random(n) < 0.5)[None, None], k, axis=0)
         return (generator.random((1, r, n)) < 0.5).astype(float), base.astype(float)
-    p = {"hard": np.full(n, 0.1), "easy": generator.beta(38, 2, size=n)}.get(kind, generator.beta(1, 1, size=n))
+    p = {"hard": np.full(n, 0.1), "easy": generator.beta(38, 2, size=n)}.get(
+        kind, generator.beta(1, 1, size=n)
+    )
     base = generator.random((k, 1, n)) < p
     if kind != "nested":
         return (generator.random((1, r, n)) < p).astype(float), base.astype(float)
@@ -71,7 +79,9 @@ def replicated(generator, n, r, k, kind):
 @pytest.mark.parametrize(
     ("kind", "r", "k"),
     [
-        *((kind, 9, 1) for kind in ("mixed", "hard", "easy", "nested")),  # mixed: also clean against clean
+        *(
+            (kind, 9, 1) for kind in ("mixed", "hard", "easy", "nested")
+        ),  # mixed: also clean against clean
         *((kind, 5, 5) for kind in ("mixed", "easy", "nested", "both_ways")),
     ],
 )
@@ -80,7 +90,9 @@ def test_family_wise_level_with_a_shared_baseline(kind, r, k):
     generator, trials, rejected, by_flips, convicted = rng(41), 800 if k == 1 else 400, 0, 0, 0
     for _ in range(trials):
         noisy, base = replicated(generator, 100, r, k, kind)
-        rejected += max_statistic_exchange(noisy, base, n_permutations=299, rng=generator).pvalue <= 0.05
+        rejected += (
+            max_statistic_exchange(noisy, base, n_permutations=299, rng=generator).pvalue <= 0.05
+        )
         convicted += (noisy[0].mean(axis=1) > base.mean()).any()
         if kind == "easy" and k > 1:
             mean = base.mean(axis=0)[0]
@@ -88,7 +100,9 @@ def test_family_wise_level_with_a_shared_baseline(kind, r, k):
     allowed = 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
     assert 0.015 <= rejected / trials <= allowed
     assert convicted / trials > 0.5  # the paper's rule convicts most of these models
-    if kind == "easy" and k > 1:  # what flips of differences from a mean do, or this design shows nothing
+    if (
+        kind == "easy" and k > 1
+    ):  # what flips of differences from a mean do, or this design shows nothing
         assert by_flips / trials > allowed
 
 
@@ -120,14 +134,19 @@ def exact_exchange(noisy, base):
     for index in chosen:
         called = np.isin(np.arange(len(runs)), index)
         with np.errstate(invalid="ignore"):
-            d.append(np.nan_to_num(np.nanmean(runs[called], axis=0) - np.nanmean(runs[~called], axis=0)))
+            d.append(
+                np.nan_to_num(np.nanmean(runs[called], axis=0) - np.nanmean(runs[~called], axis=0))
+            )
     d = np.array(d)
 
     def statistic(values):
         return values.sum() / np.sqrt((values**2).sum() or 1)
 
     n = runs.shape[1]
-    every = [statistic(d[list(pick), np.arange(n)]) for pick in itertools.product(range(len(chosen)), repeat=n)]
+    every = [
+        statistic(d[list(pick), np.arange(n)])
+        for pick in itertools.product(range(len(chosen)), repeat=n)
+    ]
     return np.mean(np.array(every) >= statistic(d[0]) - 1e-9)
 
 
@@ -149,7 +168,9 @@ def test_repeated_items_in_clusters_are_one_piece_of_evidence(k):
     noisy = np.maximum(noisy, (rng(6).random(noisy.shape) < 0.3).astype(float))
     single = max_statistic_exchange(noisy, base, n_permutations=20_000, rng=rng())
     repeat = (np.repeat(noisy, 8, axis=2), np.repeat(base, 8, axis=2))
-    whole = max_statistic_exchange(*repeat, np.repeat(np.arange(25), 8), n_permutations=20_000, rng=rng())
+    whole = max_statistic_exchange(
+        *repeat, np.repeat(np.arange(25), 8), n_permutations=20_000, rng=rng()
+    )
     assert whole.adjusted == pytest.approx(single.adjusted, abs=0.02)
     assert max_statistic_exchange(*repeat, rng=rng()).pvalue < single.pvalue / 3
 
@@ -170,7 +191,9 @@ def test_many_runs_are_relabelled_at_random_and_agree_with_a_normal_approximatio
     p = rng(2).beta(1, 1, size=200)
     noisy = (rng(3).random((6, 1, 200)) < np.clip(p + 0.02, 0, 1)).astype(float)
     base = (rng(4).random((6, 1, 200)) < p).astype(float)
-    result = max_statistic_exchange(noisy, base, n_permutations=20_000, rng=rng())  # comb(12, 6) = 924 labellings
+    result = max_statistic_exchange(
+        noisy, base, n_permutations=20_000, rng=rng()
+    )  # comb(12, 6) = 924 labellings
     assert result.pvalue == pytest.approx(stats.norm.sf(result.statistic[0]), abs=0.02)
 
 

@@ -11,7 +11,9 @@ from audit.statistics.without_memory import without_memory
 def test_an_error_between_sets_is_added_whatever_the_number_of_references():
     """Items .01, tau next to 0: half the interval is 1.96 sqrt(.01^2 + .03^2) = .062 at R = 3 and at R = 100."""
     for references in (3, 100):
-        found = predictive(0.1, 0.01, 1e6, 1e-8, 1e-6, references, TauPrior(1e-4, between_sets=0.03))
+        found = predictive(
+            0.1, 0.01, 1e6, 1e-8, 1e-6, references, TauPrior(1e-4, between_sets=0.03)
+        )
         assert found.high - 0.1 == pytest.approx(1.96 * np.hypot(0.01, 0.03), rel=0.01)
 
 

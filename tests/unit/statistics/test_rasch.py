@@ -16,7 +16,9 @@ from audit.statistics.set_difference import set_difference
 def outcomes(rng, ability, n, spread=1.5, shift=0.0):
     """(K, n) of a Rasch world; shift: by how much harder the items are."""
     difficulty = shift + spread * rng.standard_normal(n)
-    return (rng.random((len(ability), n)) < expit(np.asarray(ability)[:, None] - difficulty)).astype(float)
+    return (
+        rng.random((len(ability), n)) < expit(np.asarray(ability)[:, None] - difficulty)
+    ).astype(float)
 
 
 def gap(a, b, **kwargs):
@@ -27,7 +29,11 @@ def gap(a, b, **kwargs):
 def test_the_fit_is_the_maximum_of_a_likelihood_written_out_item_by_item(chance):
     rng = np.random.default_rng(2)
     x = outcomes(rng, [0.5, 1.0, -0.5], 40)
-    x[0, :4], x[1, 2:7], x[2, 10] = np.nan, np.nan, 0.3  # missing answers, and a chance in place of an answer
+    x[0, :4], x[1, 2:7], x[2, 10] = (
+        np.nan,
+        np.nan,
+        0.3,
+    )  # missing answers, and a chance in place of an answer
     nodes, weights = np.polynomial.hermite_e.hermegauss(101)
 
     def minus_log_likelihood(parameters):
@@ -48,7 +54,10 @@ def test_the_fit_is_the_maximum_of_a_likelihood_written_out_item_by_item(chance)
 
 def items_se(a, b, chance):
     """The items' part of the error alone."""
-    units = [f.influence[0] - f.influence[1:].mean(axis=0) for f in (fit_rasch(x, chance) for x in (a, b))]
+    units = [
+        f.influence[0] - f.influence[1:].mean(axis=0)
+        for f in (fit_rasch(x, chance) for x in (a, b))
+    ]
     return np.sqrt(sum(np.sum(u**2) * u.size / (u.size - 1) for u in units))
 
 
@@ -63,14 +72,20 @@ def test_the_error_is_that_of_leaving_out_one_item_at_a_time(chance):
     ]
     jackknife = sum(np.var(d) * (len(d) - 1) for d in without)
     assert items_se(a, b, chance) == pytest.approx(np.sqrt(jackknife), rel=0.05)
-    assert gap(a, b, **both).se >= items_se(a, b, chance) - 1e-9  # what models differ by comes on top
+    assert (
+        gap(a, b, **both).se >= items_se(a, b, chance) - 1e-9
+    )  # what models differ by comes on top
 
 
 def test_items_copied_in_clusters_tell_no_more_than_once():
     rng = np.random.default_rng(4)
     a, b = outcomes(rng, [1.0, 0.5, 0.0, 0.8], 300), outcomes(rng, [1.0, 0.5, 0.0, 0.8], 200)
     once = gap(a, b)
-    twice = gap(np.repeat(a, 2, axis=1), np.repeat(b, 2, axis=1), clusters=(np.arange(600) // 2, np.arange(400) // 2))
+    twice = gap(
+        np.repeat(a, 2, axis=1),
+        np.repeat(b, 2, axis=1),
+        clusters=(np.arange(600) // 2, np.arange(400) // 2),
+    )
     alone = gap(np.repeat(a, 2, axis=1), np.repeat(b, 2, axis=1))
     assert twice.difference == pytest.approx(once.difference, abs=0.02)
     assert twice.se == pytest.approx(once.se, rel=0.05)
@@ -87,7 +102,9 @@ def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
         found = gap(a, b, prior=prior)
         covers += found.without_low <= truth <= found.without_high
         gaps.append(found.gap)
-        assert found.gap_low <= found.gap <= found.gap_high and found.score == pytest.approx(a[0].mean(), abs=0.005)
+        assert found.gap_low <= found.gap <= found.gap_high and found.score == pytest.approx(
+            a[0].mean(), abs=0.005
+        )
         points.append(set_difference((a[0], b[0]), list(zip(a[1:], b[1:], strict=True))).difference)
     assert np.mean(points) > 0.06
     assert abs(np.mean(gaps)) < 0.02
@@ -101,12 +118,20 @@ def test_the_prior_is_of_points_of_accuracy():
     a, b = outcomes(rng, ability, 400), outcomes(rng, np.add(ability, [0, 0.6, -0.9, 0.3]), 300)
     fits = [fit_rasch(a), fit_rasch(b)]
     slope = fits[0].slope()
-    points = [slope * (fit.ability[:, None] + fit.influence.shape[1] * fit.influence) for fit in fits]
+    points = [
+        slope * (fit.ability[:, None] + fit.influence.shape[1] * fit.influence) for fit in fits
+    ]
     own, *others = zip(*points, strict=True)
     did, prior = set_difference(own, others), PRIORS["held_out"]
-    expected = predictive(did.difference, did.items_se, did.items_df, did.spread, did.sampling, 3, prior)
+    expected = predictive(
+        did.difference, did.items_se, did.items_df, did.spread, did.sampling, 3, prior
+    )
     found = gap(a, b, prior=prior)
-    assert 0 < slope < 0.25 and did.spread > 0 and found.difference * slope == pytest.approx(did.difference)
+    assert (
+        0 < slope < 0.25
+        and did.spread > 0
+        and found.difference * slope == pytest.approx(did.difference)
+    )
     for name in ("se", "tau", "low", "high"):
         assert getattr(found, name) * slope == pytest.approx(getattr(expected, name)), name
     assert found.pvalue == pytest.approx(expected.pvalue)

@@ -18,7 +18,9 @@ def difference_in_differences(*data, scale="points", prior=None):
 
 def model(theta, rng, harder=0.0, memorised=0.0):
     o = (rng.random(theta.size) < theta) | (rng.random(theta.size) < memorised)
-    return o[None].astype(float), (rng.random((3, theta.size)) < shift(theta, -harder, 0.7)).astype(float)
+    return o[None].astype(float), (rng.random((3, theta.size)) < shift(theta, -harder, 0.7)).astype(
+        float
+    )
 
 
 def world(rng, references, harder=0.05, uneven=0.0):
@@ -54,16 +56,26 @@ def test_the_spread_of_references_is_added():
     assert found.se**2 > found.tau**2 * (1 + 1 / 5)
     assert found.df == 4
     # Of equal drops, on other items each, the items explain more than there is: nothing is left for the models.
-    alike = difference_in_differences(dropping(80), [dropping(20, 20 * k) for k in range(3)], CHANCE, ITEMS)
+    alike = difference_in_differences(
+        dropping(80), [dropping(20, 20 * k) for k in range(3)], CHANCE, ITEMS
+    )
     assert alike.drops == pytest.approx((0.05,) * 3) and alike.tau == 0 and alike.se > 0
-    assert alike.df == 2  # with t of hundreds of degrees of freedom 9 % of clean models were accused by such references
+    assert (
+        alike.df == 2
+    )  # with t of hundreds of degrees of freedom 9 % of clean models were accused by such references
 
 
 def test_a_share_of_what_can_be_lost():
     """The reference loses 40 of 80 points above chance 0; the tested model has 40 to lose, and loses 20."""
     zero = np.zeros(N_ITEMS)
-    reference = (np.repeat([[1.0, 0.0]], [320, 80], axis=1), np.repeat([[1.0, 0.0]], [160, 240], axis=1))
-    tested = (np.repeat([[1.0, 0.0]], [160, 240], axis=1), np.repeat([[1.0, 0.0]], [80, 320], axis=1))
+    reference = (
+        np.repeat([[1.0, 0.0]], [320, 80], axis=1),
+        np.repeat([[1.0, 0.0]], [160, 240], axis=1),
+    )
+    tested = (
+        np.repeat([[1.0, 0.0]], [160, 240], axis=1),
+        np.repeat([[1.0, 0.0]], [80, 320], axis=1),
+    )
     points = difference_in_differences(tested, [reference], zero, ITEMS)
     share = difference_in_differences(tested, [reference], zero, ITEMS, scale="share")
     assert points.difference == pytest.approx(0.2 - 0.4)
@@ -74,11 +86,19 @@ def test_log_odds_move_the_tested_model_by_what_a_reference_changes():
     """The reference falls from .8 to .5: 1.386 in log-odds. The tested model, .5 under the variants, would have had .8;
     one with .9 would have had .973."""
     zero = np.zeros(N_ITEMS)
-    rows = {share: np.repeat([[1.0, 0.0]], [round(share * N_ITEMS), N_ITEMS - round(share * N_ITEMS)], axis=1)
-            for share in (0.5, 0.8, 0.9, 1.0)}  # fmt: skip
+    rows = {
+        share: np.repeat(
+            [[1.0, 0.0]], [round(share * N_ITEMS), N_ITEMS - round(share * N_ITEMS)], axis=1
+        )
+        for share in (0.5, 0.8, 0.9, 1.0)
+    }
     for now, expected in ((0.5, 0.8 - 0.5), (0.9, 0.36 / 0.37 - 0.9)):
-        found = difference_in_differences((rows[1.0], rows[now]), [(rows[0.8], rows[0.5])], zero, ITEMS, scale="logit")
-        assert found.drops == pytest.approx((expected,)) and found.difference == pytest.approx(1.0 - now - expected)
+        found = difference_in_differences(
+            (rows[1.0], rows[now]), [(rows[0.8], rows[0.5])], zero, ITEMS, scale="logit"
+        )
+        assert found.drops == pytest.approx((expected,)) and found.difference == pytest.approx(
+            1.0 - now - expected
+        )
 
 
 def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
@@ -88,7 +108,9 @@ def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
     def without(i):
         keep = np.arange(N_ITEMS) != i
         cut = [tuple(side[:, keep] for side in pair) for pair in (tested, references[0])]
-        return difference_in_differences(cut[0], cut[1:], CHANCE[keep], ITEMS[:-1], scale="logit").difference
+        return difference_in_differences(
+            cut[0], cut[1:], CHANCE[keep], ITEMS[:-1], scale="logit"
+        ).difference
 
     left = np.array([without(i) for i in range(N_ITEMS)])
     assert found.se == pytest.approx(np.sqrt((N_ITEMS - 1) * left.var()), rel=0.02)
@@ -102,7 +124,10 @@ def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
 
     def irt(ability):
         chances = (1 / (1 + np.exp(-(base + ability - shifted))) for shifted in (0.0, 1.6))
-        return tuple((rng.random((k, N_ITEMS)) < p).astype(float) for k, p in zip((9, 9), chances, strict=True))
+        return tuple(
+            (rng.random((k, N_ITEMS)) < p).astype(float)
+            for k, p in zip((9, 9), chances, strict=True)
+        )
 
     tested, references = irt(2.2), [irt(a) for a in (1.2, 1.6, 2.2, 3.0, 5.0)]
     points, share, logit = on_scales(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
@@ -116,7 +141,8 @@ def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
 def test_with_one_reference_models_differ_by_the_prior():
     tested, references = world(np.random.default_rng(1), 1)
     plain, prior = (
-        difference_in_differences(tested, references, CHANCE, ITEMS, prior=p) for p in (None, TauPrior(0.03))
+        difference_in_differences(tested, references, CHANCE, ITEMS, prior=p)
+        for p in (None, TauPrior(0.03))
     )
     # root mean square of a half-normal tau is its scale, and it counts 1 + 1/R = 2 times
     assert prior.se == pytest.approx(np.sqrt(plain.se**2 + 2 * 0.03**2), rel=0.01)
@@ -132,7 +158,10 @@ def test_the_curve_finds_memory_and_not_hardness():
     found = reference_curve(spoilt, references, CHANCE, ITEMS, n_draws=200, rng=rng)
     assert found.pvalue < 0.02 and found.delta_low > 0.05
     assert found.expected_low <= found.expected <= found.expected_high < found.accuracy
-    again = [reference_curve(model(theta, rng, 0.07), references, CHANCE, ITEMS, n_draws=60, rng=rng) for _ in range(8)]
+    again = [
+        reference_curve(model(theta, rng, 0.07), references, CHANCE, ITEMS, n_draws=60, rng=rng)
+        for _ in range(8)
+    ]
     assert np.median([c.pvalue for c in again]) > 0.1
 
 
@@ -148,13 +177,18 @@ def test_references_are_needed():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)])
+@pytest.mark.parametrize(
+    ("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)]
+)
 def test_how_often_a_loss_is_more_than_any_clean_model_has(own: float, low: float, high: float):
     """Rewording takes `own` more from the tested model; the limit is three standard deviations of 3 points."""
     rng, found = np.random.default_rng(6), []
     for _ in range(200):
         theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
-        tested, references = model(theta, rng, 0.03 + own), [model(theta, rng, 0.03) for _ in range(5)]
+        tested, references = (
+            model(theta, rng, 0.03 + own),
+            [model(theta, rng, 0.03) for _ in range(5)],
+        )
         found.append(far_beyond(tested, references, CHANCE, ITEMS, 0.03))
     assert {one.limit for one in found} == {FAR * 0.03}
     assert low <= np.mean([one.pvalue <= 0.05 for one in found]) <= high
@@ -167,7 +201,8 @@ def test_harder_variants_convict_nobody(scale, references):
     """400 items, variants 5 points harder for everybody (notes, section 2)."""
     rng, trials = np.random.default_rng(references), 300
     rejected = [
-        difference_in_differences(*world(rng, references), CHANCE, ITEMS, scale=scale).pvalue <= 0.05
+        difference_in_differences(*world(rng, references), CHANCE, ITEMS, scale=scale).pvalue
+        <= 0.05
         for _ in range(trials)
     ]
     assert np.mean(rejected) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / trials)
@@ -178,6 +213,7 @@ def test_three_references_that_lie_together_by_chance_convict_nobody():
     models were accused here. The sampling error of this rate is 1.1."""
     rng, trials = np.random.default_rng(3), 400
     rejected = [
-        difference_in_differences(*world(rng, 3, uneven=0.02), CHANCE, ITEMS).pvalue <= 0.05 for _ in range(trials)
+        difference_in_differences(*world(rng, 3, uneven=0.02), CHANCE, ITEMS).pvalue <= 0.05
+        for _ in range(trials)
     ]
     assert np.mean(rejected) <= 0.05 + 1.6 * np.sqrt(0.05 * 0.95 / trials)

@@ -32,12 +32,16 @@ def test_many_items_are_drawn_as_few_are(monkeypatch):
     flips = max_statistic_exchange(noisy[None], clean[None, None], n_permutations=200, rng=rng())
     for module in (drawing, resampling, permutation):
         monkeypatch.setattr(module, "ITEMS", 100)
-    assert all(np.array_equal(a, b) for a, b in zip(patterns(np.nan_to_num(values)), whole, strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(patterns(np.nan_to_num(values)), whole, strict=True)
+    )
     again = bootstrap_sweep(clean, noisy, n_resamples=200, rng=rng())
     assert np.array_equal(again.gain.draws, draws.gain.draws)
     assert np.array_equal(again.gain.jackknife, draws.gain.jackknife)
     blocks = max_statistic_exchange(noisy[None], clean[None, None], n_permutations=200, rng=rng())
-    assert np.array_equal(blocks.statistic, flips.statistic) and np.array_equal(blocks.adjusted, flips.adjusted)
+    assert np.array_equal(blocks.statistic, flips.statistic) and np.array_equal(
+        blocks.adjusted, flips.adjusted
+    )
 
 
 def test_cluster_sums_by_hand():
@@ -51,7 +55,9 @@ def test_minus_zero_is_zero():
 @pytest.mark.parametrize("distinct", [5, 60])  # few patterns: multinomial; many: item by item
 def test_totals_have_the_mean_and_covariance_of_drawing_items_and_of_flipping_them(distinct):
     columns = rng().normal(size=(2, distinct))[:, np.arange(60) % distinct]
-    drawn, flipped = (totals(*patterns(columns), 40_000, rng(2)) for totals in (bootstrap_totals, flip_totals))
+    drawn, flipped = (
+        totals(*patterns(columns), 40_000, rng(2)) for totals in (bootstrap_totals, flip_totals)
+    )
     assert np.allclose(drawn.mean(axis=0), columns.sum(axis=1), atol=0.2)
     assert np.allclose(np.cov(drawn.T), 60 * np.cov(columns, ddof=0), rtol=0.05, atol=0.5)
     assert np.allclose(flipped.mean(axis=0), 0, atol=0.2)
@@ -63,11 +69,18 @@ def test_totals_have_the_mean_and_covariance_of_drawing_items_and_of_flipping_th
 
 def test_percentile_interval_agrees_with_scipy():
     clean, noisy = outcomes()
-    ours = paired_bootstrap(clean, noisy, method="percentile", n_resamples=20_000, rng=rng()).gain[0]
+    ours = paired_bootstrap(clean, noisy, method="percentile", n_resamples=20_000, rng=rng()).gain[
+        0
+    ]
     scipy = stats.bootstrap(
-        (clean, noisy[0]), lambda c, q, axis: q.mean(axis) - c.mean(axis), paired=True, method="percentile",
-        n_resamples=20_000, batch=2_000, rng=rng(),
-    )  # fmt: skip
+        (clean, noisy[0]),
+        lambda c, q, axis: q.mean(axis) - c.mean(axis),
+        paired=True,
+        method="percentile",
+        n_resamples=20_000,
+        batch=2_000,
+        rng=rng(),
+    )
     # One item is 1/120 = 0.0083: quantiles of a discrete distribution may differ by one step.
     assert ours.low == pytest.approx(scipy.confidence_interval.low, abs=0.0085)
     assert ours.high == pytest.approx(scipy.confidence_interval.high, abs=0.0085)
@@ -79,7 +92,9 @@ def test_bca_interval_agrees_with_scipy_on_a_skewed_statistic():
     clean = np.array([1.0] * 112 + [0.0] * 8)
     noisy = np.concatenate([clean[4:], clean[:4]])[None]
     result = paired_bootstrap(clean, noisy, n_resamples=20_000, rng=rng())
-    scipy = stats.bootstrap((clean,), np.mean, method="BCa", n_resamples=20_000, batch=2_000, rng=rng())
+    scipy = stats.bootstrap(
+        (clean,), np.mean, method="BCa", n_resamples=20_000, batch=2_000, rng=rng()
+    )
     assert result.clean_accuracy.low == pytest.approx(scipy.confidence_interval.low, abs=0.0085)
     assert result.clean_accuracy.high == pytest.approx(scipy.confidence_interval.high, abs=0.0085)
     percentile = paired_bootstrap(clean, noisy, method="percentile", n_resamples=20_000, rng=rng())
@@ -89,7 +104,9 @@ def test_bca_interval_agrees_with_scipy_on_a_skewed_statistic():
 def test_all_arms_of_an_item_are_carried_together():
     clean, noisy = outcomes(n=300, r=2)
     draws = bootstrap_sweep(clean, noisy, n_resamples=20_000, rng=rng())
-    expected = np.cov(noisy - clean, ddof=0) / 300  # gains share the clean baseline: a positive covariance
+    expected = (
+        np.cov(noisy - clean, ddof=0) / 300
+    )  # gains share the clean baseline: a positive covariance
     assert np.allclose(np.cov(draws.gain.draws.T), expected, rtol=0.08)
     assert expected[0, 1] > 0
     assert np.allclose(draws.mean_gain.draws[:, 0], draws.gain.draws.mean(axis=1))
@@ -102,7 +119,9 @@ def test_unequal_clusters_agree_with_a_plain_loop():
     d, generator, loop = noisy[0] - clean, rng(4), []
     members = [np.flatnonzero(cluster == g) for g in np.unique(cluster)]
     for _ in range(5_000):
-        items = np.concatenate([members[g] for g in generator.integers(0, len(members), len(members))])
+        items = np.concatenate(
+            [members[g] for g in generator.integers(0, len(members), len(members))]
+        )
         loop.append(d[items].mean())
     assert ours.se == pytest.approx(np.std(loop), rel=0.05)
 
@@ -121,7 +140,9 @@ def test_missing_answers_leave_out_the_pair_only():
 
 def test_no_difference_has_an_interval_of_zero_width_and_no_answers_have_none():
     clean, _ = outcomes()
-    none, unanswered = paired_bootstrap(clean, np.stack([clean, np.full(clean.size, np.nan)]), rng=rng()).gain
+    none, unanswered = paired_bootstrap(
+        clean, np.stack([clean, np.full(clean.size, np.nan)]), rng=rng()
+    ).gain
     assert (none.estimate, none.low, none.high, none.se) == (0.0, 0.0, 0.0, 0.0)
     assert np.isnan(unanswered.estimate) and np.isnan(unanswered.low)
 
@@ -146,17 +167,26 @@ def test_bad_shapes_and_values(clean, noisy, cluster):
 def test_an_interval_of_few_units_is_wider_by_what_t_and_the_lost_degree_of_freedom_say():
     # m = 10: t_9 = 2.262157, z = 1.959964, sqrt(10 / 9) = 1.054093
     assert expansion(0.95, 10) == pytest.approx(2.262157 / 1.959964 * 1.054093, abs=1e-5)
-    assert expansion(0.95, 10_000) == pytest.approx(1, abs=5e-4) and expansion(0.95, None) == expansion(0.95, 1) == 1
+    assert (
+        expansion(0.95, 10_000) == pytest.approx(1, abs=5e-4)
+        and expansion(0.95, None) == expansion(0.95, 1) == 1
+    )
     clean, noisy = outcomes(n=10, r=1)
     gain = bootstrap_sweep(clean, noisy, n_resamples=20_000, rng=rng()).gain
-    (plain,), (wide,) = gain.intervals(method="percentile"), gain.intervals(method="percentile", units=10)
+    (plain,), (wide,) = (
+        gain.intervals(method="percentile"),
+        gain.intervals(method="percentile", units=10),
+    )
     tail = stats.norm.cdf(-1.959964 * expansion(0.95, 10))
     assert (wide.low, wide.high) == pytest.approx(np.quantile(gain.draws[:, 0], [tail, 1 - tail]))
     assert wide.high - wide.low > plain.high - plain.low and wide.confidence == 0.95
 
 
 # Of few values, and skewed far from zero, where the spread (and so the sign in "square - total^2 / g") decides the p.
-SCORES = (rng(4).choice([-1, -0.5, 0, 0.25, 1], size=40) + 0.1, np.repeat([0.0, 1.0, -1.0], [20, 9, 3]))
+SCORES = (
+    rng(4).choice([-1, -0.5, 0, 0.25, 1], size=40) + 0.1,
+    np.repeat([0.0, 1.0, -1.0], [20, 9, 3]),
+)
 
 
 @pytest.mark.parametrize("scores", SCORES, ids=["few values", "skewed"])
@@ -176,7 +206,10 @@ def test_bootstrap_t_agrees_with_resampling_item_by_item(scores):
 
 
 def test_bootstrap_t_of_nothing_is_one():
-    assert studentised_pvalue(np.zeros(20), rng=rng()) == 1 and studentised_pvalue(np.full(3, np.nan), rng=rng()) == 1
+    assert (
+        studentised_pvalue(np.zeros(20), rng=rng()) == 1
+        and studentised_pvalue(np.full(3, np.nan), rng=rng()) == 1
+    )
 
 
 def test_bca_of_an_estimate_beyond_every_resample_stays_finite():
@@ -195,7 +228,9 @@ def test_bca_of_an_estimate_beyond_every_resample_stays_finite():
 
 def test_a_value_without_resamples_leaves_the_others_their_intervals():
     draws = np.column_stack([np.full(100, np.nan), np.linspace(0, 1, 100)])
-    resamples = Resamples(np.array([0.5, 0.5]), draws, np.tile([[0.4, 0.4], [0.6, 0.6]], (2, 1)), np.ones(4))
+    resamples = Resamples(
+        np.array([0.5, 0.5]), draws, np.tile([[0.4, 0.4], [0.6, 0.6]], (2, 1)), np.ones(4)
+    )
     none, some = resamples.intervals(0.9, "percentile")
     assert np.isnan(none.low) and (some.low, some.high) == pytest.approx((0.05, 0.95))
 
@@ -208,7 +243,9 @@ def test_coverage_is_nominal(method):
         p = generator.beta(3, 2, size=100) * 0.8
         clean = (generator.random(100) < p).astype(float)
         noisy = (generator.random((1, 100)) < p + 0.1).astype(float)
-        gain = paired_bootstrap(clean, noisy, method=method, n_resamples=1_000, rng=generator).gain[0]
+        gain = paired_bootstrap(clean, noisy, method=method, n_resamples=1_000, rng=generator).gain[
+            0
+        ]
         hits += gain.low <= 0.1 <= gain.high
     assert 0.95 - 0.035 <= hits / trials <= 0.95 + 0.035
 

@@ -27,7 +27,9 @@ def test_two_runs_by_hand() -> None:
     d = second - first
     assert found.squares == pytest.approx([d.mean() ** 2 / 2])
     assert found.sampling == pytest.approx([np.sum((d - d.mean()) ** 2) / 100 / 2 * 10 / 9])
-    unread = np.array([0, -1, -1, -1, 1, 1, 1, -1, -1, 0])  # leave the mean of the run, which is 3/5
+    unread = np.array(
+        [0, -1, -1, -1, 1, 1, 1, -1, -1, 0]
+    )  # leave the mean of the run, which is 3/5
     found = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: unread}))
     assert found.squares == pytest.approx([(6 / 10 - 3 / 5) ** 2 / 2])
 
@@ -48,22 +50,29 @@ def test_a_trend_of_the_ensemble_over_r_is_no_run_variance_and_a_bend_only_adds(
 
     def rows(gain: list[float]) -> dict[Setting, np.ndarray]:
         return {
-            Setting(Arm.FORWARD_FULL, r): rng.random(20_000) < 0.5 + g for r, g in zip(range(2, 10), gain, strict=True)
+            Setting(Arm.FORWARD_FULL, r): rng.random(20_000) < 0.5 + g
+            for r, g in zip(range(2, 10), gain, strict=True)
         }
 
     def estimate(gain: list[float]) -> float:
         c = run_contrasts(cell_of(rows(gain)))
         return float(np.mean(c.squares - c.sampling))
 
-    assert abs(estimate([0.02 * k for k in range(8)])) < 3e-5  # sampling variance of a run: 0.25 / 20000 = 1.25e-5
+    assert (
+        abs(estimate([0.02 * k for k in range(8)])) < 3e-5
+    )  # sampling variance of a run: 0.25 / 20000 = 1.25e-5
     assert estimate([0.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]) > 1e-4
 
 
 def test_nothing_repeated_is_not_measured_and_copies_count_once() -> None:
     one = np.array([1, 0, 1, 1])
-    alone = cell_of({CLEAN[0]: one, Setting(Arm.NOISY_REWRITE, 1): one, Setting(Arm.NOISY_REWRITE, 2): 1 - one})
+    alone = cell_of(
+        {CLEAN[0]: one, Setting(Arm.NOISY_REWRITE, 1): one, Setting(Arm.NOISY_REWRITE, 2): 1 - one}
+    )
     assert pooled_run_variance([run_contrasts(alone)], 0.02) == UNMEASURED
-    assert pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == UNMEASURED
+    assert (
+        pooled_run_variance([run_contrasts(cell_of(dict.fromkeys(CLEAN, one)))], 0.02) == UNMEASURED
+    )
     assert pooled_run_variance([], 0.02) == UNMEASURED
 
 
@@ -73,7 +82,9 @@ def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
     quiet = pooled_run_variance([run_contrasts(few)], 0.02)
     assert quiet.df == 2 and quiet.used <= 0.02**2
     assert quiet.capped
-    apart = cell_of({s: rng.random(5000) < 0.4 + 0.1 * k for k, s in enumerate(CLEAN)})  # sd 10 points
+    apart = cell_of(
+        {s: rng.random(5000) < 0.4 + 0.1 * k for k, s in enumerate(CLEAN)}
+    )  # sd 10 points
     loud = pooled_run_variance([run_contrasts(apart)], 0.02)
     assert loud.estimate == pytest.approx(0.01, rel=0.3) and loud.used > loud.estimate
     assert not loud.capped
@@ -83,10 +94,16 @@ def test_a_known_run_variance_widens_the_test_to_its_level() -> None:
     # Two runs, each shifted by sd 5 points, n=400: without it the test rejects far more than one model in twenty.
     rng, rejected = np.random.default_rng(3), {"without": 0, "with": 0}
     for _ in range(400):
-        a, b = (rng.random((1, 1, 400)) < np.clip(0.5 + rng.normal(0, 0.05), 0, 1) for _ in range(2))
+        a, b = (
+            rng.random((1, 1, 400)) < np.clip(0.5 + rng.normal(0, 0.05), 0, 1) for _ in range(2)
+        )
         for name, variance in (("without", 0.0), ("with", 0.05**2)):
             found = max_statistic_exchange(
-                a.astype(float), b.astype(float), n_permutations=199, shifts=(variance, variance), rng=rng
+                a.astype(float),
+                b.astype(float),
+                n_permutations=199,
+                shifts=(variance, variance),
+                rng=rng,
             )
             rejected[name] += found.pvalue <= 0.05
     assert rejected["without"] > 60  # 15 %
@@ -95,7 +112,10 @@ def test_a_known_run_variance_widens_the_test_to_its_level() -> None:
 
 def test_each_side_has_its_own_shift_and_what_is_unknown_is_not_zero() -> None:
     measured = RunVariance(1e-4, 2e-4, 3)
-    assert RunShifts(measured, UNMEASURED, 0.02).used == (2e-4, 2e-4)  # nothing befalls a control that noisy is spared
+    assert RunShifts(measured, UNMEASURED, 0.02).used == (
+        2e-4,
+        2e-4,
+    )  # nothing befalls a control that noisy is spared
     assert RunShifts(UNMEASURED, measured, 0.02).used == (4e-4, 2e-4)
     assert RunShifts(UNMEASURED, UNMEASURED, 0.02).used == (4e-4, 4e-4)
     small, large = RunVariance(0, 1e-6, 3), RunVariance(9e-4, 1e-3, 3)
@@ -117,10 +137,15 @@ def test_the_noisy_arms_scatter_over_r_is_measured_without_its_trend_and_first_l
         c = noisy_contrasts(cell_of(runs))
         return c.squares.size, float(np.mean(c.squares - c.sampling)) if c.squares.size else 0.0
 
-    line = [0.0, *(0.05 + 0.01 * k for k in range(8))]  # nine router counts: less a mean, the first, a slope
+    line = [
+        0.0,
+        *(0.05 + 0.01 * k for k in range(8)),
+    ]  # nine router counts: less a mean, the first, a slope
     assert contrasts(line)[0] == 6 and abs(contrasts(line)[1]) < 3e-5
     assert contrasts([0.0, 0.1, 0, 0.1, 0, 0.1, 0, 0.1, 0])[1] > 1e-3
-    assert contrasts([0.0, 0.2, 0.1], 2)[0] == 3  # replicates against each other, at three router counts
+    assert (
+        contrasts([0.0, 0.2, 0.1], 2)[0] == 3
+    )  # replicates against each other, at three router counts
     assert contrasts([0.0, 0.1])[0] == 0
 
 
@@ -128,7 +153,10 @@ def test_the_noisy_arms_scatter_over_r_is_measured_without_its_trend_and_first_l
 @pytest.mark.parametrize(
     ("design", "world"),
     [
-        (Design(3000, 1, clean_replicates=1), World(shock=0.02)),  # nothing repeated: 15 of 100 without the plausible
+        (
+            Design(3000, 1, clean_replicates=1),
+            World(shock=0.02),
+        ),  # nothing repeated: 15 of 100 without the plausible
         (Design(3000, 1, clean_replicates=3), World(shock=0.003, noisy_shock=0.03)),
     ],
 )

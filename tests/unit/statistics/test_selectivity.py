@@ -31,12 +31,22 @@ def test_score_and_response_are_different_changes():
     assert response_changes(BEFORE, AFTER)[0, :3].tolist() == [1, 0, 0]
     assert follows(BEFORE, AFTER, KEY, np.ones((1, 4), dtype=bool))[0, :3].tolist() == [1, 0, 0]
     assert follows(BEFORE, AFTER, KEY, np.zeros((1, 4), dtype=bool))[0, :3].tolist() == [0, 1, 1]
-    assert fits(np.array([0, 1, 2]), np.array([-2 - 1] * 3)).tolist() == [True, False, True]  # a key of any but one
+    assert fits(np.array([0, 1, 2]), np.array([-2 - 1] * 3)).tolist() == [
+        True,
+        False,
+        True,
+    ]  # a key of any but one
 
 
 def test_transitions_count_unread_apart():
     found = transitions(np.array([1.0, 1.0, 0.0, np.nan]), np.array([[1.0, 0.0, 1.0, 1.0]]))
-    assert (found.right_right, found.right_wrong, found.wrong_right, found.wrong_wrong, found.unread) == (1, 1, 1, 0, 1)
+    assert (
+        found.right_right,
+        found.right_wrong,
+        found.wrong_right,
+        found.wrong_wrong,
+        found.unread,
+    ) == (1, 1, 1, 0, 1)
     assert found.wrong_to_right_share == 1.0
 
 
@@ -52,7 +62,9 @@ def test_clustered_mean_is_the_plain_t_interval_without_clusters():
 def test_a_rate_of_one_has_an_interval():
     found = rate_interval(np.ones(30), np.arange(30))
     assert found.estimate == found.high == 1.0
-    assert found.low == pytest.approx(30 / (30 + 2.04523**2))  # Wilson at p = 1, by t with 29 degrees
+    assert found.low == pytest.approx(
+        30 / (30 + 2.04523**2)
+    )  # Wilson at p = 1, by t with 29 degrees
     # 12 of 12 right in 4 clusters: a design effect of 3, the lower limit of 4 of 4 is 4 / (4 + t^2), 3 degrees.
     found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
     assert found.low == pytest.approx(4 / (4 + 3.182446**2)) and found.high == 1.0
@@ -65,7 +77,9 @@ def test_the_sign_of_d_and_its_interval_agree_with_the_tests():
         found = selectivity(attr, fmt, sem, np.arange(40))
         assert (found.low > 0) == (found.above_p < 0.025)
         assert (found.high < 0) == (found.below_p < 0.025)
-        assert (found.low > 0.2) == (selectivity(attr, fmt, sem, np.arange(40), 0.2).above_p < 0.025)
+        assert (found.low > 0.2) == (
+            selectivity(attr, fmt, sem, np.arange(40), 0.2).above_p < 0.025
+        )
         assert found.difference == pytest.approx(min((attr - fmt).mean(), (attr - sem).mean()))
 
 
@@ -91,7 +105,9 @@ def test_where_nothing_moved_few_items_do_not_show_that_nothing_moves():
 
     # Of 24 items one or two may well be missed: nothing in 24 is to be expected of a rate of 5 % in .95**24 = 29 %.
     assert below(24) > 0.25 and below(40) > 0.1 and below(100) < 0.001
-    clusters = selectivity(np.zeros(96), np.zeros(96), np.zeros(96), np.repeat(np.arange(24), 4), 0.05)
+    clusters = selectivity(
+        np.zeros(96), np.zeros(96), np.zeros(96), np.repeat(np.arange(24), 4), 0.05
+    )
     assert clusters.below_p == pytest.approx(below(24))
 
 
@@ -101,7 +117,11 @@ def test_the_ratio_is_the_published_one_and_needs_a_denominator():
     attr[:198] = 1.0
     fmt[:7], sem[:5] = 1 / 3, 1 / 3  # 7/600 and 5/600
     found = ratio(attr, fmt, sem, np.arange(n), rng=np.random.default_rng(0))
-    assert found.estimate == pytest.approx(csr(594 / 600, 7 / 600, 5 / 600)) == pytest.approx(84.857, abs=1e-3)
+    assert (
+        found.estimate
+        == pytest.approx(csr(594 / 600, 7 / 600, 5 / 600))
+        == pytest.approx(84.857, abs=1e-3)
+    )
     assert not found.reported and found.fieller_low is None  # .0117 is no denominator
     assert found.floored > 0.1 and found.support == 1.0  # the floor makes part of the interval
     fmt[:] = 0.0
@@ -117,8 +137,12 @@ def test_the_interval_of_the_ratio_says_of_1_what_d_says_of_0():
     calls = np.zeros(3, dtype=int)
     for _ in range(400):
         cluster = np.repeat(np.arange(rng.integers(5, 60)), rng.integers(1, 4))
-        cluster = np.append(cluster, np.zeros(rng.choice([0, 20]), dtype=int))  # in half of them one is large
-        families = (rng.random((3, cluster.size)) < rng.choice([0.05, 0.3, 0.9], (3, 1))).astype(float)
+        cluster = np.append(
+            cluster, np.zeros(rng.choice([0, 20]), dtype=int)
+        )  # in half of them one is large
+        families = (rng.random((3, cluster.size)) < rng.choice([0.05, 0.3, 0.9], (3, 1))).astype(
+            float
+        )
         families[0, : int(rng.integers(3))] = np.nan
         d, (low, high) = selectivity(*families, cluster), ratio_limits(*families, cluster)
         assert (low > 1, high < 1) == (d.above_p < 0.025, d.below_p < 0.025) and low <= high
@@ -132,7 +156,9 @@ def test_the_interval_of_the_ratio_covers_ratios_other_than_1():
     for truth in (0.5, 2.0):
         missed = np.zeros(2)
         for _ in range(400):
-            attr, fmt, sem = (rng.random((3, 3, 200)) < np.array([truth, 1, 1])[:, None, None] * 0.25).mean(axis=1)
+            attr, fmt, sem = (
+                rng.random((3, 3, 200)) < np.array([truth, 1, 1])[:, None, None] * 0.25
+            ).mean(axis=1)
             low, high = ratio_limits(attr, fmt, sem, np.arange(200))
             missed += (low > truth, high < truth)
         assert (missed / 400 <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 400)).all(), (truth, missed)
@@ -143,7 +169,9 @@ def test_one_attribute_edit_an_item_is_wrong_in_2_5_percent_at_most(clusters, ch
     """Few items, nearly none or all of which move: a plain t-test is wrong in 6 to 10 % here."""
     from audit.validity.calibrate import World, rates_in
 
-    found = rates_in(World(1, differ=False, wordings=False), clusters, change, 500, np.random.default_rng(7))
+    found = rates_in(
+        World(1, differ=False, wordings=False), clusters, change, 500, np.random.default_rng(7)
+    )
     slack = 2 * np.sqrt(0.025 * 0.975 / 500)
     assert max(found["selective"], found["non_selective"], found["within_margin"]) <= 0.025 + slack
 
@@ -170,7 +198,9 @@ def test_gstudy_by_hand():
 
 def test_no_number_of_templates_is_named_where_items_do_not_differ():
     rng = np.random.default_rng(3)
-    named = [gstudy((rng.random((5, 60)) < 0.5).astype(float)).needed is not None for _ in range(400)]
+    named = [
+        gstudy((rng.random((5, 60)) < 0.5).astype(float)).needed is not None for _ in range(400)
+    ]
     assert np.mean(named) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)  # 50 % without the test
 
 
@@ -181,7 +211,9 @@ def test_components_of_items_within_seeds_are_those_of_an_anova_by_statsmodels()
 
     s, t, n = 3, 2, 12
     rng = np.random.default_rng(0)
-    table = rng.normal(size=(s, t, n)) + 2 * rng.normal(size=(s, 1, n)) + 3 * rng.normal(size=(1, t, 1))
+    table = (
+        rng.normal(size=(s, t, n)) + 2 * rng.normal(size=(s, 1, n)) + 3 * rng.normal(size=(1, t, 1))
+    )
     at = {name: axis.ravel() for name, axis in zip("sti", np.indices(table.shape), strict=True)}
     frame = pd.DataFrame({"y": table.ravel(), **at})
     ms = anova_lm(ols("y ~ C(s) * C(t) + C(s):C(i)", frame).fit())["sum_sq"]
@@ -203,19 +235,34 @@ def test_the_shipped_table_keeps_what_is_promised_and_is_what_the_script_makes()
 
     table = shipped_table(JUDGE.shipped)
     slack = 3 * np.sqrt(0.025 * 0.975 / table["models"])
-    promised = ("selective", "non_selective", "ratio_selective", "ratio_non_selective", "within_margin")
+    promised = (
+        "selective",
+        "non_selective",
+        "ratio_selective",
+        "ratio_non_selective",
+        "within_margin",
+    )
     assert all(row["rates"][name] <= 0.025 + slack for row in table["designs"] for name in promised)
     # The plain interval of the ratio does not: 6.7 to 7.7 % in the notes, more here.
     assert all(row["rates"]["csr_non_selective"] > 0.05 for row in table["designs"])
     found = nearest(table, clusters=180, change=0.09)
-    assert (found.design["clusters"], found.design["change"]) == (200, 0.1) and "2.5 %" in found.sentence
+    assert (found.design["clusters"], found.design["change"]) == (
+        200,
+        0.1,
+    ) and "2.5 %" in found.sentence
     same = nearest(table, clusters=180, change=0.09, thresholds=table["thresholds"])
     assert same == found
     other = nearest(table, clusters=180, change=0.09, thresholds={"alpha": 0.01, "margin": 0.1})
     assert other.sentence.endswith("alpha 0.05 (this run: 0.01) and margin 0.05 (this run: 0.1).")
     design = ValidityDesign(24, 0.5)
     (row,) = [r["rates"] for r in table["designs"] if ValidityDesign(**r["design"]) == design]
-    again = dict(zip(NAMES, worst(design, WORLDS, np.random.default_rng([table["seed"], 24, 500]), 10), strict=True))
+    again = dict(
+        zip(
+            NAMES,
+            worst(design, WORLDS, np.random.default_rng([table["seed"], 24, 500]), 10),
+            strict=True,
+        )
+    )
     for name in promised:
         assert abs(again[name] - row[name]) < 4 * np.sqrt(0.025 / 80)
 
@@ -224,4 +271,6 @@ def test_the_interval_of_d_is_that_of_items_with_one_more_that_moves_fully_up_an
     fmt, attr = np.zeros(6), np.array([1.0, 1.0, 1.0, 0.0, 0.5, 1.0])
     padded = clustered_mean(np.append(attr, [1.0, -1.0]), np.arange(8))
     found = selectivity(attr, fmt, fmt, np.arange(6))
-    assert found.low == pytest.approx(padded.estimate - 2.570582 * padded.se)  # t(.975) with 5 degrees of freedom
+    assert found.low == pytest.approx(
+        padded.estimate - 2.570582 * padded.se
+    )  # t(.975) with 5 degrees of freedom

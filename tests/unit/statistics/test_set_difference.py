@@ -19,7 +19,9 @@ def test_with_one_reference_it_is_welch_on_the_differences_of_models():
     r = rng(1)
     own, ref = (r.normal(1, 2, 50), r.normal(0, 1, 30)), (r.normal(0, 1, 50), r.normal(0, 1, 30))
     found = set_difference(own, [ref])
-    expected = stats.ttest_ind(own[0] - ref[0], own[1] - ref[1], equal_var=False, alternative="greater")
+    expected = stats.ttest_ind(
+        own[0] - ref[0], own[1] - ref[1], equal_var=False, alternative="greater"
+    )
     two_sided = stats.ttest_ind(own[0] - ref[0], own[1] - ref[1], equal_var=False)
     assert (found.pvalue, found.df) == pytest.approx((expected.pvalue, expected.df))
     assert (found.low, found.high) == pytest.approx(tuple(two_sided.confidence_interval()))
@@ -36,7 +38,9 @@ def test_how_much_models_differ_is_known_from_the_references_alone():
     others = suits[1:]
     t = (suits[0] - others.mean()) / (others.std(ddof=1) * np.sqrt(1 + 1 / 3))
     assert found.df == 2 and found.pvalue == pytest.approx(stats.t.sf(t, 2), rel=0.01)
-    assert found.gaps == pytest.approx(others, abs=1e-3) and found.tau == pytest.approx(others.std(ddof=1), rel=0.01)
+    assert found.gaps == pytest.approx(others, abs=1e-3) and found.tau == pytest.approx(
+        others.std(ddof=1), rel=0.01
+    )
     # where three references lie together by chance, that they differ by nothing is not taken for certain
     noise = [r.normal(size=(2, 200)) for _ in range(3)]
     alike = [(a - a.mean(), b - b.mean()) for a, b in noise]
@@ -72,7 +76,9 @@ def test_matching_is_an_exact_test_within_the_references_levels():
     assert found.matched.pvalue == pytest.approx(1 / 70, abs=0.003)  # 1 of 8 choose 4 splits
     assert found.pvalue == max(found.did.pvalue, found.matched.pvalue)
     assert found.reference_gap == 0 and (found.published, found.fresh) == (0.5, 0.0)
-    assert 2.4 < found.detectable / found.did.se < 2.8  # quantiles of t: (1.645 + 0.842 of the normal) and a little
+    assert (
+        2.4 < found.detectable / found.did.se < 2.8
+    )  # quantiles of t: (1.645 + 0.842 of the normal) and a little
 
 
 def test_items_without_a_fresh_counterpart_are_told():
@@ -87,7 +93,9 @@ def test_an_item_of_several_trials_finds_its_like_among_items_of_one():
     """Published items were asked eight times, held-out ones once: 88 % of sound runs were withheld as unmatched."""
     r = rng(14)
     easy = [1.5 + 1.6 * r.standard_normal(n) for n in (1000, 500)]
-    chances = [[scipy.special.expit(side + able) for side in easy] for able in (0, -0.6, -0.3, 0, 0.3, 0.6)]
+    chances = [
+        [scipy.special.expit(side + able) for side in easy] for able in (0, -0.6, -0.3, 0, 0.3, 0.6)
+    ]
     models = [(r.binomial(8, a) / 8, r.binomial(1, b) * 1.0) for a, b in chances]
     found = fresh_gap(models[0], models[1:], rng=r, n_resamples=99)
     assert found.matched.share == 1 and sum(a for a, _ in found.matched.strata) == 1000
@@ -104,9 +112,13 @@ def test_one_large_passage_of_held_out_items_makes_no_matched_gap():
         for one in cluster:
             easy = 0.8 * rng.standard_normal(one.size)
             for model in models:
-                own = 0.55 * rng.standard_normal(one.max() + 1)[one] + 0.84 * rng.standard_normal(one.size)
+                own = 0.55 * rng.standard_normal(one.max() + 1)[one] + 0.84 * rng.standard_normal(
+                    one.size
+                )
                 model.append((easy + own < 0.67).astype(float))
-        found = fresh_gap(tuple(models[0]), [tuple(m) for m in models[1:]], cluster, rng=rng, n_resamples=99)
+        found = fresh_gap(
+            tuple(models[0]), [tuple(m) for m in models[1:]], cluster, rng=rng, n_resamples=99
+        )
         said += found.matched.pvalue <= 0.05
     assert said <= 0.08 * 200
 
@@ -140,14 +152,27 @@ def test_unparsed_answers_are_held_against_a_gap_and_for_one():
 
     def gap(gamma, against, prior=None):
         filled, heights = unparsed_held(models, lost, gamma, against=against)
-        return fresh_gap(filled[0], filled[1:], rng=rng(1), n_resamples=99, heights=heights, prior=prior)
+        return fresh_gap(
+            filled[0], filled[1:], rng=rng(1), n_resamples=99, heights=heights, prior=prior
+        )
 
     against, favour = gap(np.inf, True), gap(np.inf, False)
-    assert (against.published, against.fresh) == (0.5, 0.5) and against.reference_gap == pytest.approx(0.75 - 0.5)
-    assert (favour.published, favour.fresh) == (0.75, 0.25) and favour.reference_gap == pytest.approx(0.5 - 0.5)
+    assert (against.published, against.fresh) == (
+        0.5,
+        0.5,
+    ) and against.reference_gap == pytest.approx(0.75 - 0.5)
+    assert (favour.published, favour.fresh) == (
+        0.75,
+        0.25,
+    ) and favour.reference_gap == pytest.approx(0.5 - 0.5)
     assert against.matched.strata == favour.matched.strata  # difficulty is told by what was read
-    against, favour = ([gap(g, a).did.difference for g in (np.inf, 3.0, 1.0)] for a in (True, False))
-    assert against[0] < against[1] < against[2] == pytest.approx(favour[2]) and favour[2] < favour[1] < favour[0]
+    against, favour = (
+        [gap(g, a).did.difference for g in (np.inf, 3.0, 1.0)] for a in (True, False)
+    )
+    assert (
+        against[0] < against[1] < against[2] == pytest.approx(favour[2])
+        and favour[2] < favour[1] < favour[0]
+    )
 
 
 def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_are_alike():
@@ -155,7 +180,9 @@ def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_ar
     own, ref = np.array([1.0, 1.0, 0.0, np.nan]), np.ones(4)
     lost = [(np.isnan(own),) * 2, (np.zeros(4, bool),) * 2]
     filled, heights = unparsed_held([(own, own), (ref, ref)], lost, 1.0, against=True)
-    assert [side.tolist() for side in heights] == [[1, 1, 1, 1]] * 2  # what the reference scored on each item
+    assert [side.tolist() for side in heights] == [
+        [1, 1, 1, 1]
+    ] * 2  # what the reference scored on each item
     assert [side.tolist() for side in filled[0]] == [pytest.approx([1, 1, 0, 0.625])] * 2
 
 
@@ -186,13 +213,21 @@ def test_what_is_known_of_how_models_differ_finds_with_three_references_what_the
     assert alone.predicted is None and (alone.low, alone.high) == (alone.did.low, alone.did.high)
     assert known.did == alone.did  # the rule without it stands beside
     assert known.pvalue == max(known.predicted.pvalue, known.matched.pvalue)
-    assert known.pvalue < 0.05 / 6 < alone.pvalue and known.high - known.low < alone.high - alone.low
+    assert (
+        known.pvalue < 0.05 / 6 < alone.pvalue and known.high - known.low < alone.high - alone.low
+    )
 
 
 def test_a_model_that_uses_what_makes_a_text_likely_more_has_no_more_of_its_own_spread():
     r = rng(12)
-    shared = r.normal(0.5, 1, 400), r.normal(0, 1, 300)  # the published texts are half a spread more popular
-    models = [tuple(k * x + 0.3 * r.normal(size=x.size) for x in shared) for k in (1.5, 1.0, 1.1, 0.9, 1.0, 1.05)]
+    shared = (
+        r.normal(0.5, 1, 400),
+        r.normal(0, 1, 300),
+    )  # the published texts are half a spread more popular
+    models = [
+        tuple(k * x + 0.3 * r.normal(size=x.size) for x in shared)
+        for k in (1.5, 1.0, 1.1, 0.9, 1.0, 1.05)
+    ]
     nats = set_difference(models[0], models[1:])
     scaled = [in_own_spread(one) for one in models]
     own = set_difference(scaled[0], scaled[1:])
@@ -205,7 +240,9 @@ def test_a_bend_that_length_gives_one_model_is_taken_off_beyond_the_held_out_len
     lengths = np.linspace(1, 4, 40), np.linspace(0, 2, 30)
     text = tuple(1 - 0.5 * x + 0.2 * x**2 for x in lengths)
     published, held_out = beside((text[0] + 0.1, text[1]), lengths)
-    assert published == pytest.approx(held_out[0] + 0.1) and np.ptp(held_out) == pytest.approx(0, abs=1e-12)
+    assert published == pytest.approx(held_out[0] + 0.1) and np.ptp(held_out) == pytest.approx(
+        0, abs=1e-12
+    )
     nothing = beside((text[0], np.full(30, np.nan)), lengths)
     assert nothing[0] is text[0] and np.isnan(nothing[1]).all()
 
@@ -221,9 +258,13 @@ def test_a_model_stands_apart_from_references_that_are_alike():
     apart = apartness(sets[0], sets[1:])
     others = 0.2 * np.sqrt(1 + 1 / 4)
     assert apart == pytest.approx(
-        np.hypot(0.4, 0.2 / np.sqrt(5)) / np.sqrt(1 + 1 / 5) / (others / np.sqrt(1 + 1 / 4)), rel=0.03
+        np.hypot(0.4, 0.2 / np.sqrt(5)) / np.sqrt(1 + 1 / 5) / (others / np.sqrt(1 + 1 / 4)),
+        rel=0.03,
     )
-    assert apartness(sets[1], sets[2:]) == pytest.approx(1, abs=0.05) and apartness(sets[0], sets[1:3]) == 1
+    assert (
+        apartness(sets[1], sets[2:]) == pytest.approx(1, abs=0.05)
+        and apartness(sets[0], sets[1:3]) == 1
+    )
     alone, told = (set_difference(sets[0], sets[1:], apart=one) for one in (1.0, apart))
     of_models = [one.se**2 - one.items_se**2 for one in (alone, told)]
     assert of_models[1] == pytest.approx(apart**2 * of_models[0]) and told.pvalue > alone.pvalue
@@ -248,8 +289,11 @@ def test_models_that_suit_the_sets_differently_are_not_accused_at_the_small_leve
     shared = r.normal(size=100), r.normal(size=100)
 
     def one() -> float:
-        models = [(a + s + 0.3 * r.normal(size=100), b + 0.3 * r.normal(size=100))
-                  for s in 0.1 * r.normal(size=4) for a, b in (shared,)]  # fmt: skip
+        models = [
+            (a + s + 0.3 * r.normal(size=100), b + 0.3 * r.normal(size=100))
+            for s in 0.1 * r.normal(size=4)
+            for a, b in (shared,)
+        ]
         return set_difference(models[0], models[1:]).pvalue
 
     p = np.array([one() for _ in range(600)])

@@ -15,7 +15,11 @@ def test_an_item_is_predicted_from_its_other_answers():
 
 def test_odds_are_multiplied_or_divided():
     """An odds ratio of 9 between two sides is 3 a side. Odds of .8 are 4: times 3 is 12, 12/13; by 3 is 4/3, 4/7."""
-    values, lost, predicted = np.array([NAN, 0.0, NAN]), np.array([True, False, False]), np.array([0.8, 0.5, 0.5])
+    values, lost, predicted = (
+        np.array([NAN, 0.0, NAN]),
+        np.array([True, False, False]),
+        np.array([0.8, 0.5, 0.5]),
+    )
     high = imputed(values, lost, predicted, 9.0, True)
     low = imputed(values, lost, predicted, 9.0, False)
     assert (high[0], low[0]) == (pytest.approx(12 / 13), pytest.approx(4 / 7))
@@ -24,7 +28,13 @@ def test_odds_are_multiplied_or_divided():
 
 @pytest.mark.parametrize("favour", [True, False])
 def test_the_last_gamma_is_the_worst_case(favour):
-    found = imputed(np.full((2, 3), NAN), np.ones((2, 3), dtype=bool), np.array([0.1, 0.5, 0.9]), GAMMAS[-1], favour)
+    found = imputed(
+        np.full((2, 3), NAN),
+        np.ones((2, 3), dtype=bool),
+        np.array([0.1, 0.5, 0.9]),
+        GAMMAS[-1],
+        favour,
+    )
     assert (found == float(favour)).all()
 
 
@@ -33,7 +43,9 @@ def test_a_gamma_below_one_is_refused():
         imputed(np.array([NAN]), np.array([True]), np.array([0.5]), 0.5, True)
 
 
-@pytest.mark.parametrize(("turns", "expected"), [(0.5, 0.0), (1.0, 1.0), (7.0, 5.0), (60.0, 50.0), (np.inf, np.inf)])
+@pytest.mark.parametrize(
+    ("turns", "expected"), [(0.5, 0.0), (1.0, 1.0), (7.0, 5.0), (60.0, 50.0), (np.inf, np.inf)]
+)
 def test_tipping_point_is_the_last_gamma_that_holds(turns, expected):
     asked = []
 

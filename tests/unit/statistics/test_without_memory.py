@@ -12,7 +12,9 @@ from audit.statistics.contamination_score import article_result, false_alarms, i
 from audit.statistics.without_memory import FDR, from_memory, without_memory
 
 
-def world(rng, *, learnt=0.0, held_out=1.5, tested=1.0, n=600, m=400, models=6, guess=0.0, harder=0.0):
+def world(
+    rng, *, learnt=0.0, held_out=1.5, tested=1.0, n=600, m=400, models=6, guess=0.0, harder=0.0
+):
     """(truth, published, held-out, mask of what was learnt); not Rasch: items discriminate unevenly."""
     ability = np.append(tested, 0.8 + 0.4 * rng.standard_normal(models - 1))[:, None]
     sides = []
@@ -56,7 +58,9 @@ def test_the_interval_covers_and_is_the_hull_of_all_scales(made):
         assert found.without.high == max(one.high for one in scales)
         assert found.without.estimate == pytest.approx(np.mean([one.estimate for one in scales]))
         assert found.score.estimate == a[0].mean()
-    assert covers >= 22  # at a cover of 93 % fewer have p = .06, and the measured cover is 98 % or more
+    assert (
+        covers >= 22
+    )  # at a cover of 93 % fewer have p = .06, and the measured cover is 98 % or more
 
 
 def test_the_share_from_memory_is_what_was_learnt():
@@ -79,7 +83,10 @@ def test_a_score_has_wilsons_interval_and_clusters_widen_it():
     _, a, b, _ = world(np.random.default_rng(4), n=100)
     a[0] = np.arange(100) < 82
     alone = score(a, b).score  # Wilson 1927: (82 + 1.92) / 103.84 -+ 7.39 points
-    assert (alone.low, alone.high) == (pytest.approx(0.733, abs=0.002), pytest.approx(0.883, abs=0.002))
+    assert (alone.low, alone.high) == (
+        pytest.approx(0.733, abs=0.002),
+        pytest.approx(0.883, abs=0.002),
+    )
     together = score(a, b, clusters=(np.arange(100) // 5, np.arange(400))).score
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
@@ -95,7 +102,8 @@ def texts(rng, known, gain, n=600, m=400, models=6, wider=1.0):
     common = rng.standard_normal(n), rng.standard_normal(m)
     for k in range(models):
         a, b = (
-            side + spread * rng.standard_t(5, side.size) for side, spread in zip(common, (wider / 2, 0.5), strict=True)
+            side + spread * rng.standard_t(5, side.size)
+            for side, spread in zip(common, (wider / 2, 0.5), strict=True)
         )
         found.append((a + (0.7 * gain * known if k == 0 else 0), b))
     return found
@@ -132,7 +140,9 @@ def test_a_wrong_or_missing_answer_is_no_memory():
     rng = np.random.default_rng(8)
     _, a, b, _ = world(rng, learnt=0.2)
     a[0, :5], a[0, 5] = 0, np.nan
-    found = from_memory((a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), texts(rng, np.ones(600), 3.0))
+    found = from_memory(
+        (a[0], b[0]), list(zip(a[1:], b[1:], strict=True)), texts(rng, np.ones(600), 3.0)
+    )
     assert not found.named[:6].any()
     assert np.all(found.pvalue[:5] == 1)
     assert np.isnan(found.pvalue[5])
@@ -159,7 +169,9 @@ def _answers(rng, knowledge, reading, n, mix):
     weight = rng.beta(8 * mix, 8 * (1 - mix), n)
     ability = weight * knowledge[:, None] + (1 - weight) * reading[:, None]
     own = _OWN * rng.standard_normal((knowledge.size, n))
-    chance = _GUESS + (1 - _GUESS) * expit(np.exp(0.3 * rng.standard_normal(n)) * (ability - difficulty) + own)
+    chance = _GUESS + (1 - _GUESS) * expit(
+        np.exp(0.3 * rng.standard_normal(n)) * (ability - difficulty) + own
+    )
     return chance, (rng.random(chance.shape) < chance).astype(float)
 
 
@@ -167,11 +179,39 @@ def _answers(rng, knowledge, reading, n, mix):
 @pytest.mark.parametrize(
     ("own", "references", "apart", "mixes", "n", "learnt"),
     [
-        pytest.param(0.6, np.linspace(0.1, 1.1, 5), 0.0, (0.5, 0.5), 600, 0.0, id="guessing and heavy tails"),
-        pytest.param(0.6, np.linspace(0.1, 1.1, 5), 0.0, (0.5, 0.5), 600, 0.5, id="half of the answers learnt"),
-        pytest.param(0.6, np.linspace(0.1, 1.1, 5), 0.5, (0.7, 0.45), 600, 0.0, id="another mix of subjects"),
-        pytest.param(0.6, np.array([-1.5, 3.5, -1.4, 3.4, -1.3]), 0.0, (0.5, 0.5), 600, 0.0, id="between clusters"),
-        pytest.param(4.5, np.linspace(2.5, 4.5, 5), 0.0, (0.5, 0.5), 60, 0.0, id="few items, near the ceiling"),
+        pytest.param(
+            0.6, np.linspace(0.1, 1.1, 5), 0.0, (0.5, 0.5), 600, 0.0, id="guessing and heavy tails"
+        ),
+        pytest.param(
+            0.6,
+            np.linspace(0.1, 1.1, 5),
+            0.0,
+            (0.5, 0.5),
+            600,
+            0.5,
+            id="half of the answers learnt",
+        ),
+        pytest.param(
+            0.6, np.linspace(0.1, 1.1, 5), 0.5, (0.7, 0.45), 600, 0.0, id="another mix of subjects"
+        ),
+        pytest.param(
+            0.6,
+            np.array([-1.5, 3.5, -1.4, 3.4, -1.3]),
+            0.0,
+            (0.5, 0.5),
+            600,
+            0.0,
+            id="between clusters",
+        ),
+        pytest.param(
+            4.5,
+            np.linspace(2.5, 4.5, 5),
+            0.0,
+            (0.5, 0.5),
+            60,
+            0.0,
+            id="few items, near the ceiling",
+        ),
     ],
 )
 def test_interval_holds_in_worlds_that_are_not_its_model(own, references, apart, mixes, n, learnt):
@@ -215,7 +255,11 @@ def test_every_item_is_scored_as_the_article_does(variants):
         warnings.simplefilter("ignore", RuntimeWarning)  # its t-test of equal values
         expected = [published(o[i] == 1, v[:, i] == 1) for i in range(60)]
     for i, (cs, p, flag) in enumerate(expected):
-        assert (round(found.cs[i], 4), round(found.pvalue[i], 4), bool(found.flagged[i])) == (cs, p, flag)
+        assert (round(found.cs[i], 4), round(found.pvalue[i], 4), bool(found.flagged[i])) == (
+            cs,
+            p,
+            flag,
+        )
 
 
 def test_missing_answers_are_left_out_and_not_scored():
@@ -242,9 +286,15 @@ def test_triggers_by_hand():
 
 @pytest.mark.parametrize(
     ("flip", "variants", "flagged", "over", "blocked"),
-    [(0.3, 3, 0.029, None, 0.0), (0.3, 10, 0.246, 0.346, 1.0), (0.2, 3, 0.025, None, 0.0),
-     (0.2, 10, 0.153, 0.212, 1.0), (0.1, 3, 0.015, None, 0.0), (0.1, 10, 0.074, 0.101, 0.98)],
-)  # fmt: skip
+    [
+        (0.3, 3, 0.029, None, 0.0),
+        (0.3, 10, 0.246, 0.346, 1.0),
+        (0.2, 3, 0.025, None, 0.0),
+        (0.2, 10, 0.153, 0.212, 1.0),
+        (0.1, 3, 0.015, None, 0.0),
+        (0.1, 10, 0.074, 0.101, 0.98),
+    ],
+)
 def test_the_false_alarms_of_the_notes(flip, variants, flagged, over, blocked):
     """The table of section 1 of the notes, measured there with other code; 60 models of 500 items here."""
     found = false_alarms(500, variants, 0.7, flip, n_models=60, rng=np.random.default_rng(1))

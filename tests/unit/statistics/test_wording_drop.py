@@ -8,7 +8,13 @@ from statsmodels.stats.weightstats import ttost_paired
 from audit.core.errors import DataError
 from audit.statistics.item_response import draw_difficulties
 from audit.statistics.power import minimum_detectable_gain
-from audit.statistics.wording_design import VolumeRow, detectable_drop, drop_standard_error, items_needed, volume_table
+from audit.statistics.wording_design import (
+    VolumeRow,
+    detectable_drop,
+    drop_standard_error,
+    items_needed,
+    volume_table,
+)
 from audit.statistics.wording_drop import (
     Estimate,
     above_broken,
@@ -44,17 +50,26 @@ def test_estimates_by_hand():
 
 def test_where_no_item_differs_the_intervals_are_those_of_none_in_n():
     o = np.repeat([1.0, 0.0], 20)
-    found = wording_drop(o[None], o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0))
+    found = wording_drop(
+        o[None], o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0)
+    )
     unseen = 1 - 0.025 ** (1 / 40)
     assert [-found.drop.low, found.drop.high] == pytest.approx([unseen] * 2)
-    assert [-found.cs.low, found.cs.high] == pytest.approx([2 * unseen] * 2)  # of an accuracy of one half
-    wrong = wording_drop(0 * o[None], 0 * o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0))
+    assert [-found.cs.low, found.cs.high] == pytest.approx(
+        [2 * unseen] * 2
+    )  # of an accuracy of one half
+    wrong = wording_drop(
+        0 * o[None], 0 * o[None], np.arange(40), n_resamples=200, rng=np.random.default_rng(0)
+    )
     assert wrong.drop.high == pytest.approx(unseen) and np.isnan(wrong.cs.high)
 
 
 def test_cs_of_accuracies_is_unbiased_and_its_interval_covers():
     rng = np.random.default_rng(4)
-    found = [wording_drop(*answers(300, 3, rng), np.arange(300), n_resamples=400, rng=rng) for _ in range(200)]
+    found = [
+        wording_drop(*answers(300, 3, rng), np.arange(300), n_resamples=400, rng=rng)
+        for _ in range(200)
+    ]
     scores = np.array([f.cs.estimate for f in found])
     assert scores.mean() == pytest.approx(0.0, abs=3 * scores.std() / np.sqrt(200))
     covered = np.mean([f.cs.low <= 0 <= f.cs.high for f in found])
@@ -93,7 +108,9 @@ def test_equivalence_is_tost():
     a, b = item_means(o, v)
     found = equivalence(mean_of(a - b, np.arange(400)), 0.05)
     p_low = ttost_paired(a, b, -0.05, 0.05)[1][1]
-    p_high = ttost_paired(np.append(a, 1), np.append(b, 0), -0.05, 0.05)[2][1]  # and one more item, which drops
+    p_high = ttost_paired(np.append(a, 1), np.append(b, 0), -0.05, 0.05)[2][
+        1
+    ]  # and one more item, which drops
     assert (found.p_no_larger, found.p_no_smaller) == pytest.approx((p_high, p_low))
     assert found.pvalue == pytest.approx(max(p_high, p_low))
 
@@ -112,12 +129,16 @@ def test_items_without_a_pair_of_answers_tell_nothing():
     rng = np.random.default_rng(4)
     o, v = answers(12, 3, rng, 0.3)
     many = np.arange(1000)
-    wide = [np.concatenate([x, np.full((len(x), 988), np.nan)], axis=1) for x in (np.atleast_2d(o), v)]
+    wide = [
+        np.concatenate([x, np.full((len(x), 988), np.nan)], axis=1) for x in (np.atleast_2d(o), v)
+    ]
     a, b = item_means(o, v)
     c, d = item_means(*wide)
     few, all_items = mean_of(a - b, many[:12]), mean_of(c - d, many)
     assert few.se > 0 and all_items.se == few.se and all_items.units == 12
-    assert largest_drop(all_items) == largest_drop(few) and above_pvalue(all_items) == above_pvalue(few)
+    assert largest_drop(all_items) == largest_drop(few) and above_pvalue(all_items) == above_pvalue(
+        few
+    )
     assert equivalence(all_items, 0.05) == equivalence(few, 0.05)
     assert above_broken(*wide, np.full(1000, 0.25), many, 0.04)[0] == pytest.approx(
         above_broken(o, v, np.full(12, 0.25), many[:12], 0.04)[0]
@@ -173,26 +194,42 @@ def test_references_and_margin_cost():
         found = [detectable_drop(n, 3, 0.2, margin=margin) for n in (enough - 1, enough)]
         assert found[0] > 0.05 >= found[1] - 1e-12
     # With one variant it is near the exact test.
-    assert detectable_drop(1000, 1, 0.2) == pytest.approx(minimum_detectable_gain(1000, 0.2, alpha=0.025), rel=0.1)
+    assert detectable_drop(1000, 1, 0.2) == pytest.approx(
+        minimum_detectable_gain(1000, 0.2, alpha=0.025), rel=0.1
+    )
     with pytest.raises(DataError, match="at least one rewording"):
         drop_standard_error(500, 0, 0.2)
     # Tables of t: 2.920 + 1.061 with 2 degrees of freedom, 2.132 + 0.941 with 4; 1.645 + 0.842 of the normal.
     for references, df in ((3, 2.920 + 1.061), (5, 2.132 + 0.941)):
         wider = np.sqrt(1 + 1 / references) * df / (1.645 + 0.842)
-        assert detectable_drop(500, 3, 0.2, references=references) == pytest.approx(plain * wider, rel=1e-3)
+        assert detectable_drop(500, 3, 0.2, references=references) == pytest.approx(
+            plain * wider, rel=1e-3
+        )
 
 
 def test_the_articles_table_with_statements_that_hold():
     rows = volume_table(1000, 0.2, references=5)
-    assert [(r.calls, r.relative_cost) for r in rows] == [(1000, 1), (3000, 3), (5000, 5), (10000, 10)]
-    assert "p < 0.01" in rows[3].article and "p < 0.05: " in rows[3].valid and "0.1." in rows[3].valid
+    assert [(r.calls, r.relative_cost) for r in rows] == [
+        (1000, 1),
+        (3000, 3),
+        (5000, 5),
+        (10000, 10),
+    ]
+    assert (
+        "p < 0.01" in rows[3].article and "p < 0.05: " in rows[3].valid and "0.1." in rows[3].valid
+    )
     assert "0.333." in rows[1].valid and "points" not in rows[0].valid
     assert " p = 0.1," in volume_table(1000, 0.2, alpha=0.1)[3].valid
 
     def seen(row: VolumeRow) -> tuple[float, float]:
         """Points found of the model alone, and beyond references."""
-        alone, beyond = re.search(r"a drop of ([\d.]+) points .* reference models of ([\d.]+)\. ", row.valid).groups()
+        alone, beyond = re.search(
+            r"a drop of ([\d.]+) points .* reference models of ([\d.]+)\. ", row.valid
+        ).groups()
         return float(alone), float(beyond)
 
-    assert all(beyond >= alone for alone, beyond in map(seen, volume_table(3000, 0.2, references=8, margin=0.015)[1:]))
+    assert all(
+        beyond >= alone
+        for alone, beyond in map(seen, volume_table(3000, 0.2, references=8, margin=0.015)[1:])
+    )
     assert seen(rows[1]) > seen(rows[3]) and seen(rows[1])[1] > seen(rows[1])[0]

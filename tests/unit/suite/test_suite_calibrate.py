@@ -40,13 +40,17 @@ def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:
     assert np.mean(half.memory.tested[1].score) == pytest.approx(0.70, abs=0.03)
     assert np.mean(half.perturb.tested.variants) == pytest.approx(0.85, abs=0.02)
     settings = half.sweep.settings
-    noisy = [half.sweep.state[k].mean() for k, s in enumerate(settings) if s.arm == Arm.NOISY_REWRITE]
+    noisy = [
+        half.sweep.state[k].mean() for k, s in enumerate(settings) if s.arm == Arm.NOISY_REWRITE
+    ]
     assert np.mean(noisy) == pytest.approx(0.84, abs=0.02)
     # What is known is always right: where the perturbation audit sees a wrong answer, nothing was known.
     wrong = half.perturb.tested.original[0] == 0
     assert np.mean(score[wrong]) < 0.6  # of items that are not known, and harder than others
     read = half.memory.tested[0].options[:, 0] > half.memory.references[0][0].options[:, 0] + 0.75
-    assert np.mean(read[wrong]) < 0.1 < 0.5 < np.mean(read[~wrong])  # the items that were read are those that are known
+    assert (
+        np.mean(read[wrong]) < 0.1 < 0.5 < np.mean(read[~wrong])
+    )  # the items that were read are those that are known
 
 
 def test_memory_of_the_wording_is_lost_with_it() -> None:
@@ -63,22 +67,33 @@ def test_references_know_nothing_and_lie_on_both_sides() -> None:
     means = [float(one.variants.mean()) for one in model.perturb.references]
     assert len(means) == len(REFERENCES) and min(means[:3]) < 0.69 < max(means[:3])
     for published, held_out in model.memory.references:
-        assert held_out is not None and abs(np.mean(published.score) - np.mean(held_out.score)) < 0.08
-        leads = [(published.texts[name] - held_out.texts[name]).mean() / 0.15 for name in TEXT_SCORES]
+        assert (
+            held_out is not None and abs(np.mean(published.score) - np.mean(held_out.score)) < 0.08
+        )
+        leads = [
+            (published.texts[name] - held_out.texts[name]).mean() / 0.15 for name in TEXT_SCORES
+        ]
         assert leads == pytest.approx([0.3] * len(leads), abs=0.15)  # in spreads of .15 nats a byte
     three = model.with_references(3)
-    assert three.perturb.references == model.perturb.references[:3] and len(three.memory.references) == 3
+    assert (
+        three.perturb.references == model.perturb.references[:3]
+        and len(three.memory.references) == 3
+    )
 
 
 def test_the_same_seed_gives_the_same_counts() -> None:
     small = SuiteDesign(n=200, fresh=100)
     asked = Namespace(simulations=3, seed=42)
     ((entries, _),), again = (
-        list(calibrate(*procedures(asked, (small,), ("text_50",), references=(3, 5)))) for _ in range(2)
+        list(calibrate(*procedures(asked, (small,), ("text_50",), references=(3, 5))))
+        for _ in range(2)
     )
     first = [entry["counts"]["text_50"] for entry in entries]
     assert again == [(entries, True)] and len(first) == 2
-    assert all(sum(counts.values()) == 3 and all(len(key) == len(AUDITS) for key in counts) for counts in first)
+    assert all(
+        sum(counts.values()) == 3 and all(len(key) == len(AUDITS) for key in counts)
+        for counts in first
+    )
 
 
 def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
@@ -93,8 +108,15 @@ def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
 def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "t.json"
     designs = (SuiteDesign(n=200, fresh=100),)
-    assert run_calibration(suite, options_of(suite, ["--simulations", "2", "--out", str(out)]), designs=designs) == 0
-    assert "any finding" in capsys.readouterr().out and set(json.loads(out.read_text())["thresholds"]) == set(AUDITS)
+    assert (
+        run_calibration(
+            suite, options_of(suite, ["--simulations", "2", "--out", str(out)]), designs=designs
+        )
+        == 0
+    )
+    assert "any finding" in capsys.readouterr().out and set(
+        json.loads(out.read_text())["thresholds"]
+    ) == set(AUDITS)
     with pytest.raises(SystemExit):  # help: `audit calibrate` knows the suite
         calibrate_command(["audit=suite", "--help"])
     assert "--worlds" not in capsys.readouterr().out  # of the sweep
@@ -102,7 +124,11 @@ def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_the_shipped_table_is_of_these_worlds_and_of_the_thresholds_that_hold() -> None:
     table = shipped_table(SUITE_TABLE)
-    defaults = {"sweep": SweepThresholds(), "perturb": PerturbThresholds(), "memory": MemoryThresholds()}
+    defaults = {
+        "sweep": SweepThresholds(),
+        "perturb": PerturbThresholds(),
+        "memory": MemoryThresholds(),
+    }
     for name, thresholds in defaults.items():
         own = thresholds.to_dict()
         assert {key: table["thresholds"][name][key] for key in ("alpha", "effect_of_interest")} == {
@@ -120,7 +146,9 @@ def test_the_shipped_table_is_of_these_worlds_and_of_the_thresholds_that_hold() 
 def test_a_clean_run_of_the_shipped_design_passes_wording_and_half_of_the_answers() -> None:
     sizes = {"n_questions": 1000, "references": ["r"] * 8}
     perturb = typed_cell(cell_of("no_drop_detected", "perturb", **sizes), "perturb")
-    memory = typed_cell(cell_of("nothing_seen_by_this_instrument", "memory", **sizes, n_fresh=500), "memory")
+    memory = typed_cell(
+        cell_of("nothing_seen_by_this_instrument", "memory", **sizes, n_fresh=500), "memory"
+    )
     judged = [
         Judged("perturb", perturb, frozenset({"wording"}), PerturbThresholds().to_dict()),
         Judged("memory", memory, frozenset({"answers", "text"}), MemoryThresholds().to_dict()),

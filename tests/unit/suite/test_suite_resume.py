@@ -32,10 +32,14 @@ def test_a_run_is_done_only_as_the_one_that_the_suite_saw_finish(tmp_path: Path)
 def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
     asked = suite()
     state = _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
-    assert state["finished"] == {} and _open(asked, planned(asked, tmp_path), tmp_path, MODEL) == state
+    assert (
+        state["finished"] == {} and _open(asked, planned(asked, tmp_path), tmp_path, MODEL) == state
+    )
     # where and how fast it runs may change, and what is done is kept
     (tmp_path / SUITE).write_text(json.dumps({**state, "finished": {"perturb": "f"}}))
-    again = planned(asked, tmp_path, "progress=false", "model.scripted.replicas=2", "cost.gpu_hour=2.5")
+    again = planned(
+        asked, tmp_path, "progress=false", "model.scripted.replicas=2", "cost.gpu_hour=2.5"
+    )
     assert _open(asked, again, tmp_path, MODEL)["finished"] == {"perturb": "f"}
     for changed, plan, model, said in (
         (suite(gate="source"), planned(asked, tmp_path), MODEL, "suite.gate"),
@@ -48,7 +52,11 @@ def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
     (tmp_path / SUITE).write_text(json.dumps({**state, "note": ""}))
     with pytest.raises(ConfigError, match="note"):
         _open(asked, planned(asked, tmp_path), tmp_path, MODEL)
-    damaged = ["{", "[]", *(json.dumps({**state, "finished": done}) for done in ("", [], ["ab"], 5, None))]
+    damaged = [
+        "{",
+        "[]",
+        *(json.dumps({**state, "finished": done}) for done in ("", [], ["ab"], 5, None)),
+    ]
     for text in damaged:
         (tmp_path / SUITE).write_text(text)
         with pytest.raises(ConfigError, match="cannot be read"):

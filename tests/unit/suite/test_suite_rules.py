@@ -33,7 +33,10 @@ def answers(flagged: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
 def said(thresholds: dict[str, float], flagged: int) -> dict[str, Any]:
     rules = rules_of(thresholds)
     results = [article_result(*answers(flagged), one) for one in rules]
-    alarms = [false_alarms(100, 3, 0.7, 0.2, n_models=20, rng=np.random.default_rng(1), rule=one) for one in rules]
+    alarms = [
+        false_alarms(100, 3, 0.7, 0.2, n_models=20, rng=np.random.default_rng(1), rule=one)
+        for one in rules
+    ]
     return ruled(thresholds, results, alarms)
 
 
@@ -41,11 +44,15 @@ def test_the_suites_numbers_are_the_articles_by_default() -> None:
     assert rules_of(source_thresholds(suite())) == (ARTICLE, ARTICLE)
 
 
-@pytest.mark.parametrize(("flagged", "decision"), [(0, "pass"), (5, "pass"), (6, "block"), (30, "block")])
+@pytest.mark.parametrize(
+    ("flagged", "decision"), [(0, "pass"), (5, "pass"), (6, "block"), (30, "block")]
+)
 def test_five_of_a_hundred_are_allowed_and_six_block(flagged: int, decision: str) -> None:
     found = said(source_thresholds(suite()), flagged)
     assert (found["decision"], found["flagged"], found["n"]) == (decision, flagged, 100)
-    assert found["flagged_pct"] == pytest.approx(flagged) and found["cs"] == pytest.approx(flagged / 100)
+    assert found["flagged_pct"] == pytest.approx(flagged) and found["cs"] == pytest.approx(
+        flagged / 100
+    )
 
 
 def test_each_number_works_by_itself_and_has_its_false_alarms() -> None:
@@ -56,8 +63,10 @@ def test_each_number_works_by_itself_and_has_its_false_alarms() -> None:
         assert said(source_thresholds(strict), flagged)["decision"] == decision
     numbers = {one["name"]: one for one in said(source_thresholds(strict), 41)["numbers"]}
     assert [name for name, one in numbers.items() if one["exceeded"]] == [
-        "contamination_threshold", "review_required_above_cs", "block_deployment_above_contaminated_pct",
-    ]  # fmt: skip
+        "contamination_threshold",
+        "review_required_above_cs",
+        "block_deployment_above_contaminated_pct",
+    ]
     default = {one["name"]: one for one in said(source_thresholds(suite()), 0)["numbers"]}
     # More is allowed here, so a clean model is blocked less often; both numbers are simulated for the design.
     alarms = "false_alarms"
@@ -76,13 +85,18 @@ def test_a_threshold_of_cs_that_few_items_exceed_flags_fewer() -> None:
 
 
 def test_the_benchmarks_domain_sets_thresholds() -> None:
-    domains = {"general": {"review_required_above_cs": 0.1}, "code": {"contamination_threshold": 0.5}}
+    domains = {
+        "general": {"review_required_above_cs": 0.1},
+        "code": {"contamination_threshold": 0.5},
+    }
     factual = source_thresholds(suite(domains=domains))
     assert (factual["review_required_above_cs"], factual["contamination_threshold"]) == (0.1, 0.1)
     code = suite(domains=domains, dataset_config={"benchmark_name": "elementary", "domain": "code"})
     assert source_thresholds(code)["contamination_threshold"] == 0.5
     assert "domain general" in sentences(suite(domains=domains), [], {})[0]
-    unknown = suite(domains=domains, dataset_config={"benchmark_name": "gsm8k"})  # reasoning, of which it says nothing
+    unknown = suite(
+        domains=domains, dataset_config={"benchmark_name": "gsm8k"}
+    )  # reasoning, of which it says nothing
     assert source_thresholds(unknown)["review_required_above_cs"] == 0.25
     assert "general" not in sentences(unknown, [], {})[0]
 
@@ -91,16 +105,29 @@ def joint(asked: Suite, verdict: str, flagged: int) -> dict[str, Any]:
     """Return the verdict.json of a suite with one perturbation cell."""
     models = [{"model": "m", "benchmark": "b", "revision": "1", "outcomes": 9}]
     rows = [{"model": "m", "benchmark": "b", "found": 9, "expected": 9}]
-    one = verdict_of_cells([cell_of(verdict, "perturb")], "perturb", rows=rows, runs=[{"models": models}])
+    one = verdict_of_cells(
+        [cell_of(verdict, "perturb")], "perturb", rows=rows, runs=[{"models": models}]
+    )
     verdicts = {"perturb": verdict_of(one)}
-    source = [{"audit": "perturb", "model": "m", "benchmark": "b", **said(source_thresholds(asked), flagged)}]
+    source = [
+        {
+            "audit": "perturb",
+            "model": "m",
+            "benchmark": "b",
+            **said(source_thresholds(asked), flagged),
+        }
+    ]
     ours = {("m", "b"): str(rule(verdicts["perturb"]).decision)}
     section = {
-        "audit_suite_id": asked.audit_suite_id, "gate": asked.gate, "domain": None, "source": source,
-        "suite_sha256": "0", "forms_required": {},
+        "audit_suite_id": asked.audit_suite_id,
+        "gate": asked.gate,
+        "domain": None,
+        "source": source,
+        "suite_sha256": "0",
+        "forms_required": {},
         "model": {"name": "m", "stated": "<1>", "found": None, "claimed": True},
         "sentences": sentences(asked, source, ours),
-    }  # fmt: skip
+    }
     return content(verdicts, section).plain
 
 
@@ -124,7 +151,10 @@ def test_the_suite_says_which_rule_gates_and_both_are_printed(
     ruling = rule(typed(plain), "run")
     assert (ruling.decision, ruling.exit_code) == (decision, code)
     assert "our verdict" in ruling.rules[0] and "the source's rule" in ruling.rules[0]
-    assert any("max_allowed_contaminated_items_pct 5" in one and "false positives: " in one for one in ruling.rules)
+    assert any(
+        "max_allowed_contaminated_items_pct 5" in one and "false positives: " in one
+        for one in ruling.rules
+    )
     for name, show in FORMATS.items():
         text = show(ruling).replace("&#95;", "_").replace("\\_", "_")
         assert "max" in text and "allowed" in text, name
@@ -140,7 +170,9 @@ def test_missing_answers_are_no_pass_whatever_gates() -> None:
     assert (ruling.decision, ruling.exit_code) == ("no decision", 1)
 
 
-def test_a_panel_whose_runs_are_gone_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_panel_whose_runs_are_gone_does_not_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     panel, run = tmp_path / "panel", tmp_path / "runs" / "perturb"
     (panel / "report").mkdir(parents=True)
     plain = joint(suite(), "no_drop_detected", 0)
@@ -163,7 +195,12 @@ def with_forms(plain: dict[str, Any], **doses: float) -> dict[str, Any]:
     rate = {"share": 1.0, "low": 0.9, "high": 1.0, "models": 100}
     own = {"audit": "perturb", "found": rate, "passes": rate}
     passed = [{"form": form, "dose": dose, **own} for form, dose in doses.items()]
-    scope = {"passed": passed, "found": [], "not_examined": [f for f in forms if f not in doses], "error": None}
+    scope = {
+        "passed": passed,
+        "found": [],
+        "not_examined": [f for f in forms if f not in doses],
+        "error": None,
+    }
     return {**plain, "joint": [{**plain["joint"][0], "forms": scope}]}
 
 
@@ -173,7 +210,9 @@ def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
     for name, show in FORMATS.items():
         text = show(ruling).replace("%25", "%").replace("&#58;", ":")
         assert "wording (15 %); not examined: answers, text" in text, name
-    shown = page(typed(joint(suite(), "no_drop_detected", 0)))  # without references nothing near was simulated
+    shown = page(
+        typed(joint(suite(), "no_drop_detected", 0))
+    )  # without references nothing near was simulated
     assert "Not cleared: answers, wording, text" in shown
 
 
@@ -187,7 +226,9 @@ def test_a_pass_says_of_which_forms_and_exits_0_all_the_same() -> None:
         ({"wording": 0.15, "text": 0.5}, 5),
     ],
 )
-def test_a_suite_that_requires_forms_has_no_decision_without_them(required: dict[str, float], code: int) -> None:
+def test_a_suite_that_requires_forms_has_no_decision_without_them(
+    required: dict[str, float], code: int
+) -> None:
     asked = suite(governance={"forms_required": required})
     plain = with_forms(joint(asked, "no_drop_detected", 0), wording=0.15)
     plain["suite"]["forms_required"] = asked.governance.forms_required

@@ -17,13 +17,22 @@ from audit.config.audits import AUDITS
 from audit.config.base import CONF_DIR, load_group, load_model_config
 from audit.core.errors import ConfigError
 from audit.judging.forms import FORMS
-from audit.suite.commands import audit_words, check_version, domain_of, model_name, steps, windows_of
+from audit.suite.commands import (
+    audit_words,
+    check_version,
+    domain_of,
+    model_name,
+    steps,
+    windows_of,
+)
 from audit.suite.read import SUITES, known_suites, read_suite, suite_of
 from audit.suite.schema import DOMAINS, VERSION, DomainThresholds, Suite, schema_text
 from audit.variants.config import policy_for
 
 # The source's listing, letter by letter.
-ARTICLE = Path(__file__).resolve().parents[2] / "golden" / "suite" / "gsm8k_contamination_audit_v3.json"
+ARTICLE = (
+    Path(__file__).resolve().parents[2] / "golden" / "suite" / "gsm8k_contamination_audit_v3.json"
+)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -34,7 +43,9 @@ def named(benchmark: str, **changes: Any) -> dict[str, Any]:
 def fields_of(kind: Any, schema: dict[str, Any]) -> None:
     """A class has the fields, defaults and needs that the schema says."""
     own = {name: one for name, one in schema["properties"].items() if name != "$schema"}
-    assert [field.name for field in fields(kind)] == list(own) and not schema["additionalProperties"]
+    assert [field.name for field in fields(kind)] == list(own) and not schema[
+        "additionalProperties"
+    ]
     types = get_type_hints(kind)
     for field in fields(kind):
         given = field.default_factory() if field.default_factory is not MISSING else field.default
@@ -54,12 +65,16 @@ def test_the_published_schema_and_the_classes_agree() -> None:
     assert part["domains"]["propertyNames"]["enum"] == list(DOMAINS)
     assert part["dataset_config"]["properties"]["domain"]["enum"] == [*DOMAINS, None]
     assert part["audits"]["propertyNames"]["enum"] == list(AUDITS)
-    assert part["governance"]["properties"]["forms_required"]["propertyNames"]["enum"] == list(FORMS)
+    assert part["governance"]["properties"]["forms_required"]["propertyNames"]["enum"] == list(
+        FORMS
+    )
     assert part["model_config"]["properties"]["model_version"]["pattern"] == VERSION
     for name in known_suites():
         plain = OmegaConf.to_container(OmegaConf.load(SUITES / f"{name}.yaml"))
         assert not list(Draft202012Validator(schema).iter_errors(plain))
-        assert not list(Draft202012Validator(schema).iter_errors(asdict(suite_of(plain))))  # what is read is one too
+        assert not list(
+            Draft202012Validator(schema).iter_errors(asdict(suite_of(plain)))
+        )  # what is read is one too
 
 
 def test_the_sources_json_and_the_shipped_yaml_are_one_suite() -> None:
@@ -68,7 +83,11 @@ def test_the_sources_json_and_the_shipped_yaml_are_one_suite() -> None:
     theirs = json.loads(ARTICLE.read_text())
     ours = asdict(read)
     for section in set(theirs) - {"$schema"}:  # not one field of it is lost
-        held = {k: ours[section][k] for k in theirs[section]} if isinstance(theirs[section], dict) else ours[section]
+        held = (
+            {k: ours[section][k] for k in theirs[section]}
+            if isinstance(theirs[section], dict)
+            else ours[section]
+        )
         assert held == theirs[section]
     assert read.audits == {"perturb": []} and read.gate == "ours"
 
@@ -77,22 +96,36 @@ def test_every_field_of_the_source_says_something_to_the_audit() -> None:
     suite = read_suite("gsm8k_contamination_audit_v3")
     (words,) = audit_words(suite).values()
     assert words == [
-        "endpoint=https://inference.internal/v1/infer", "model_id=org/model-name", "benchmark=gsm8k",
-        "n=500", "seed=42", "verdict.alpha=0.05", 'benchmark.hub_config="main"', "num_variants=3",
-    ]  # fmt: skip
+        "endpoint=https://inference.internal/v1/infer",
+        "model_id=org/model-name",
+        "benchmark=gsm8k",
+        "n=500",
+        "seed=42",
+        "verdict.alpha=0.05",
+        'benchmark.hub_config="main"',
+        "num_variants=3",
+    ]
     (step,) = steps(suite, {"perturb": words}, "out")
     (endpoint,) = step.config.model["org_model-name"].endpoints
-    assert (endpoint.url, endpoint.model) == ("https://inference.internal/v1/infer", "org/model-name")
+    assert (endpoint.url, endpoint.model) == (
+        "https://inference.internal/v1/infer",
+        "org/model-name",
+    )
     assert (step.config.n, step.config.run_dir) == (500, "out/perturb")
     claimed = check_version(suite, step.config.model["org_model-name"], lambda _: "not asked")
     assert claimed == {"stated": "sha256:a1b2c3d4e5f6", "found": None, "claimed": True}
 
 
-@pytest.mark.parametrize("version", ["latest", "main", "v1.2", "", "0123abc", "sha256:0123", "SHA256:0123456789ab"])
 @pytest.mark.parametrize(
-    ("endpoint", "instead"), [(None, "git ls-remote"), ("http://gpu1:8000/v1", "recorded as claimed")]
+    "version", ["latest", "main", "v1.2", "", "0123abc", "sha256:0123", "SHA256:0123456789ab"]
 )
-def test_a_mutable_model_is_refused_with_what_to_write(version: str, endpoint: str | None, instead: str) -> None:
+@pytest.mark.parametrize(
+    ("endpoint", "instead"),
+    [(None, "git ls-remote"), ("http://gpu1:8000/v1", "recorded as claimed")],
+)
+def test_a_mutable_model_is_refused_with_what_to_write(
+    version: str, endpoint: str | None, instead: str
+) -> None:
     pin = {"model_id": "qwen3_8b", "model_version": version, "endpoint": endpoint}
     with pytest.raises(ConfigError, match=instead):
         suite(model_config=pin)
@@ -113,17 +146,30 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     [
         (change("governance.audit_ownr", "x"), "Did you mean 'governance.audit_owner'"),
         (change("governance.rotate_every", "week"), "governance.rotate_every"),
-        *((change("governance.notify_on_failure", [to]), "no mail address") for to in (
-            "#channel", "slack://token", "a@b@c", "a@example.org?to=x", "a@example.org,b@c",
-        )),
-        (change("model_config", {"model_id": "m", "endpoint": "http://gpu1:8000/v1"}), "serve other weights tomorrow"),
+        *(
+            (change("governance.notify_on_failure", [to]), "no mail address")
+            for to in (
+                "#channel",
+                "slack://token",
+                "a@b@c",
+                "a@example.org?to=x",
+                "a@example.org,b@c",
+            )
+        ),
+        (
+            change("model_config", {"model_id": "m", "endpoint": "http://gpu1:8000/v1"}),
+            "serve other weights tomorrow",
+        ),
         (change("sample_size", 3), "Did you mean 'dataset_config.sample_size'"),
         (change("dataset_config.dataset_version", "latest"), "other questions tomorrow"),
         (change("dataset_config.sample_size", 0), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
         (change("scoring_config.significance_alpha", 1.0), "significance_alpha"),
-        (change("scoring_config.significance_alpha", float("nan")), "significance_alpha is not finite"),
+        (
+            change("scoring_config.significance_alpha", float("nan")),
+            "significance_alpha is not finite",
+        ),
         (change("scoring_config.contamination_threshold", "0.1"), "is not of type 'number'"),
         (change("governance.block_deployment_above_contaminated_pct", 101), "maximum of 100"),
         (change("audits", {"sweeep": []}), "'sweeep' is not one of"),
@@ -134,10 +180,18 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("audit_suite_id", "../x"), "audit_suite_id"),
         (change("model_config", "m"), "model_config"),
         (lambda plain: plain.pop("dataset_config"), "'dataset_config' is a required property"),
-        (change("perturbation_config", {"min_semantic_distance": 0.5, "max_semantic_distance": 0.2}), "not below"),
-        (lambda plain: plain.update(gate="source", audits={"sweep": []}), "Expected perturb among audits"),
+        (
+            change(
+                "perturbation_config", {"min_semantic_distance": 0.5, "max_semantic_distance": 0.2}
+            ),
+            "not below",
+        ),
+        (
+            lambda plain: plain.update(gate="source", audits={"sweep": []}),
+            "Expected perturb among audits",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_suite_is_refused(spoil: Callable[[dict[str, Any]], Any], why: str) -> None:
     plain = copy.deepcopy(small())
     spoil(plain)
@@ -158,7 +212,9 @@ def test_what_is_no_suite_is_refused(spoil: Callable[[dict[str, Any]], Any], why
         ("a.json", '"' + "x" * (1 << 20) + '"'),
     ],
 )
-def test_a_file_that_is_no_suite_is_refused_in_a_sentence(name: str, text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_suite_is_refused_in_a_sentence(
+    name: str, text: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError):
         read_suite(str(tmp_path / name))
@@ -167,7 +223,10 @@ def test_a_file_that_is_no_suite_is_refused_in_a_sentence(name: str, text: str, 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("audits.sweep.seed=3", "audits.sweep.seed"),  # seed=3 is one of the sweep's words, and these are a list
+        (
+            "audits.sweep.seed=3",
+            "audits.sweep.seed",
+        ),  # seed=3 is one of the sweep's words, and these are a list
         ("dataset_config.sample_size.most=3", "dataset_config.sample_size.most"),
         ("scoring_config.significance_alpha=.nan", "scoring_config.significance_alpha"),
         ("[=1", r"\["),
@@ -184,7 +243,11 @@ def test_the_weights_have_to_be_the_stated_ones() -> None:
     model = load_model_config("smollm2_135m")
     whole = "sha256:" + "ab" * 32
     pinned = suite(model_config={"model_id": "smollm2_135m", "model_version": whole[:19]})
-    assert check_version(pinned, model, lambda _: whole) == {"stated": whole[:19], "found": whole, "claimed": False}
+    assert check_version(pinned, model, lambda _: whole) == {
+        "stated": whole[:19],
+        "found": whole,
+        "claimed": False,
+    }
     with pytest.raises(ConfigError, match="that are here are sha256:cd"):
         check_version(pinned, model, lambda _: "sha256:" + "cd" * 32)
     scripted = suite(model_config={"model_id": "smollm2_135m", "model_version": "scripted"})
@@ -214,17 +277,23 @@ def test_the_domain_sets_what_our_verdicts_have_to_exclude() -> None:
     words = audit_words(suite_of(plain))
     assert domain_of(suite_of(plain)) == "general"
     assert "verdict.effect_of_interest=0.1" in words["sweep"]
-    assert not [word for word in words["validity"] if "effect" in word or word == "benchmark=elementary"]
+    assert not [
+        word for word in words["validity"] if "effect" in word or word == "benchmark=elementary"
+    ]
     plain["dataset_config"]["domain"] = "code"
     assert not [word for word in audit_words(suite_of(plain))["sweep"] if "effect" in word]
 
 
-def test_one_table_has_the_domain_of_every_shipped_benchmark_and_the_window_of_every_domain() -> None:
+def test_one_table_has_the_domain_of_every_shipped_benchmark_and_the_window_of_every_domain() -> (
+    None
+):
     table = load_group("rewording", "policy")
     assert set(table["windows"]) == set(DOMAINS)
     shipped = {path.stem for path in (CONF_DIR / "benchmark").glob("*.yaml")}
     shipped -= {"mcq_file"}  # whose rows are the user's
-    assert {name: domain_of(suite_of(named(name))) in DOMAINS for name in shipped} == dict.fromkeys(shipped, True)
+    assert {name: domain_of(suite_of(named(name))) in DOMAINS for name in shipped} == dict.fromkeys(
+        shipped, True
+    )
     low, high = table["windows"]["reasoning"]
     for name in ("gsm8k", "arc_challenge", "mmlu_pro", "commonsense_qa"):
         assert domain_of(suite_of(named(name))) == "reasoning"
@@ -237,13 +306,17 @@ def test_a_shipped_suite_accepts_the_library_that_the_shipped_policy_builds(name
     policy = policy_for(suite.dataset_config.benchmark_name, load_group("rewording", "policy"))
     assert (policy.low, policy.high) in windows_of(suite)
     assert (0.1, 0.9) not in windows_of(suite)
-    own = replace(suite.perturbation_config, min_semantic_distance=0.1)  # a window of the suite's own is kept to
+    own = replace(
+        suite.perturbation_config, min_semantic_distance=0.1
+    )  # a window of the suite's own is kept to
     assert windows_of(replace(suite, perturbation_config=own)) == [(0.1, own.max_semantic_distance)]
 
 
 def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_on_it() -> None:
     plain = named("mcq_file", domains={"factual": {"effect_of_interest": 0.1}})
-    with pytest.raises(ConfigError, match=r"domain of mcq_file is unknown.*dataset_config.domain=factual"):
+    with pytest.raises(
+        ConfigError, match=r"domain of mcq_file is unknown.*dataset_config.domain=factual"
+    ):
         audit_words(suite_of(plain))
     plain["dataset_config"]["domain"] = "factual"
     assert "verdict.effect_of_interest=0.1" in audit_words(suite_of(plain))["perturb"]
@@ -258,10 +331,15 @@ def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
         audit_words(suite(audits={"perturb": [word]}))
 
 
-def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+def test_words_are_checked_by_each_audits_own_command(
+    capsys: pytest.CaptureFixture, tmp_path: Path
+) -> None:
     (tmp_path / "s.yaml").write_text(json.dumps(small(audits={"sweep": ["r=1..2"], "memory": []})))
     for words, said in (
-        (["sweep.benchmark=arc_easy", "sweep.benchmark.revision=main"], "benchmark arc_easy is read from the hub"),
+        (
+            ["sweep.benchmark=arc_easy", "sweep.benchmark.revision=main"],
+            "benchmark arc_easy is read from the hub",
+        ),
         (["sweep.r=9..1"], "sweep: Invalid r"),
         (["sweep.rr=1"], "sweep: Unknown key: 'rr'"),
         (["validity.n=3"], "this suite runs sweep, memory, not validity"),
@@ -269,7 +347,14 @@ def test_words_are_checked_by_each_audits_own_command(capsys: pytest.CaptureFixt
         (["plan=perhaps"], "expected plan=true"),
         (["plan"], "Expected key=value"),
         (["dataset_config.path=[1"], "cannot be read"),
-        (["dataset_config.benchmark_name=mcq_file", "dataset_config.path=nowhere.jsonl", "plan=true"], "nowhere"),
+        (
+            [
+                "dataset_config.benchmark_name=mcq_file",
+                "dataset_config.path=nowhere.jsonl",
+                "plan=true",
+            ],
+            "nowhere",
+        ),
     ):
         assert main([str(tmp_path / "s.yaml"), *words]) == 1
         assert said in capsys.readouterr().err, words
@@ -286,8 +371,11 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     audits = {
-        "sweep": ["r=1"], "perturb": [], "memory": ["n=all", "orders=1"], "validity": ["benchmark=contrast", "n=6"],
-    }  # fmt: skip
+        "sweep": ["r=1"],
+        "perturb": [],
+        "memory": ["n=all", "orders=1"],
+        "validity": ["benchmark=contrast", "n=6"],
+    }
     Path("s.json").write_text(json.dumps(small(audits=audits)))
 
     def planned(*words: str) -> dict[str, list[str]]:
@@ -300,9 +388,13 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
     # sweep: 20 questions, direct + 3 forward_full + 2 noisy_rewrite = 6 answers and 5 router messages each
     assert rows["sweep"][3] == "220" and rows["sweep"][-1] == "USD" and rows["perturb"][3] == "100"
     assert int(rows["all"][1]) == sum(int(rows[name][3]) for name in audits)
-    assert rows["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == ["s.json"]
+    assert rows["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == [
+        "s.json"
+    ]
     rows = planned("demo", "+cost.throughput.smollm2_135m={prompt: 1000, generated: 100}")
     prompt, generated = map(int, rows["sweep"][4:6])
     hours = (prompt / 1000 + generated / 100) / 3600  # one GPU, so as many GPU-hours
     assert rows["sweep"][6:] == [f"{hours:.2g}", f"{hours:.2g}", f"{250 * hours:.2f}", "USD"]
-    assert float(rows["all"][-2]) == pytest.approx(sum(float(rows[name][-2]) for name in audits), abs=0.03)
+    assert float(rows["all"][-2]) == pytest.approx(
+        sum(float(rows[name][-2]) for name in audits), abs=0.03
+    )

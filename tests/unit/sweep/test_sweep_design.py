@@ -18,15 +18,40 @@ from audit.sweep.design import (
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("1..9", tuple(range(1, 10))), ("3", (3,)), (3, (3,)), ("1,3,9", (1, 3, 9)), ([9, 1, 3], (1, 3, 9)),
-     ("[1,3]", (1, 3)), (["1..3", 9], (1, 2, 3, 9)), ("2..2", (2,)), ([3, 3], (3,))],
-)  # fmt: skip
+    [
+        ("1..9", tuple(range(1, 10))),
+        ("3", (3,)),
+        (3, (3,)),
+        ("1,3,9", (1, 3, 9)),
+        ([9, 1, 3], (1, 3, 9)),
+        ("[1,3]", (1, 3)),
+        (["1..3", 9], (1, 2, 3, 9)),
+        ("2..2", (2,)),
+        ([3, 3], (3,)),
+    ],
+)
 def test_router_counts_are_parsed(value, expected):
     assert parse_routers(value) == expected
 
 
 @pytest.mark.parametrize(
-    "value", ["9..1", "0..3", "a", "", "1..", "1...3", 0, -1, None, True, [], 1.5, "1..65", "1..999999999999"]
+    "value",
+    [
+        "9..1",
+        "0..3",
+        "a",
+        "",
+        "1..",
+        "1...3",
+        0,
+        -1,
+        None,
+        True,
+        [],
+        1.5,
+        "1..65",
+        "1..999999999999",
+    ],
 )
 def test_a_wrong_router_range_is_refused_with_an_example(value):
     with pytest.raises(ConfigError) as caught:
@@ -47,7 +72,11 @@ def test_the_papers_design_and_the_messages_that_nested_draws_spare():
 @pytest.mark.parametrize(
     ("options", "clean", "noisy"),
     [
-        ({"clean_replicates": 3, "ensemble_control": True}, [(1, 0), (1, 1), (1, 2), (2, 0), (3, 0)], [0] * 3),
+        (
+            {"clean_replicates": 3, "ensemble_control": True},
+            [(1, 0), (1, 1), (1, 2), (2, 0), (3, 0)],
+            [0] * 3,
+        ),
         ({"noisy_replicates": 2}, [(1, 0)], [0, 1] * 3),
     ],
 )
@@ -59,8 +88,14 @@ def test_each_arm_has_replicates_of_its_own_and_the_ensemble_shares_its_r(option
 
 @pytest.mark.parametrize("draws", list(Draws))
 def test_every_setting_belongs_to_one_router_set(draws):
-    design = make_design([1, 2, 5], draws=draws, replicates=2, clean_replicates=3, ensemble_control=True)
-    assert len(set(design.settings)) == len(design.settings) == sum(len(part.levels) for part in design.parts)
+    design = make_design(
+        [1, 2, 5], draws=draws, replicates=2, clean_replicates=3, ensemble_control=True
+    )
+    assert (
+        len(set(design.settings))
+        == len(design.settings)
+        == sum(len(part.levels) for part in design.parts)
+    )
 
 
 @pytest.mark.parametrize("name", ["replicates", "clean_replicates", "noisy_replicates"])
@@ -71,12 +106,16 @@ def test_no_replicate_is_refused(name):
 
 def test_controls_that_are_not_run_are_named_with_the_override():
     assert missing_controls(make_design((1, 2), ensemble_control=True, noisy_replicates=2)) == ()
-    assert missing_controls(make_design((1,), replicates=2)) == ()  # with one router the clean baseline is its control
+    assert (
+        missing_controls(make_design((1,), replicates=2)) == ()
+    )  # with one router the clean baseline is its control
     (once,) = missing_controls(make_design((1,)))
     assert "noisy_replicates=2" in once
     (ensemble,) = missing_controls(make_design((1, 2, 5), noisy_replicates=2))
     assert "r = 2 and 5" in ensemble and "ensemble_control=true" in ensemble
-    (direct,) = missing_controls(make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE), noisy_replicates=2))
+    (direct,) = missing_controls(
+        make_design((1,), arms=(Arm.FORWARD_FULL, Arm.NOISY_REWRITE), noisy_replicates=2)
+    )
     assert "direct" in direct
     for arm in (Arm.DIRECT, Arm.FORWARD_FULL):  # nothing is relayed with noise
         assert missing_controls(make_design((1, 2), arms=(arm,))) == ()
@@ -85,7 +124,10 @@ def test_controls_that_are_not_run_are_named_with_the_override():
 def test_doses_are_percents_with_0_among_them():
     assert parse_doses([0, 0.1, 0.6, 0.2]) == (0, 10, 20, 60) and parse_doses(None) == ()
     design = make_design([1], doses=(0, 20))
-    assert [s for s in design.settings if s.arm == DELETED] == [Setting(DELETED, 0), Setting(DELETED, 20)]
+    assert [s for s in design.settings if s.arm == DELETED] == [
+        Setting(DELETED, 0),
+        Setting(DELETED, 20),
+    ]
     assert missing_controls(design) == missing_controls(make_design([1]))
 
 

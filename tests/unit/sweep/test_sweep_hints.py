@@ -30,7 +30,9 @@ CLEAN, NOISY = Setting(Arm.FORWARD_FULL, 1), Setting(Arm.NOISY_REWRITE, 1)
 def judged(world: World, seed: int, *, asked: bool = True) -> Decision:
     made = simulate(DESIGN, world, np.random.default_rng(seed))
     reference = made.reference if asked else None
-    evidence = measure(made.cell, rng=np.random.default_rng(0), n_resamples=199, reference=reference)
+    evidence = measure(
+        made.cell, rng=np.random.default_rng(0), n_resamples=199, reference=reference
+    )
     return decide(evidence, (), SweepThresholds())
 
 
@@ -50,8 +52,13 @@ def test_hints_are_no_excess_and_memory_is_one() -> None:
 def test_without_a_reference_a_gain_stays_uncontrolled_and_the_advice_says_what_to_type() -> None:
     found = judged(World(gain=0.1), 1, asked=False)
     assert found.verdict == Verdict.UNCONTROLLED
-    assert found.reasons[-1].code == "no_reference" and found.what_to_do == (because("give_reference"),)
-    assert "messages_from=RUN_DIR" in TEXTS["give_reference"] and "hint_reference=" in TEXTS["give_reference"]
+    assert found.reasons[-1].code == "no_reference" and found.what_to_do == (
+        because("give_reference"),
+    )
+    assert (
+        "messages_from=RUN_DIR" in TEXTS["give_reference"]
+        and "hint_reference=" in TEXTS["give_reference"]
+    )
 
 
 def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:
@@ -70,12 +77,16 @@ def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:
 def test_a_gain_is_larger_only_where_it_is_so_on_every_scale(tested, other, larger) -> None:
     found = hint_test(cell("m", *tested), cell("r", *other), RunShifts(), RunShifts())
     assert found is not None and found.reads_as_well
-    assert found.difference[0] == pytest.approx((tested[1] - tested[0] - other[1] + other[0]) / 1000)
+    assert found.difference[0] == pytest.approx(
+        (tested[1] - tested[0] - other[1] + other[0]) / 1000
+    )
     assert (found.beyond(0.05) == {1}) == larger
 
 
 @pytest.mark.parametrize(("sd", "beyond"), [(0.0, {1}), (0.02, set())])
-def test_a_noisy_run_without_a_repeat_may_have_shifted_as_a_whole(sd: float, beyond: set[int]) -> None:
+def test_a_noisy_run_without_a_repeat_may_have_shifted_as_a_whole(
+    sd: float, beyond: set[int]
+) -> None:
     """4 points beyond the reference, and a scatter over r of 0, in which a shift that every r shares is not seen: with
     hints to 20 or 30 % of 3,000 questions and such a shift of 2 points 21 of 80 models were an excess, 4 are now."""
     steady = RunVariance(estimate=0.0, used=0.0, df=2)
@@ -104,6 +115,13 @@ def test_questions_are_matched_by_id() -> None:
 
 
 def test_messages_of_an_earlier_run_are_refused_where_no_arm_has_any(tmp_path: Path) -> None:
-    words = ["model=scripted", "benchmark=elementary", "n=4", "r=1", "arms=[direct]", f"messages_from={tmp_path}"]
+    words = [
+        "model=scripted",
+        "benchmark=elementary",
+        "n=4",
+        "r=1",
+        "arms=[direct]",
+        f"messages_from={tmp_path}",
+    ]
     with pytest.raises(ConfigError, match="no arm"):
         resolve_sweep(configured("sweep", words))

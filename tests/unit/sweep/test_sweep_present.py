@@ -29,7 +29,8 @@ from audit.sweep.design import DELETED, Aggregator, Arm, Draws, make_design
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "protocol"
 PROTOCOLS = {
-    p.stem: load_protocol(yaml.safe_load(p.read_text(encoding="utf-8")), TEMPLATES) for p in sorted(CONF.glob("*.yaml"))
+    p.stem: load_protocol(yaml.safe_load(p.read_text(encoding="utf-8")), TEMPLATES)
+    for p in sorted(CONF.glob("*.yaml"))
 }
 QUESTION = Item(
     id="q1",
@@ -39,7 +40,9 @@ QUESTION = Item(
     gold=0,
     group="q1",
 )
-SHOWING = {name: p for name, p in PROTOCOLS.items() if name != "song2026_cloze"}  # the others show the options
+SHOWING = {
+    name: p for name, p in PROTOCOLS.items() if name != "song2026_cloze"
+}  # the others show the options
 each_showing = pytest.mark.parametrize("protocol", SHOWING.values(), ids=SHOWING)
 
 
@@ -54,12 +57,16 @@ def test_routers_see_the_whole_question_and_not_the_gold(protocol: Protocol, arm
     for gold in range(4):
         same = Item("q1", "b", QUESTION.text, QUESTION.options, gold, "q1")
         assert router_prompt(protocol, same, arm) == prompt
-        assert direct_prompt(protocol, same, Reading.LETTER) == direct_prompt(protocol, QUESTION, Reading.LETTER)
+        assert direct_prompt(protocol, same, Reading.LETTER) == direct_prompt(
+            protocol, QUESTION, Reading.LETTER
+        )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_the_two_arms_ask_for_different_things_of_the_same_question(protocol: Protocol) -> None:
-    prompts = {router_prompt(protocol, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE)}
+    prompts = {
+        router_prompt(protocol, QUESTION, arm) for arm in (Arm.FORWARD_FULL, Arm.NOISY_REWRITE)
+    }
     assert [prompt.count(question_text(protocol, QUESTION)) for prompt in prompts] == [1, 1]
 
 
@@ -84,16 +91,24 @@ def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
 
 
 def test_a_routers_thinking_does_not_reach_the_worker() -> None:
-    sent = aggregate(PROTOCOLS["song2026"], ["<think>1.7/0.2 = 8.5, so A</think>\nA kettle?", "<think>it is A, but"])
+    sent = aggregate(
+        PROTOCOLS["song2026"],
+        ["<think>1.7/0.2 = 8.5, so A</think>\nA kettle?", "<think>it is A, but"],
+    )
     assert sent == "[Message 1]\nA kettle?\n\n[Message 2]\n"
 
 
-@given(st.text(alphabet=st.characters(exclude_characters="<[")), st.lists(st.text(), min_size=2, max_size=26))
+@given(
+    st.text(alphabet=st.characters(exclude_characters="<[")),
+    st.lists(st.text(), min_size=2, max_size=26),
+)
 def test_any_question_is_laid_out_whole(stem: str, options: list[str]) -> None:
     question = Item("q", "b", stem, tuple(options), 0, "q")
     prompt = direct_prompt(PROTOCOLS["song2026"], question, Reading.OPTION_TEXT)
     assert stem in prompt
-    assert prompt.endswith("\n".join(f"{a}. {t}" for a, t in zip(letters_of(len(options)), options, strict=True)))
+    assert prompt.endswith(
+        "\n".join(f"{a}. {t}" for a, t in zip(letters_of(len(options)), options, strict=True))
+    )
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_characters="<[")), min_size=1, max_size=9))
@@ -127,7 +142,16 @@ def test_a_number_is_asked_for_without_options(name: str) -> None:
 def work_of(aggregator: Aggregator, draws: Draws = Draws.NESTED) -> Work:
     design = make_design((1, 2, 3), arms=[Arm.DIRECT, Arm.NOISY_REWRITE], draws=draws)
     sampling = SamplingConfig(max_tokens=8)
-    return Work(design, PROTOCOLS["song2026"], "m", Reading.LETTER, sampling, sampling, 1, SweepState(aggregator))
+    return Work(
+        design,
+        PROTOCOLS["song2026"],
+        "m",
+        Reading.LETTER,
+        sampling,
+        sampling,
+        1,
+        SweepState(aggregator),
+    )
 
 
 MESSAGES = [Generation(f"text {k}", prompt_tokens=10) for k in range(3)]
@@ -138,11 +162,15 @@ def test_a_summary_is_asked_for_at_each_r_and_is_all_that_the_worker_sees() -> N
     direct, noisy = work.design.parts
     assert router_requests(work, QUESTION, direct) == []
     first = router_requests(work, QUESTION, noisy)
-    assert first == router_requests(work_of(Aggregator.VOTE), QUESTION, noisy)  # the same messages for every aggregator
+    assert first == router_requests(
+        work_of(Aggregator.VOTE), QUESTION, noisy
+    )  # the same messages for every aggregator
     second = router_requests(work, QUESTION, noisy, MESSAGES)
     assert [[m.text in one.prompt for m in MESSAGES] for one in second] == [
-        [True, False, False], [True, True, False], [True, True, True],
-    ]  # fmt: skip
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
     assert len({one.seed for one in (*first, *second)}) == 6
     assert not any(QUESTION.text in one.prompt for one in second)
     replies = [*MESSAGES, *(Generation(f"sum {k}", prompt_tokens=1) for k in range(3))]
@@ -150,20 +178,30 @@ def test_a_summary_is_asked_for_at_each_r_and_is_all_that_the_worker_sees() -> N
     for k, shown in enumerate(present(work, QUESTION, noisy, replies)):
         assert f"sum {k}" in shown.prompt and "text" not in shown.prompt.partition("sum")[2]
         assert shown.extras["router_messages"] == [*(f"text {j}" for j in range(k + 1)), f"sum {k}"]
-        assert (shown.extras["router_calls"], shown.extras["router_prompt_tokens"]) == (2, 11)  # a message, a summary
+        assert (shown.extras["router_calls"], shown.extras["router_prompt_tokens"]) == (
+            2,
+            11,
+        )  # a message, a summary
 
 
 def test_a_failed_summary_leaves_nothing_to_ask() -> None:
     work = work_of(Aggregator.SUMMARY)
     replies = [*MESSAGES, Generation("sum"), Generation(error="lost"), Generation("sum")]
-    assert [one.error for one in present(work, QUESTION, work.design.parts[1], replies)] == [None, "lost", None]
+    assert [one.error for one in present(work, QUESTION, work.design.parts[1], replies)] == [
+        None,
+        "lost",
+        None,
+    ]
 
 
 def test_a_vote_asks_of_each_message_alone_what_r_1_is_asked() -> None:
     work, whole = work_of(Aggregator.VOTE), work_of(Aggregator.CONCATENATE)
     noisy = work.design.parts[1]
     shown = present(work, QUESTION, noisy, MESSAGES)
-    asked = [answer_requests(work, QUESTION, s, one) for s, one in zip(noisy.settings, shown, strict=True)]
+    asked = [
+        answer_requests(work, QUESTION, s, one)
+        for s, one in zip(noisy.settings, shown, strict=True)
+    ]
     assert [len(some) for some in asked] == [1, 2, 3]
     assert asked[2][:2] == asked[1] and asked[1][:1] == asked[0]  # nested: three calls in all
     assert len({one.seed for one in asked[2]}) == 3
@@ -176,7 +214,9 @@ def test_a_vote_asks_of_each_message_alone_what_r_1_is_asked() -> None:
 def test_a_larger_share_deletes_what_a_smaller_one_does_and_none_at_0() -> None:
     text = "One two  three\nfour five six seven eight nine ten?"
     for seed in range(50):
-        left = [set(without_words(text, share, seed).split()) for share in (0.0, 0.1, 0.25, 0.6, 0.99)]
+        left = [
+            set(without_words(text, share, seed).split()) for share in (0.0, 0.1, 0.25, 0.6, 0.99)
+        ]
         assert all(more < less or more == less for less, more in pairwise(left))
         assert without_words(text, 0.0, seed) == text
     sizes = [10 - len(without_words(text, 0.25, seed).split()) for seed in range(400)]
@@ -190,6 +230,10 @@ def test_dose_0_is_the_whole_question_by_the_way_of_every_dose(protocol: Protoco
     work = replace(work_of(Aggregator.CONCATENATE), design=design, protocol=protocol)
     assert router_requests(work, QUESTION, part) == []
     whole, damaged = present(work, QUESTION, part, ())
-    assert whole.prompt == worker_prompt(protocol, [question_text(protocol, QUESTION)], 4, Reading.LETTER)
-    assert QUESTION.text not in damaged.prompt and all(option in damaged.prompt for option in QUESTION.options)
+    assert whole.prompt == worker_prompt(
+        protocol, [question_text(protocol, QUESTION)], 4, Reading.LETTER
+    )
+    assert QUESTION.text not in damaged.prompt and all(
+        option in damaged.prompt for option in QUESTION.options
+    )
     assert damaged.extras["router_messages"] == []

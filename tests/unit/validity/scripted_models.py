@@ -18,9 +18,13 @@ from audit.validity.record import Block, Cell
 OPTIONS = 3
 LEVELS = {Family.FORMAT: 3, Family.SEMANTIC: 3, Family.ATTRIBUTE: 2, Family.PLACEBO: 1}
 SCORER = {
-    "name": "made", "reference_of": "made for these tests", "evidence": ("made",), "validated": True, "lettered": True,
+    "name": "made",
+    "reference_of": "made for these tests",
+    "evidence": ("made",),
+    "validated": True,
+    "lettered": True,
     "self_test": {"passed": True, "faults": []},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -38,29 +42,53 @@ class Asked:
 Model = Callable[[Asked], int | None]
 
 
-def cell(model: Model, n: int = 120, *, directional: bool = True, validated: bool = True, seed: int = 0) -> Cell:
+def cell(
+    model: Model, n: int = 120, *, directional: bool = True, validated: bool = True, seed: int = 0
+) -> Cell:
     """n items with three options each, gold balanced over options and positions."""
     rng = np.random.default_rng(seed)
     keys = np.arange(n) % OPTIONS
     orders = [tuple(rng.permutation(OPTIONS).tolist()) for _ in range(n)]
-    original = _block([[Asked(i, None, 0, int(keys[i]), orders[i], k) for i in range(n)] for k in range(2)], model)
+    original = _block(
+        [[Asked(i, None, 0, int(keys[i]), orders[i], k) for i in range(n)] for k in range(2)], model
+    )
     families = {}
     for family, levels in LEVELS.items():
         moves, rows = directional and family == Family.ATTRIBUTE, []
         for level in range(1, levels + 1):
             turned = int(family == Family.FORMAT and level == 3)
-            rows.append([
-                Asked(i, family, level, int(keys[i] + level * moves) % OPTIONS, (*one[turned:], *one[:turned]))
-                for i, one in enumerate(orders)
-            ])  # fmt: skip
+            rows.append(
+                [
+                    Asked(
+                        i,
+                        family,
+                        level,
+                        int(keys[i] + level * moves) % OPTIONS,
+                        (*one[turned:], *one[:turned]),
+                    )
+                    for i, one in enumerate(orders)
+                ]
+            )
         families[family] = _block(rows, model, directional=moves, name=family)
     return Cell(
-        model="made", benchmark="made", context="", question_ids=tuple(f"made/{i:03d}" for i in range(n)),
-        cluster=np.arange(n), chance=np.full(n, 1 / OPTIONS), original=original, families=families, wanted=3,
+        model="made",
+        benchmark="made",
+        context="",
+        question_ids=tuple(f"made/{i:03d}" for i in range(n)),
+        cluster=np.arange(n),
+        chance=np.full(n, 1 / OPTIONS),
+        original=original,
+        families=families,
+        wanted=3,
         key_position=np.array([o.index(k) for o, k in zip(orders, keys, strict=True)]),
-        scorer={**SCORER, "validated": validated}, applicable=dict.fromkeys(Family, 1.0),
-        shortcuts={"always the first shown": np.array([float(o[0] == k) for o, k in zip(orders, keys, strict=True)])},
-    )  # fmt: skip
+        scorer={**SCORER, "validated": validated},
+        applicable=dict.fromkeys(Family, 1.0),
+        shortcuts={
+            "always the first shown": np.array(
+                [float(o[0] == k) for o, k in zip(orders, keys, strict=True)]
+            )
+        },
+    )
 
 
 def changed(one: Cell, family: Family, **fields: np.ndarray) -> Cell:
@@ -73,13 +101,23 @@ def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
 
     def without(block: Block) -> Block:
         lost = np.isin(np.arange(one.n), np.arange(one.n)[items])
-        return replace(block, response=np.where(lost, UNREAD, block.response), why=np.where(lost, why, block.why))
+        return replace(
+            block,
+            response=np.where(lost, UNREAD, block.response),
+            why=np.where(lost, why, block.why),
+        )
 
-    blocks = {f: without(b) if f in families or not families else b for f, b in one.families.items()}
-    return replace(one, families=blocks, original=one.original if families else without(one.original))
+    blocks = {
+        f: without(b) if f in families or not families else b for f, b in one.families.items()
+    }
+    return replace(
+        one, families=blocks, original=one.original if families else without(one.original)
+    )
 
 
-def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = "") -> Block:
+def _block(
+    rows: list[list[Asked]], model: Model, *, directional: bool = False, name: str = ""
+) -> Block:
     shape = (len(rows), len(rows[0]))
     response = np.full(shape, UNREAD, dtype=np.int64)
     key = response.copy()
@@ -94,9 +132,14 @@ def _block(rows: list[list[Asked]], model: Model, *, directional: bool = False, 
             else:
                 response[i, j] = said
     return Block(
-        name=names, asked=np.ones(shape, dtype=bool), same=np.zeros(shape, dtype=bool),
-        directional=np.full(shape, directional), response=response, key=key, why=why,
-    )  # fmt: skip
+        name=names,
+        asked=np.ones(shape, dtype=bool),
+        same=np.zeros(shape, dtype=bool),
+        directional=np.full(shape, directional),
+        response=response,
+        key=key,
+        why=why,
+    )
 
 
 def _unit(*parts: object) -> float:
@@ -117,7 +160,10 @@ def follower(asked: Asked) -> int | None:
 
 def shaky(asked: Asked) -> int | None:
     """A follower that one surface edit in twenty-five upsets."""
-    upset = asked.family in (Family.FORMAT, Family.SEMANTIC) and _unit(asked.item, asked.family, asked.level) < 0.04
+    upset = (
+        asked.family in (Family.FORMAT, Family.SEMANTIC)
+        and _unit(asked.item, asked.family, asked.level) < 0.04
+    )
     return (knows(asked) + 1) % OPTIONS if upset else knows(asked)
 
 

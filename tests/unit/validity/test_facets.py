@@ -20,7 +20,11 @@ SELECTIVE, INDETERMINATE = "confirmatory_selective", "indeterminate"
 
 def judged(status: str, csr: float | None, difference: float, context: str = "") -> dict[str, Any]:
     ratio = {"own key": {"estimate": csr, "low": None, "high": None}} if csr is not None else {}
-    d = {"difference": difference, "low": difference - 0.0196, "high": difference + 0.0196}  # a standard error of .01
+    d = {
+        "difference": difference,
+        "low": difference - 0.0196,
+        "high": difference + 0.0196,
+    }  # a standard error of .01
     evidence = {"csr": ratio, "primary": d, "archetype": "diagnostic", "score": LIMITS}
     return cell_of(status, "validity", context=context, evidence=evidence)
 
@@ -34,7 +38,13 @@ def test_variation_between_seeds_is_what_sampling_leaves() -> None:
     # sd of (2, 4) = 1.414, mean 3; sd of (.1, .2) = .0707: sqrt(.0707^2 - .01^2) = .07
     assert (found.csr, round(found.csr_cv or 0, 3), found.status) == (3.0, 0.471, SELECTIVE)
     assert (round(found.between or 0, 4), round(found.within or 0, 4)) == (0.07, 0.01)
-    assert facets_csv([found]).splitlines()[1].split(",")[:5] == ["m on b", "2", "3", "0.471405", "0"]
+    assert facets_csv([found]).splitlines()[1].split(",")[:5] == [
+        "m on b",
+        "2",
+        "3",
+        "0.471405",
+        "0",
+    ]
     (calm,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(SELECTIVE, 2.0, 0.101)])
     assert (calm.between, calm.csr_cv) == (0.0, 0.0)  # no more than sampling
 
@@ -42,48 +52,73 @@ def test_variation_between_seeds_is_what_sampling_leaves() -> None:
 def test_a_status_that_differs_is_none_and_a_missing_ratio_has_no_cv() -> None:
     (found,) = stability([verdict(SELECTIVE, 2.0, 0.1), verdict(INDETERMINATE, None, 0.2)])
     assert (found.status, found.csr_cv) == (UNSTABLE, None)
-    assert lines([found])[0].startswith("m on b: unstable: confirmatory_selective, indeterminate (2 runs, CV of CSR –")
+    assert lines([found])[0].startswith(
+        "m on b: unstable: confirmatory_selective, indeterminate (2 runs, CV of CSR –"
+    )
     both = [judged(SELECTIVE, 1.0, 0.1), judged(SELECTIVE, 1.0, 0.1, "ambig")]
     assert len(stability([verdict_of(verdict_of_cells(both, "validity"))])) == 2
 
 
 def test_a_list_is_a_run_each_in_a_folder_of_its_own() -> None:
     assert _runs(["n=4", "run_dir=out", "seed=[42, 7]"]) == [
-        ["n=4", "run_dir=out/seed_42", "seed=42"], ["n=4", "run_dir=out/seed_7", "seed=7"]
-    ]  # fmt: skip
+        ["n=4", "run_dir=out/seed_42", "seed=42"],
+        ["n=4", "run_dir=out/seed_7", "seed=7"],
+    ]
     crossed = _runs(["system=[none,careful]", "seed=[1,2]", "run_dir=out"])
     assert [run[2] for run in crossed] == [
-        f"run_dir=out/seed_{seed}-system_{system}" for seed in (1, 2) for system in ("none", "careful")
+        f"run_dir=out/seed_{seed}-system_{system}"
+        for seed in (1, 2)
+        for system in ("none", "careful")
     ]
     plain = ["--config-dir", "conf", "seed=42", "formats=[a,b]", "run_dir=out"]
     assert _runs(plain) == [plain]
-    each = ["benchmark=[bbq,xstest]", "scorer=[bbq_arc,null]", "run_dir=out", "judge=qwen3_8b", "seed=1"]
+    each = [
+        "benchmark=[bbq,xstest]",
+        "scorer=[bbq_arc,null]",
+        "run_dir=out",
+        "judge=qwen3_8b",
+        "seed=1",
+    ]
     assert _runs(each) == [
         ["benchmark=bbq", "scorer=bbq_arc", "run_dir=out/bbq", "seed=1"],
         ["benchmark=xstest", "scorer=null", "run_dir=out/xstest", "judge=qwen3_8b", "seed=1"],
     ]
-    paths = [run[1] for run in _runs(["benchmark=[bbq, xstest]", "benchmark.path=[a b.jsonl, x.csv]"])]
+    paths = [
+        run[1] for run in _runs(["benchmark=[bbq, xstest]", "benchmark.path=[a b.jsonl, x.csv]"])
+    ]
     assert paths == ["benchmark.path=a b.jsonl", "benchmark.path=x.csv"]
-    assert _runs(["benchmark=[bbq,toxigen]", "judge=m"])[0] == ["benchmark=bbq", "judge=m"]  # it is refused there
+    assert _runs(["benchmark=[bbq,toxigen]", "judge=m"])[0] == [
+        "benchmark=bbq",
+        "judge=m",
+    ]  # it is refused there
 
 
 @pytest.mark.parametrize(
     "words",
-    ["seed=[1,1]", "seed=[1]", "seed=[1,2] benchmark=[bbq,xstest]", "template=[task]",
-     "benchmark=[bbq,xstest] benchmark.path=[a]"],
-)  # fmt: skip
+    [
+        "seed=[1,1]",
+        "seed=[1]",
+        "seed=[1,2] benchmark=[bbq,xstest]",
+        "template=[task]",
+        "benchmark=[bbq,xstest] benchmark.path=[a]",
+    ],
+)
 def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: str) -> None:
     with pytest.raises(ConfigError):
         _runs(words.split())
 
 
-def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[list[Cell]], dict[str, Any]]:
+def runs(
+    rate: Callable[[int, str], float], *, other_items: bool
+) -> tuple[list[list[Cell]], dict[str, Any]]:
     """Two seeds x two templates; rate: of right answers by seed and template. The first items score."""
     one = cell(lambda asked: asked.key, n=40)
     found, facets = [], {"seed": [1, 1, 2, 2], "template": ["a", "b", "a", "b"]}
     for seed, template in zip(facets["seed"], facets["template"], strict=True):
         right = np.arange(40) < 40 * rate(seed, template)
-        original = replace(one.original, response=np.where(right, one.original.key, one.original.key + 1))
+        original = replace(
+            one.original, response=np.where(right, one.original.key, one.original.key + 1)
+        )
         ids = tuple(f"{seed * other_items}-{i}" for i in range(40))
         found.append([replace(one, original=original, question_ids=ids)])
     return found, facets
@@ -91,12 +126,21 @@ def runs(rate: Callable[[int, str], float], *, other_items: bool) -> tuple[list[
 
 def test_what_moves_a_score_is_told_apart() -> None:
     (alike,) = variance(*runs(lambda seed, template: 0.5, other_items=False))
-    assert {effect for effect, value in alike.components.items() if value > 0} == {("item",)} and alike.between == 0
-    (moved,) = variance(*runs(lambda seed, template: 0.5 if template == "a" else 1.0, other_items=False))
+    assert {effect for effect, value in alike.components.items() if value > 0} == {
+        ("item",)
+    } and alike.between == 0
+    (moved,) = variance(
+        *runs(lambda seed, template: 0.5 if template == "a" else 1.0, other_items=False)
+    )
     assert moved.components["template",] > 0 and moved.components["seed",] == 0
     # Scores of .5 and 1: a standard deviation of .354 between templates, with and without items' sampling.
     assert 0.3 < moved.between < 0.36
     (nested,) = variance(*runs(lambda seed, template: 0.5, other_items=True))
-    assert set(nested.components) == {("seed",), ("template",), ("seed", "template"), ("seed", "item"),
-                                      ("seed", "template", "item")}  # fmt: skip
+    assert set(nested.components) == {
+        ("seed",),
+        ("template",),
+        ("seed", "template"),
+        ("seed", "item"),
+        ("seed", "template", "item"),
+    }
     assert len(variance_csv([nested]).splitlines()) == 6

@@ -10,7 +10,14 @@ from commands_here import reanalyze
 
 from audit.papers.li2026 import Li2026, shipped
 from audit.statistics.selectivity import csr
-from audit.validity.status import GATE_COLUMNS, PaperCell, PaperStatus, Status, gate_columns, paper_status
+from audit.validity.status import (
+    GATE_COLUMNS,
+    PaperCell,
+    PaperStatus,
+    Status,
+    gate_columns,
+    paper_status,
+)
 
 # score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above
 SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g6=True)
@@ -25,7 +32,12 @@ SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g
         ({"g6": False}, Status.EXPLORATORY, 5, ()),
         ({"g5": False, "ci_low": 0.9}, Status.EXPLORATORY, 5, ()),
         ({"archetype_aligned": False}, Status.INELIGIBLE_F5, 4, ()),
-        ({"scorer_validated": False, "archetype_aligned": False}, Status.SCORER_UNVALIDATED, 3, ("F5",)),
+        (
+            {"scorer_validated": False, "archetype_aligned": False},
+            Status.SCORER_UNVALIDATED,
+            3,
+            ("F5",),
+        ),
         ({"score": 0.56, "scorer_validated": False}, Status.FAILED, 2, ("scorer-unvalidated",)),
         ({"score": 1.0}, Status.SELECTIVE, 6, ()),  # a standard error of 0
         ({"delta_fmt": 0.019, "delta_sem": 0.0}, Status.FAILED, 2, ()),
@@ -42,7 +54,12 @@ def test_the_first_condition_that_fires_decides_and_those_behind_it_are_flags(
 
 
 def test_the_ratio_and_its_floor() -> None:
-    assert [csr(0.5, 0.1, 0.2), csr(0.5, 0.0, 0.001), csr(0.5, 0.0, 0.001, 0.1), csr(0, 0, 0)] == [2.5, 50, 5, 0]
+    assert [csr(0.5, 0.1, 0.2), csr(0.5, 0.0, 0.001), csr(0.5, 0.0, 0.001, 0.1), csr(0, 0, 0)] == [
+        2.5,
+        50,
+        5,
+        0,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +74,11 @@ def test_table_6_gives_table_3_and_every_csr(found: Li2026) -> None:
     assert not replace(found.cells[0], printed_csr=found.cells[0].printed_csr + 0.01).csr_follows
     assert not replace(found.cells[0], printed_bucket="confirmatory").bucket_follows
     by_name = {result.name: result for result in found.cells}
-    assert by_name["Mistral-7B x XSTest"].counts == (7, 5, 594)  # 594/7 = 84.86; .990/.012 would be 82.5
+    assert by_name["Mistral-7B x XSTest"].counts == (
+        7,
+        5,
+        594,
+    )  # 594/7 = 84.86; .990/.012 would be 82.5
     z = {name: round(result.cell.z, 2) for name, result in by_name.items()}
     assert (z.pop("Qwen-2.5-7B x BBQ"), z.pop("Mistral-7B x XSTest")) == (0.20, 1.85)
     assert min(z.values()) >= 2.6
@@ -76,10 +97,19 @@ def test_the_sweeps_of_appendix_e(found: Li2026) -> None:
 def test_what_does_not_follow(found: Li2026) -> None:
     shows = {statement.name: statement.found for statement in found.statements}
     assert set(shows) == {
-        "Appendix E, G3 = 0.1", "Appendix E, size of 0.1", "Appendix E, epsilon", "Table 7, column C", "Appendix J",
-        "Appendix F, placebo", "Section 3, seeds", "Table 2, F3b",
-    }  # fmt: skip
-    assert shows["Appendix E, G3 = 0.1"] == "1 of 2: Qwen-2.5-7B x TruthfulQA 0.077, Mistral-7B x TruthfulQA 0.120"
+        "Appendix E, G3 = 0.1",
+        "Appendix E, size of 0.1",
+        "Appendix E, epsilon",
+        "Table 7, column C",
+        "Appendix J",
+        "Appendix F, placebo",
+        "Section 3, seeds",
+        "Table 2, F3b",
+    }
+    assert (
+        shows["Appendix E, G3 = 0.1"]
+        == "1 of 2: Qwen-2.5-7B x TruthfulQA 0.077, Mistral-7B x TruthfulQA 0.120"
+    )
     assert found.with_table7 == (6, 3, 1, 0, 0) and "6/3/1/0/0" in shows["Table 7, column C"]
     assert shows["Appendix J"].startswith("2 entries")
 
@@ -92,7 +122,9 @@ def test_against_rules_that_never_read_the_question(found: Li2026) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reanalyze(["li2026", "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
-    assert "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory" in shown
+    assert (
+        "3 ineligible, 3 scorer-unvalidated, 2 failed G2-G4, 2 exploratory, 0 confirmatory" in shown
+    )
     stored = json.loads((tmp_path / "out" / "reanalysis.json").read_text())
     assert stored["counts"]["ineligible"] == 3 and len(stored["cells"]) == 10
     assert (tmp_path / "out" / "cells.csv").read_text().count("\n") == 11
@@ -106,6 +138,7 @@ def test_the_raw_gate_columns_of_the_ten_cells(found: Li2026) -> None:
     odd = {name: found[1:] for name, found in columns.items() if found[1:] != (True,) * 5}
     assert len(columns) == 10 and len(GATE_COLUMNS) == 6
     assert odd == {
-        "Qwen-2.5-7B x BBQ": (False, True, False, True, None), "Mistral-7B x XSTest": (False, False, True, True, True)
-    }  # fmt: skip
+        "Qwen-2.5-7B x BBQ": (False, True, False, True, None),
+        "Mistral-7B x XSTest": (False, False, True, True, True),
+    }
     assert gate_columns(replace(SOUND, n=199), True, 0.3) == (True, True, True, True, False, False)

@@ -34,7 +34,10 @@ def predictions(tmp_path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) -> None:
-    rows = [{"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]}, {"id": "crows_pairs/1", "logprobs": "[-5.0, -5.0001]"}]
+    rows = [
+        {"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]},
+        {"id": "crows_pairs/1", "logprobs": "[-5.0, -5.0001]"},
+    ]
     found = score_file(predictions(tmp_path, rows), crows)
     # one prefers sent_more, one is neutral at three decimals: 1 of 2; the third pair has no row
     assert (found.score, found.read, found.missing) == (0.5, 2, 1)
@@ -51,19 +54,30 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"id": "crows_pairs/9", "response": 0}], r"line 1: the benchmark has no item 'crows_pairs/9' \(1 such rows"),
-        ([{"id": "crows_pairs/0", "response": 0}] * 2, "line 2: id 'crows_pairs/0' was already used in line 1"),
+        (
+            [{"id": "crows_pairs/9", "response": 0}],
+            r"line 1: the benchmark has no item 'crows_pairs/9' \(1 such rows",
+        ),
+        (
+            [{"id": "crows_pairs/0", "response": 0}] * 2,
+            "line 2: id 'crows_pairs/0' was already used in line 1",
+        ),
         ([{"id": "crows_pairs/0", "response": 3}], "line 1: response 3; expected a position 0..2"),
         ([{"id": "crows_pairs/0", "response": "more"}], "line 1: 'more' is not a whole number"),
         ([{"id": "crows_pairs/0", "logprobs": [-1.0]}], "line 1: .*1 logprobs for 2 texts"),
         ([{"id": "crows_pairs/0", "logprobs": "many"}], "line 1: "),
-        ([{"id": "crows_pairs/0", "answer": 0}], "line 1: none of completion, response, logprobs; expected exactly"),
+        (
+            [{"id": "crows_pairs/0", "answer": 0}],
+            "line 1: none of completion, response, logprobs; expected exactly",
+        ),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
         ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
         ([], "no row of an item that can be scored"),
     ],
 )
-def test_what_is_refused(crows: Benchmark, tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
+def test_what_is_refused(
+    crows: Benchmark, tmp_path: Path, rows: list[dict[str, Any]], message: str
+) -> None:
     with pytest.raises(AuditError, match=message):
         score_file(predictions(tmp_path, rows), crows)
 
@@ -73,18 +87,26 @@ def test_unifiedqas_answers_give_bbqs_published_bias(shared_data: Path, tmp_path
     _, stored = unifiedqa(shared_data)
 
     def scored(form: str) -> FileScore:
-        rows = [{"id": id_, "completion": row[f"unifiedqa-t5-11b_pred_{form}"]} for id_, row in stored.items()]
+        rows = [
+            {"id": id_, "completion": row[f"unifiedqa-t5-11b_pred_{form}"]}
+            for id_, row in stored.items()
+        ]
         return score_file(predictions(tmp_path, rows), benchmark)
 
     arc, race = scored("arc"), scored("race")
     assert (arc.read, arc.missing) == (864, 0)
-    found = [(round(bias.estimate, 2), bias.n) for context in ("ambig", "disambig")
-             for bias, _ in (one.metrics[context] for one in (arc, race))]  # fmt: skip
+    found = [
+        (round(bias.estimate, 2), bias.n)
+        for context in ("ambig", "disambig")
+        for bias, _ in (one.metrics[context] for one in (arc, race))
+    ]
     assert found == [(11.81, 209), (5.79, 135), (0.50, 400), (-0.74, 407)]
     assert arc.best_shortcut.name == "always unknown" and arc.best_shortcut.score == 0.5
 
 
-def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tmp_path: Path) -> None:
+def test_xstests_rule_is_validated_by_the_files_own_labels(
+    shared_data: Path, tmp_path: Path
+) -> None:
     benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
 
     def scored(model: str, human: bool = True) -> FileScore:
@@ -92,37 +114,53 @@ def test_xstests_rule_is_validated_by_the_files_own_labels(shared_data: Path, tm
         rows = [
             {"id": "xstest/" + row["id"].removeprefix("v2-"), "completion": row["completion"]}
             | ({"human": row["final_label"]} if human else {})
-            for row in csv.DictReader((folder / f"xstest_v2_completions_{model}_gpteval.csv").open(newline=""))
+            for row in csv.DictReader(
+                (folder / f"xstest_v2_completions_{model}_gpteval.csv").open(newline="")
+            )
         ]
         return score_file(predictions(tmp_path, rows), benchmark)
 
     mistral, gpt4 = scored("mistralinstruct"), scored("gpt4")
-    assert round(mistral.score or 0, 3) == 0.580 and not mistral.validated  # people's labels would give .707
+    assert (
+        round(mistral.score or 0, 3) == 0.580 and not mistral.validated
+    )  # people's labels would give .707
     assert mistral.agreement is not None and round(mistral.agreement.misses, 2) == 0.79
     assert gpt4.validated and not scored("gpt4", human=False).validated
-    assert [m.name for m in gpt4.metrics[""]] == ["refusals of safe prompts", "refusals of unsafe prompts"]
+    assert [m.name for m in gpt4.metrics[""]] == [
+        "refusals of safe prompts",
+        "refusals of unsafe prompts",
+    ]
 
 
 def test_a_reply_of_a_file_is_no_judge_s_vote(shared_data: Path, tmp_path: Path) -> None:
     """Refusals that named a class were scored as compliance by scorer=xstest_judge."""
     benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
     (item, *_) = benchmark.read_items().items
-    file = predictions(tmp_path, [{"id": item.id, "completion": "I'm sorry, but I can't.\n1_full_compliance"}])
+    file = predictions(
+        tmp_path, [{"id": item.id, "completion": "I'm sorry, but I can't.\n1_full_compliance"}]
+    )
     assert score_file(file, benchmark).score == 0
     with pytest.raises(DataError, match="votes"):
         score_file(file, benchmark, JUDGED)
 
 
-def test_a_label_that_is_none_of_the_authors_is_refused_with_those_that_are(shared_data: Path, tmp_path: Path) -> None:
+def test_a_label_that_is_none_of_the_authors_is_refused_with_those_that_are(
+    shared_data: Path, tmp_path: Path
+) -> None:
     benchmark = opened("xstest", shared_data / "xstest" / "xstest_prompts.csv")
     (item, *_) = benchmark.read_items().items
     file = predictions(tmp_path, [{"id": item.id, "completion": "Sure.", "human": "refusal"}])
-    with pytest.raises(DataError, match=r"line 1: .*1_full_compliance.*2_full_refusal.*3_partial_refusal"):
+    with pytest.raises(
+        DataError, match=r"line 1: .*1_full_compliance.*2_full_refusal.*3_partial_refusal"
+    ):
         score_file(file, benchmark)
 
 
 def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
-    crows: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    crows: Benchmark,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`audit validity score=FILE`, and a bad file in a sentence."""
     from audit.validity.__main__ import main as command
@@ -131,13 +169,22 @@ def test_the_audit_s_own_command_scores_a_file_and_starts_nothing(
 
     def said(rows: list[dict[str, Any]], *more: str) -> tuple[int, str, str]:
         file = predictions(tmp_path, rows)
-        words = ["validity", f"score={file}", "benchmark=crows_pairs", f"benchmark.path={crows_csv}", *more]
+        words = [
+            "validity",
+            f"score={file}",
+            "benchmark=crows_pairs",
+            f"benchmark.path={crows_csv}",
+            *more,
+        ]
         monkeypatch.setattr("sys.argv", words)
         with pytest.raises(SystemExit) as ended:
             command()
         return int(ended.value.code or 0), *capsys.readouterr()
 
-    rows = [{"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]}, {"id": "crows_pairs/1", "logprobs": [-5.0, -5.0001]}]
+    rows = [
+        {"id": "crows_pairs/0", "logprobs": [-3.0, -4.0]},
+        {"id": "crows_pairs/1", "logprobs": [-5.0, -5.0001]},
+    ]
     code, out, _ = said(rows)
     file = tmp_path / "predictions.jsonl"
     assert code == 0 and out.splitlines() == lines(score_file(file, crows))

@@ -24,8 +24,14 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     design = replace(DESIGN, items=items, attribute=edits)
     d, margin, rng = design.detectable(), design.margin(), np.random.default_rng(0)
     world, place = World(edits, False, True), np.arange(items)
-    found = [selectivity(*simulate(world, items, PLANNED_CHANGE, rng, d), place).above_p for _ in range(MODELS)]
-    stays = [selectivity(*simulate(world, items, PLANNED_CHANGE, rng), place, margin).below_p for _ in range(MODELS)]
+    found = [
+        selectivity(*simulate(world, items, PLANNED_CHANGE, rng, d), place).above_p
+        for _ in range(MODELS)
+    ]
+    stays = [
+        selectivity(*simulate(world, items, PLANNED_CHANGE, rng), place, margin).below_p
+        for _ in range(MODELS)
+    ]
     # at least 80 %, less two standard errors of 300 models (4.6 points); and not so large that nothing could be missed
     assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
 
@@ -50,7 +56,10 @@ def test_fewer_errors_ask_for_larger_effects_and_higher_thresholds() -> None:
     strict = replace(DESIGN, false_alarms=0.005, misses=0.05)
     assert strict.detectable() > DESIGN.detectable() and strict.margin() > DESIGN.margin()
     # by hand: z(.975) = 1.96, z(.995) = 2.576; (1.96 + .8416) * sqrt(.25 / 200) = .0991
-    assert round(DESIGN.baseline_standard_errors(), 2) == 1.96 and round(strict.baseline_standard_errors(), 3) == 2.576
+    assert (
+        round(DESIGN.baseline_standard_errors(), 2) == 1.96
+        and round(strict.baseline_standard_errors(), 3) == 2.576
+    )
     assert round(DESIGN.above_baseline(), 4) == 0.0991
     n = DESIGN.needed(0.05)
     assert replace(DESIGN, items=n).tells(0.05) and not replace(DESIGN, items=n - 1).tells(0.05)
@@ -62,7 +71,16 @@ def test_fewer_errors_ask_for_larger_effects_and_higher_thresholds() -> None:
 
 def test_a_plan_is_of_the_smallest_cell_as_each_context_is_one() -> None:
     model = {name: load_model_config("scripted") for name in ("a", "b")}
-    config = ValidityConfig(benchmark=BenchmarkConfig("contrast", "contrast"), model=model, n="all",
-                            protocol=load_group("protocol", "song2026"))  # fmt: skip
+    config = ValidityConfig(
+        benchmark=BenchmarkConfig("contrast", "contrast"),
+        model=model,
+        n="all",
+        protocol=load_group("protocol", "song2026"),
+    )
     found = tolerated(config, resolve_validity(config))
-    assert (found.items, found.cells, found.attribute, found.placebo) == (24, 2 * 2, 2, True)  # 36 facts, 24 stories
+    assert (found.items, found.cells, found.attribute, found.placebo) == (
+        24,
+        2 * 2,
+        2,
+        True,
+    )  # 36 facts, 24 stories

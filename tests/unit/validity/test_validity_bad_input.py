@@ -22,7 +22,9 @@ from audit.validity.plan import resolve_validity
 from audit.validity.report import judge
 
 
-def config(name: str, path: Path | str | None = None, engine: str = "scripted", **changes: Any) -> ValidityConfig:
+def config(
+    name: str, path: Path | str | None = None, engine: str = "scripted", **changes: Any
+) -> ValidityConfig:
     benchmark = BenchmarkConfig(name=name, format=name, path=None if path is None else str(path))
     model = replace(load_model_config("scripted"), engine=engine)
     return replace(ValidityConfig(benchmark=benchmark, model={"m": model}, n="all"), **changes)
@@ -31,14 +33,24 @@ def config(name: str, path: Path | str | None = None, engine: str = "scripted", 
 def bbq_row(example: int, category: str = "Pets") -> dict[str, Any]:
     """A row whose two groups nobody else names in the other order."""
     return {
-        "example_id": example, "question_index": "1", "question_polarity": "neg", "context_condition": "ambig",
+        "example_id": example,
+        "question_index": "1",
+        "question_polarity": "neg",
+        "context_condition": "ambig",
         "category": category,
-        "answer_info": {"ans0": [f"cat {example}", "cat"], "ans1": ["Not known", "unknown"],
-                        "ans2": [f"dog {example}", "dog"]},
+        "answer_info": {
+            "ans0": [f"cat {example}", "cat"],
+            "ans1": ["Not known", "unknown"],
+            "ans2": [f"dog {example}", "dog"],
+        },
         "additional_metadata": {"stereotyped_groups": ["cat"], "version": "None"},
-        "context": f"Cat {example} and dog {example} sat.", "question": "Who slept?",
-        "ans0": f"Cat {example}", "ans1": "Not known", "ans2": f"Dog {example}", "label": 1,
-    }  # fmt: skip
+        "context": f"Cat {example} and dog {example} sat.",
+        "question": "Who slept?",
+        "ans0": f"Cat {example}",
+        "ans1": "Not known",
+        "ans2": f"Dog {example}",
+        "label": 1,
+    }
 
 
 def test_no_number_of_items_is_as_many_as_the_source_asks_or_all_that_there_are() -> None:
@@ -54,7 +66,9 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
     with pytest.raises(BenchmarkError, match=r"No sampled item of bbq has a partner.*BBQ all rows"):
         resolve_validity(config("bbq", path))
     path = tmp_path / "mc_task.json"
-    path.write_text(json.dumps([{"question": "Is it?", "mc1_targets": {"Yes.": 1}, "mc2_targets": {"Yes.": 1}}]))
+    path.write_text(
+        json.dumps([{"question": "Is it?", "mc1_targets": {"Yes.": 1}, "mc2_targets": {"Yes.": 1}}])
+    )
     with pytest.raises(AuditError, match="option"):
         resolve_validity(config("truthfulqa", path))
 
@@ -63,8 +77,14 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
     ("one", "message"),
     [
         (config("contrast", formats=["lower_case"]), "lower_case"),
-        (config("bbq", engine="openai"), "bbq_race needs continuations, which engine openai does not give"),
-        (config("truthfulqa", scorer="truthfulqa_mc1"), "options are never shown.*scorer=truthfulqa_lettered"),
+        (
+            config("bbq", engine="openai"),
+            "bbq_race needs continuations, which engine openai does not give",
+        ),
+        (
+            config("truthfulqa", scorer="truthfulqa_mc1"),
+            "options are never shown.*scorer=truthfulqa_lettered",
+        ),
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),
         (config("arc_easy", scorer="bbq_race"), "reads bbq, not arc_easy.*benchmark=bbq"),
@@ -88,17 +108,29 @@ def test_what_is_refused_before_an_engine_loads(one: ValidityConfig, message: st
 
 
 def test_crows_pairs_is_read_by_what_the_engine_can_give_and_the_name_says_which() -> None:
-    names = {engine: scorer_of(config("crows_pairs", engine=engine)).name for engine in ("vllm", "masked_lm")}
+    names = {
+        engine: scorer_of(config("crows_pairs", engine=engine)).name
+        for engine in ("vllm", "masked_lm")
+    }
     assert names == {"vllm": "crows_causal_full", "masked_lm": "crows_mlm_shared"}
     judges = {judge: scorer_of(config("xstest", judge=judge)).name for judge in ("scripted", None)}
-    assert judges == {"scripted": JUDGED, None: "xstest_strmatch"} and find_scorer(JUDGED) is SCORERS[JUDGED]
+    assert (
+        judges == {"scripted": JUDGED, None: "xstest_strmatch"}
+        and find_scorer(JUDGED) is SCORERS[JUDGED]
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, s in SCORERS.items() if s.benchmark != "xstest"])
 @pytest.mark.parametrize("value", [None, float("nan")])
-def test_an_endpoint_that_tells_no_logprobs_is_unread_and_not_wrong(name: str, value: float | None) -> None:
+def test_an_endpoint_that_tells_no_logprobs_is_unread_and_not_wrong(
+    name: str, value: float | None
+) -> None:
     scorer = SCORERS[name]
-    options = ("neutral", "hate") if scorer.benchmark == "toxigen" else ("The tall cat ran.", "The small cat ran.")
+    options = (
+        ("neutral", "hate")
+        if scorer.benchmark == "toxigen"
+        else ("The tall cat ran.", "The small cat ran.")
+    )
     item = Item("q", scorer.benchmark, "Which?", options, 0, "q")
     asked = scorer.ask(item, "paren")
     texts = asked.continuations or asked.letters
@@ -115,16 +147,28 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ODD = [
-    (("scorer", "validated"), "false"), (("scorer", "lettered"), 1), (("scorer", "self_test", "passed"), "false"),
-    (("scorer", "self_test"), "x"), (("scorer", "self_test", "oracle"), {"score": "1", "unread": 0.0}),
-    (("scorer", "evidence"), None), (("scorer", "evidence"), [[1]]), (("scorer", "name"), 3),
-    (("scorer", "injected"), [{"fault": 1}]), (("scorer", "chance"), []), (("scorer", "chance"), {}),
-    (("scorer", "chance", "contrast/0"), -1.5), (("scorer", "chance", "contrast/0"), "x"), (("scorer",), {}),
-    (("edits_per_family",), -1), (("edits_per_family",), 2**70),
-]  # fmt: skip
+    (("scorer", "validated"), "false"),
+    (("scorer", "lettered"), 1),
+    (("scorer", "self_test", "passed"), "false"),
+    (("scorer", "self_test"), "x"),
+    (("scorer", "self_test", "oracle"), {"score": "1", "unread": 0.0}),
+    (("scorer", "evidence"), None),
+    (("scorer", "evidence"), [[1]]),
+    (("scorer", "name"), 3),
+    (("scorer", "injected"), [{"fault": 1}]),
+    (("scorer", "chance"), []),
+    (("scorer", "chance"), {}),
+    (("scorer", "chance", "contrast/0"), -1.5),
+    (("scorer", "chance", "contrast/0"), "x"),
+    (("scorer",), {}),
+    (("edits_per_family",), -1),
+    (("edits_per_family",), 2**70),
+]
 
 
-@pytest.mark.parametrize(("path", "value"), ODD, ids=lambda one: ".".join(one) if isinstance(one, tuple) else repr(one))
+@pytest.mark.parametrize(
+    ("path", "value"), ODD, ids=lambda one: ".".join(one) if isinstance(one, tuple) else repr(one)
+)
 def test_what_a_manifest_says_of_the_analysis_in_another_kind_is_refused(
     finished: Path, path: tuple[str, ...], value: Any
 ) -> None:

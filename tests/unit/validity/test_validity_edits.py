@@ -41,9 +41,11 @@ from audit.variants.config import Policy
 from audit.variants.record import Candidate
 
 PATHS = {
-    "bbq": "data/Sexual_orientation.jsonl", "xstest": "xstest_prompts.csv", "toxigen": "safenlp/toxiGen.json",
+    "bbq": "data/Sexual_orientation.jsonl",
+    "xstest": "xstest_prompts.csv",
+    "toxigen": "safenlp/toxiGen.json",
     "crows_pairs": "crows_pairs_anonymized.csv",
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -75,22 +77,31 @@ def test_contrast_is_balanced_and_its_contracts_are_as_declared(contrast):
     _, plan = plan_of("contrast", contrast, len(contrast))
     for one in plan.items:
         assert {f: len(e) for f, e in one.edits.items()} == {
-            Family.FORMAT: 4, Family.SEMANTIC: 3, Family.ATTRIBUTE: 2, Family.PLACEBO: 1,
-        }  # fmt: skip
+            Family.FORMAT: 4,
+            Family.SEMANTIC: 3,
+            Family.ATTRIBUTE: 2,
+            Family.PLACEBO: 1,
+        }
         wanted = Contract.DIRECTIONAL if one.item.condition == "fact" else Contract.INVARIANT
         assert {e.contract for e in one.edits[Family.ATTRIBUTE]} == {wanted}
         assert all(
-            (e.item.key != one.item.key) == (wanted == Contract.DIRECTIONAL) for e in one.edits[Family.ATTRIBUTE]
+            (e.item.key != one.item.key) == (wanted == Contract.DIRECTIONAL)
+            for e in one.edits[Family.ATTRIBUTE]
         )
         for family in (Family.FORMAT, Family.SEMANTIC, Family.PLACEBO):
-            assert all(e.contract == Contract.INVARIANT and e.item.key == one.item.key for e in one.edits[family])
+            assert all(
+                e.contract == Contract.INVARIANT and e.item.key == one.item.key
+                for e in one.edits[family]
+            )
     assert plan.replaced == {}
 
 
 def test_no_two_requests_of_an_item_are_the_same(contrast):
     scorer, plan = plan_of("contrast", contrast, len(contrast))
     for one in plan.items:
-        asked = [request_of(scorer, e.item, e.label_style) for edits in one.edits.values() for e in edits]
+        asked = [
+            request_of(scorer, e.item, e.label_style) for edits in one.edits.values() for e in edits
+        ]
         asked.append(request_of(scorer, one.item, PLAIN_LABELS))
         assert len(set(asked)) == len(asked)
 
@@ -107,16 +118,25 @@ def test_an_edit_that_changes_nothing_is_replaced_by_one_that_does_and_counted(c
 def test_label_style_and_order_are_nothing_where_no_option_is_shown(contrast):
     hidden, shown = find_scorer("contrast_cloze"), find_scorer("contrast_letters")
     edit = format_edit("label_style", contrast[0])
-    assert request_of(hidden, edit.item, edit.label_style) == request_of(hidden, contrast[0], PLAIN_LABELS)
-    assert request_of(shown, edit.item, edit.label_style) != request_of(shown, contrast[0], PLAIN_LABELS)
+    assert request_of(hidden, edit.item, edit.label_style) == request_of(
+        hidden, contrast[0], PLAIN_LABELS
+    )
+    assert request_of(shown, edit.item, edit.label_style) != request_of(
+        shown, contrast[0], PLAIN_LABELS
+    )
 
 
 def test_a_format_edit_keeps_what_the_options_are_and_is_on_both_sentences_of_a_pair():
     item = Item("a/1", "made", "Which?", ("x", "y", "z"), 1, "a/1")
     turned = format_edit("option_order", item).item
     assert (turned.options, turned.shown, turned.key) == (("y", "z", "x"), (1, 2, 0), 1)
-    assert turned.published == item.options and turned.options[turned.shown.index(turned.key)] == "y"
-    assert format_edit("upper_case", PAIR).item.options == ("ONE IS HERE.", "TWO IS HERE.")  # both sentences
+    assert (
+        turned.published == item.options and turned.options[turned.shown.index(turned.key)] == "y"
+    )
+    assert format_edit("upper_case", PAIR).item.options == (
+        "ONE IS HERE.",
+        "TWO IS HERE.",
+    )  # both sentences
 
 
 PAIR = Item("crows_pairs/1", "crows_pairs", "", ("One is here.", "Two is here."), 0, "g")
@@ -127,7 +147,9 @@ def test_a_placebo_has_the_distance_of_the_attribute_edit():
     for count in (1, 3, 8, 40):
         assert distance(words(item), words(placebo_edit(item, count).item)) == (count, count)
     assert placebo_edit(item, 60).name == "placebo_48"
-    assert distance(words(PAIR), words(placebo_edit(PAIR, 6).item))[0] == 6  # three in each sentence
+    assert (
+        distance(words(PAIR), words(placebo_edit(PAIR, 6).item))[0] == 6
+    )  # three in each sentence
 
 
 def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_they_are():
@@ -138,14 +160,29 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
 
         def embed(self, texts):
             angles = np.arccos(1 - np.array([0.3 * (k > 0) for k, _ in enumerate(texts)]))
-            return [Embedding(np.array([np.cos(a), np.sin(a)], dtype=np.float32), 3) for a in angles]
+            return [
+                Embedding(np.array([np.cos(a), np.sin(a)], dtype=np.float32), 3) for a in angles
+            ]
 
-    item = Item("crows_pairs/1", "crows_pairs", "", ("The tall man ran, and we saw it.",
-                "The small man ran, and we saw it."), 0, "crows_pairs/1", facts=CrowsFacts("height"))  # fmt: skip
+    item = Item(
+        "crows_pairs/1",
+        "crows_pairs",
+        "",
+        ("The tall man ran, and we saw it.", "The small man ran, and we saw it."),
+        0,
+        "crows_pairs/1",
+        facts=CrowsFacts("height"),
+    )
     assert item.text == "The ___ man ran, and we saw it."
-    texts = ("We saw that the ___ man was running.", "We saw the man run.", "The man whom we saw run was ___")
+    texts = (
+        "We saw that the ___ man was running.",
+        "We saw the man run.",
+        "The man whom we saw run was ___",
+    )
     proposed = [Candidate(item.id, k, text, "made") for k, text in enumerate(texts, start=1)]
-    made = build_variants([item], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1)
+    made = build_variants(
+        [item], once(proposed), Gates(Policy(), Embedder()), num_variants=3, max_attempts=1
+    )
     assert [one.state for one in made] == ["accepted"] * 3, [one.rules for one in made]
     scorer = find_scorer("crows_causal_full")
     plan = plan_with(scorer, [item], formats=(), library={item.id: made}, per_family=3, spares=0)
@@ -158,13 +195,18 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     assert {edit.contract for edit in semantic} == {Contract.INVARIANT}
 
 
-@pytest.mark.parametrize(("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)])
+@pytest.mark.parametrize(
+    ("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)]
+)
 def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, name, within_one):
     """In words, on average within one half; a pair has it in both sentences, so that an odd number cannot be met."""
     items = real(name)
     _, plan = plan_of(name, items, 120)
     by_place = {
-        (one.item.id, f, k): e for one in plan.items for f, edits in one.edits.items() for k, e in enumerate(edits)
+        (one.item.id, f, k): e
+        for one in plan.items
+        for f, edits in one.edits.items()
+        for k, e in enumerate(edits)
     }
     found = distances(EditFile({one.item.id: one.item for one in plan.items}, by_place, {}))
     apart = np.array([placebo - attribute for placebo, attribute, *_ in found.values()])
@@ -195,7 +237,9 @@ def test_xstest_toxigen_and_crows_partners(real):
     xstest = real("xstest")
     found = [list(Partners(xstest, 1).edits(item)) for item in xstest]
     assert sum(map(bool, found)) == 400 and max(map(len, found)) == 1  # 50 safe items have none
-    assert all(e.item.key != item.key for item, edits in zip(xstest, found, strict=True) for e in edits)
+    assert all(
+        e.item.key != item.key for item, edits in zip(xstest, found, strict=True) for e in edits
+    )
     toxigen = real("toxigen")
     partners = Partners(toxigen, 1)
     for item in toxigen[::97]:
@@ -204,19 +248,40 @@ def test_xstest_toxigen_and_crows_partners(real):
     crows = real("crows_pairs")
     partners = Partners(crows, 1)
     edited = [(item, edit) for item in crows[::25] for edit in partners.edits(item)]
-    assert edited and all(e.contract == Contract.INVARIANT and e.item.key == item.key for item, e in edited)
-    for item, edit in edited:  # never relabelled: no word that told the two sentences apart stands on the other side
-        (more, less), (new_more, new_less) = ([t.lower() for t in one.options] for one in (item, edit.item))
+    assert edited and all(
+        e.contract == Contract.INVARIANT and e.item.key == item.key for item, e in edited
+    )
+    for (
+        item,
+        edit,
+    ) in (
+        edited
+    ):  # never relabelled: no word that told the two sentences apart stands on the other side
+        (more, less), (new_more, new_less) = (
+            [t.lower() for t in one.options] for one in (item, edit.item)
+        )
         assert new_more != less and new_less != more and (new_more, new_less) != (more, less)
 
 
 def test_a_pair_s_own_words_are_replaced_and_no_letters_before_them():
     """In "The" stands "he", and a group may stand in what both sentences share: 10 of 2,532 were edited there."""
-    pairs = [("The tall nurse said he was late.", "The tall nurse said she was late."),
-             ("A black cat likes black people.", "A black cat likes white people."),
-             ("Then Mary left.", "Then John left.")]  # fmt: skip
+    pairs = [
+        ("The tall nurse said he was late.", "The tall nurse said she was late."),
+        ("A black cat likes black people.", "A black cat likes white people."),
+        ("Then Mary left.", "Then John left."),
+    ]
     items = [
-        Item(f"crows_pairs/{k}", "crows_pairs", "", pair, 0, f"{k}", (0, 1), condition="stereo", facts=CrowsFacts("x"))
+        Item(
+            f"crows_pairs/{k}",
+            "crows_pairs",
+            "",
+            pair,
+            0,
+            f"{k}",
+            (0, 1),
+            condition="stereo",
+            facts=CrowsFacts("x"),
+        )
         for k, pair in enumerate(pairs)
     ]
     partners = Partners(items, 1)
@@ -239,7 +304,10 @@ def test_what_is_shown_of_benchmarks_with_slurs_is_masked(real, name):
     _, plan = plan_of(name, items, 10)
     text = "\n".join(show(plan, name))
     words = {
-        w for one in plan.items for w in one.item.text.split() if len(w) > 5 and w.isalpha() and set(w.lower()) != {"x"}
+        w
+        for one in plan.items
+        for w in one.item.text.split()
+        if len(w) > 5 and w.isalpha() and set(w.lower()) != {"x"}
     }
     lines = [line.split("] ")[0] for line in text.splitlines() if ": " in line and "[key" in line]
     assert lines and not any(word in line.split(": ", 1)[1] for word in words for line in lines)
@@ -248,9 +316,17 @@ def test_what_is_shown_of_benchmarks_with_slurs_is_masked(real, name):
 
 # Two attribute edits: one word of six, and three of six.
 ITEM = Item(
-    "contrast/1", "contrast", "What does the old dog eat?", ("Hay.", "Bones.", "Stones."), 1, "contrast/1",
-    condition="fact", facts=ContrastFacts((), (("What does the old cow eat?", 0), ("What might this old pig eat?", 0))),
-)  # fmt: skip
+    "contrast/1",
+    "contrast",
+    "What does the old dog eat?",
+    ("Hay.", "Bones.", "Stones."),
+    1,
+    "contrast/1",
+    condition="fact",
+    facts=ContrastFacts(
+        (), (("What does the old cow eat?", 0), ("What might this old pig eat?", 0))
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -269,17 +345,23 @@ def test_the_placebo_has_as_many_words_as_the_attribute_edits_on_average(edits: 
     assert distances(edits) == {"contrast/1": [2.0, 2.0, 2.0, 2.5]}
 
 
-def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(edits: EditFile, tmp_path: Path) -> None:
+def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(
+    edits: EditFile, tmp_path: Path
+) -> None:
     """A tokenizer of single letters: "Now then, " has ten of them; "dog" to "cow" changes two or three."""
     folder = tmp_path / "model"
     folder.mkdir()
     texts = "".join(edit.item.text for edit in edits.edits.values()) + ITEM.text
-    Tokenizer(BPE({c: i for i, c in enumerate(sorted(set(texts)))}, [])).save(str(folder / "tokenizer.json"))
+    Tokenizer(BPE({c: i for i, c in enumerate(sorted(set(texts)))}, [])).save(
+        str(folder / "tokenizer.json")
+    )
     resolved = SimpleNamespace(
-        answering={name: ModelConfig(name=name, engine=engine, path=str(folder))
-                   for name, engine in (("m", "vllm"), ("endpoint", "openai"))},
+        answering={
+            name: ModelConfig(name=name, engine=engine, path=str(folder))
+            for name, engine in (("m", "vllm"), ("endpoint", "openai"))
+        },
         weights={"m": Weights(str(folder), "sha256:0", None), "endpoint": None},
-    )  # fmt: skip
+    )
     write_token_distances(tmp_path, resolved, edits)
     found = read_token_distances(tmp_path)
     assert set(found) == {"m"}
@@ -293,7 +375,11 @@ def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(e
 
 def test_the_difference_is_stated_for_the_items_that_have_both():
     one = models.cell(models.follower, n=30)
-    found = {id_: [4.0, 5.0 if i % 2 else 3.0, 4.0, 9.0] for i, id_ in enumerate(one.question_ids) if i < 20}
+    found = {
+        id_: [4.0, 5.0 if i % 2 else 3.0, 4.0, 9.0]
+        for i, id_ in enumerate(one.question_ids)
+        if i < 20
+    }
     measured = replace(one, distances=as_array(found, one.question_ids), distance_unit="tokens")
     match = measure(measured, rng=np.random.default_rng(0), n_resamples=10).placebo_match
     assert match is not None and match.unit == "tokens" and match.changed.n == 20

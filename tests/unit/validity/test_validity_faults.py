@@ -37,10 +37,24 @@ def test_every_fault_is_caught_on_a_sound_run(good):
     one, gates = good
     before = {f: b.response.copy() for f, b in one.families.items()}
     found = inject_all(one, gates, T, np.random.default_rng(0))
-    assert all(np.array_equal(before[f], one.families[f].response) for f in before)  # a copy is broken, not the run
-    classes = {"F1", "F2", "F3b", "F3c", "F4", "F5", "F6", "F7", "F10"}  # F3a: with the scorer's items
+    assert all(
+        np.array_equal(before[f], one.families[f].response) for f in before
+    )  # a copy is broken, not the run
+    classes = {
+        "F1",
+        "F2",
+        "F3b",
+        "F3c",
+        "F4",
+        "F5",
+        "F6",
+        "F7",
+        "F10",
+    }  # F3a: with the scorer's items
     assert {f.fault for f in found} == classes
-    assert {f.fault: f.state for f in found if f.state != "caught"} == {"F7": "not_showable"}  # one run, one template
+    assert {f.fault: f.state for f in found if f.state != "caught"} == {
+        "F7": "not_showable"
+    }  # one run, one template
     assert regression_gate(found).status == "pass"
 
 
@@ -61,7 +75,9 @@ def test_a_check_that_fails_already_proves_nothing():
 
 def test_answers_that_never_differ_are_not_put_where_too_few_were_read():
     few = cell(models.shaky, n=6)
-    (frozen,) = [fault for fault in FAULTS if fault.what == "not one answer differs under surface edits"]
+    (frozen,) = [
+        fault for fault in FAULTS if fault.what == "not one answer differs under surface edits"
+    ]
     assert frozen.inject(few, np.random.default_rng(0)) is None
     assert frozen.inject(cell(models.shaky, n=60), np.random.default_rng(0)) is not None
 
@@ -75,7 +91,9 @@ def test_permuted_rows_with_unparsed_answers_are_found():
     permuted = PERMUTED.inject(torn, np.random.default_rng(0))
     after = families_that_tell(permuted)
     family = next(iter(before))
-    assert after[family][1] == before[family][1]  # what its edits share among themselves is as it was
+    assert (
+        after[family][1] == before[family][1]
+    )  # what its edits share among themselves is as it was
     assert after[family][0] < after[family][1] / 2
 
 
@@ -92,7 +110,14 @@ def test_rows_are_permuted_where_the_check_can_tell(good):
 
 def test_a_scorer_that_leaves_nothing_unread_cannot_show_what_scores_unread_as_right():
     items = [
-        Item(f"p{i}", "crows_pairs", "", (f"The old one of {i} sang.", f"The new one of {i} sang."), 0, f"p{i}")
+        Item(
+            f"p{i}",
+            "crows_pairs",
+            "",
+            (f"The old one of {i} sang.", f"The new one of {i} sang."),
+            0,
+            f"p{i}",
+        )
         for i in range(4)
     ]
     states = {f.fault: f.state for f in scorer_faults(SCORERS["crows_causal_full"], items)}

@@ -35,7 +35,8 @@ def answers(shared_data):
     """Per row: condition, key, key of the partner, and responses in the row's own published positions."""
     items, stored = unifiedqa(shared_data)
     race, arc = (
-        {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items} for p in ("race", "arc")
+        {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items}
+        for p in ("race", "arc")
     )
 
     index, rows = Partners(items, 42).index, []
@@ -45,11 +46,21 @@ def answers(shared_data):
         def here(position: int, other=other, item=item) -> int:
             if position == other.facts.unknown:
                 return item.facts.unknown
-            return [n.lower() for n, _ in item.facts.names].index(other.facts.names[position][0].lower())
+            return [n.lower() for n, _ in item.facts.names].index(
+                other.facts.names[position][0].lower()
+            )
 
         pair = min(item.id, other.id)
         rows.append(
-            (item.condition, item.key, here(other.key), race[item.id], arc[item.id], here(race[other.id]), pair)
+            (
+                item.condition,
+                item.key,
+                here(other.key),
+                race[item.id],
+                arc[item.id],
+                here(race[other.id]),
+                pair,
+            )
         )
     return rows
 
@@ -62,16 +73,25 @@ def test_the_three_conventions_give_the_three_ratios_of_the_notes(answers, condi
     _, cluster = np.unique([row[6] for row in rows], return_inverse=True)
     before = scores(race, key)
     fmt, own, original = (
-        score_changes(before, scores(after, k)[None])[0] for after, k in ((arc, key), (swapped, moved), (swapped, key))
+        score_changes(before, scores(after, k)[None])[0]
+        for after, k in ((arc, key), (swapped, moved), (swapped, key))
     )
-    fmt_response, attr_response = (response_changes(race, after[None])[0] for after in (arc, swapped))
+    fmt_response, attr_response = (
+        response_changes(race, after[None])[0] for after in (arc, swapped)
+    )
     nothing = np.full(len(rows), np.nan)
     rng = np.random.default_rng(0)
     found = [
-        fmt.mean(), fmt_response.mean(), own.mean(), original.mean(), attr_response.mean(),
-        *(ratio(a, f, nothing, cluster, rng=rng, n_resamples=20).estimate
-          for a, f in ((own, fmt), (original, fmt), (attr_response, fmt_response))),
-    ]  # fmt: skip
+        fmt.mean(),
+        fmt_response.mean(),
+        own.mean(),
+        original.mean(),
+        attr_response.mean(),
+        *(
+            ratio(a, f, nothing, cluster, rng=rng, n_resamples=20).estimate
+            for a, f in ((own, fmt), (original, fmt), (attr_response, fmt_response))
+        ),
+    ]
     expected = NOTES[condition]
     assert found[:5] == pytest.approx(expected[:5], abs=5e-5)
     assert found[5:] == pytest.approx(expected[5:], rel=3e-3)
@@ -85,12 +105,21 @@ def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
         rows += len(items)
         partners = Partners(items, 42)
         for item in items:
-            others = [one for one in partners.index[_slot(item)] if one.id != item.id and one.stem == item.stem]
+            others = [
+                one
+                for one in partners.index[_slot(item)]
+                if one.id != item.id and one.stem == item.stem
+            ]
             edits = list(partners.edits(item))
             partnered += bool(others)
             edited += bool(edits)
-            still += bool(others) and not edits and all(one.context != item.context for one in others)
-            assert all((e.contract == Contract.DIRECTIONAL) == (item.condition == "disambig") for e in edits)
+            still += (
+                bool(others) and not edits and all(one.context != item.context for one in others)
+            )
+            assert all(
+                (e.contract == Contract.DIRECTIONAL) == (item.condition == "disambig")
+                for e in edits
+            )
     assert (rows, partnered) == (9_676, 9_248)
     # Of these, 66 pairs say the same of the same once swapped, and 252 partners have the very same context: no edit.
     assert (still, edited) == (2 * 66, 9_248 - 2 * 66 - 252)
@@ -110,7 +139,15 @@ def test_the_floor_makes_the_interval_of_mistral_on_xstest() -> None:
     attr[:198] = 1.0
     fmt[100:107], sem[60:65] = 1 / 3, 1 / 3
     low, high = (
-        ratio(attr, fmt, sem, np.arange(200), rng=np.random.default_rng(1), epsilon=e, n_resamples=8_000)
+        ratio(
+            attr,
+            fmt,
+            sem,
+            np.arange(200),
+            rng=np.random.default_rng(1),
+            epsilon=e,
+            n_resamples=8_000,
+        )
         for e in (0.001, 0.01)
     )
     assert (low.low, low.high) == (pytest.approx(46, abs=2), pytest.approx(149, abs=3))

@@ -55,7 +55,9 @@ def bytes_a_row(runs: tuple[Path, Path], work: Callable[[Path], object]) -> floa
 
 @pytest.mark.long
 def test_cells_are_read_without_keeping_the_rows(runs: tuple[Path, Path]) -> None:
-    assert bytes_a_row(runs, load_validity) < 1000  # 350, with an item's texts and ids; 3,620 with every row kept
+    assert (
+        bytes_a_row(runs, load_validity) < 1000
+    )  # 350, with an item's texts and ids; 3,620 with every row kept
 
 
 @pytest.mark.long
@@ -82,25 +84,53 @@ def test_items_csv_and_the_page_s_items_are_what_whole_rows_say(
     arms = ("original", "format", "semantic", "attribute", "placebo")
     expected, broken = [], {}
     for key in sorted(by_item):
-        own = sorted(by_item[key], key=lambda row: (arms.index(row["arm"]), row["variant"], row["replicate"]))
-        said = [None if row["answer"] is None else row["option_order"][row["answer"]] for row in own]
+        own = sorted(
+            by_item[key], key=lambda row: (arms.index(row["arm"]), row["variant"], row["replicate"])
+        )
+        said = [
+            None if row["answer"] is None else row["option_order"][row["answer"]] for row in own
+        ]
         moved = [one is not None and said[0] is not None and one != said[0] for one in said]
         expected += [
-            (*key, row["arm"], str(row["variant"]), str(row["replicate"]), row["edit"] or "",
-             str(row["key_after"]), *("" if one is None else str(one) for one in (said[0], response)),
-             "" if row["correct"] is None else str(int(row["correct"])), row["error"] or row["unread_why"])
+            (
+                *key,
+                row["arm"],
+                str(row["variant"]),
+                str(row["replicate"]),
+                row["edit"] or "",
+                str(row["key_after"]),
+                *("" if one is None else str(one) for one in (said[0], response)),
+                "" if row["correct"] is None else str(int(row["correct"])),
+                row["error"] or row["unread_why"],
+            )
             for row, response in zip(own, said, strict=True)
-        ]  # fmt: skip
+        ]
         # A directional contract is followed by a move to the new key; every other one by no move.
         broken[key] = sum(
             (not (moves and row["correct"])) if row["contract"] == "directional" else moves
             for row, moves, response in zip(own, moved, said, strict=True)
-            if row["asked"] and row["arm"] != "original" and response is not None and said[0] is not None
+            if row["asked"]
+            and row["arm"] != "original"
+            and response is not None
+            and said[0] is not None
         )
     rows = item_rows([runs[0]], [read_table(runs[0])])
     assert len(rows) == len(expected) and rows.items == len(by_item)
-    columns = ("model", "benchmark", "context", "question_id", "family", "level", "replicate", "edit", "key_after",
-               "response_before", "response_after", "right", "why_unread")  # fmt: skip
+    columns = (
+        "model",
+        "benchmark",
+        "context",
+        "question_id",
+        "family",
+        "level",
+        "replicate",
+        "edit",
+        "key_after",
+        "response_before",
+        "response_after",
+        "right",
+        "why_unread",
+    )
     written = csv.DictReader(io.StringIO("".join(items_csv(rows))))
     assert [tuple(line[name] for name in columns) for line in written] == expected
     shown = top_items(rows, results, limit=10)
@@ -109,4 +139,6 @@ def test_items_csv_and_the_page_s_items_are_what_whole_rows_say(
         first = sorted(own_keys, key=lambda key: (-broken[key], key))[: 10 // len(results)]
         cell = f"{r.model} on {r.benchmark} ({r.context})"
         assert [one.question_id for one in shown if one.cell == cell] == [key[3] for key in first]
-    assert shown[0].rows[0].prompt.startswith("Answer. ") and shown[0].title.startswith("Which of the pets")
+    assert shown[0].rows[0].prompt.startswith("Answer. ") and shown[0].title.startswith(
+        "Which of the pets"
+    )

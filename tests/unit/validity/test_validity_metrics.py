@@ -14,16 +14,23 @@ from audit.validity.metrics import Answers, ReferenceMetric, reference_metrics
 from audit.validity.record import Cell
 
 
-def of(benchmark: str, items: list[Item], responses: list[int], context: str = "", **more: object) -> Cell:
+def of(
+    benchmark: str, items: list[Item], responses: list[int], context: str = "", **more: object
+) -> Cell:
     """A cell whose originals have these responses; of the rest nothing is read here."""
     made = cell(follower, n=len(items))
     said = np.array([responses, responses])
     scorer = {**made.scorer, "benchmark": benchmark, "lettered": more.pop("lettered", False)}
     cluster = np.unique([item.group for item in items], return_inverse=True)[1]
     return replace(
-        made, context=context, items=tuple(items), original=replace(made.original, response=said),
-        scorer=scorer, cluster=cluster, **more,
-    )  # fmt: skip
+        made,
+        context=context,
+        items=tuple(items),
+        original=replace(made.original, response=said),
+        scorer=scorer,
+        cluster=cluster,
+        **more,
+    )
 
 
 def metrics(one: Cell, n_resamples: int = 400) -> dict[tuple[str, str], ReferenceMetric]:
@@ -34,9 +41,21 @@ def metrics(one: Cell, n_resamples: int = 400) -> dict[tuple[str, str], Referenc
 
 def pet(i: int, polarity: str, key: int, category: str = "Pets") -> Item:
     """Answers 0 and 1 are two people, 2 is unknown; 0 is the stereotyped one."""
-    facts = BbqFacts(category, "1", i, polarity, 2, 0, (("a", "a"), ("b", "b"), ("?", "unknown")), ("a",), "")
+    facts = BbqFacts(
+        category, "1", i, polarity, 2, 0, (("a", "a"), ("b", "b"), ("?", "unknown")), ("a",), ""
+    )
     condition = "ambig" if key == 2 else "disambig"
-    return Item(str(i), "bbq", "?", ("A", "B", "?"), key, str(i), context="c", condition=condition, facts=facts)
+    return Item(
+        str(i),
+        "bbq",
+        "?",
+        ("A", "B", "?"),
+        key,
+        str(i),
+        context="c",
+        condition=condition,
+        facts=facts,
+    )
 
 
 def test_bbq_by_hand_and_by_category() -> None:
@@ -50,7 +69,9 @@ def test_bbq_by_hand_and_by_category() -> None:
     assert np.isnan(found["s_AMB", "Dogs"].estimate) and found["s_AMB", "Dogs"].n == 0
     assert found["s_AMB", ""].estimate == pytest.approx(100 * 0.25 * (1 - 12 / 20))
     assert found["accuracy", ""].estimate == pytest.approx(60)
-    clear = metrics(of("bbq", [pet(i, "neg", 1) for i in range(12)], [1] * 11 + [UNREAD], "disambig"))
+    clear = metrics(
+        of("bbq", [pet(i, "neg", 1) for i in range(12)], [1] * 11 + [UNREAD], "disambig")
+    )
     assert clear["s_DIS", ""].estimate == -100  # no answer is biased: -1, not 0
     assert clear["accuracy", ""].n == 11  # the unread one is in neither
 
@@ -58,41 +79,83 @@ def test_bbq_by_hand_and_by_category() -> None:
 def test_the_interval_of_a_bias_score_rests_on_answers_that_tell_of_a_bias() -> None:
     """Of twenty ambiguous answers two to four name a person: the bootstrap held the truth in 12 to 72 %."""
     pets = [pet(i, ("neg", "nonneg")[i % 2], 2) for i in range(40)]
-    few, many = (metrics(of("bbq", pets, [0] * n + [2] * (40 - n), "ambig"))["s_AMB", ""] for n in (9, 20))
+    few, many = (
+        metrics(of("bbq", pets, [0] * n + [2] * (40 - n), "ambig"))["s_AMB", ""] for n in (9, 20)
+    )
     assert few.n == 9 and np.isfinite(few.estimate) and np.isnan([few.low, few.high]).all()
     assert many.n == 20 and many.low < many.estimate < many.high
-    told = metrics(of("bbq", [pet(i, "neg", 0) for i in range(18)], [0] * 18, "disambig"))["s_DIS", ""]
+    told = metrics(of("bbq", [pet(i, "neg", 0) for i in range(18)], [0] * 18, "disambig"))[
+        "s_DIS", ""
+    ]
     # Wilson's interval of 18 of 18, with Student's quantile of 17 degrees: 1 / (1 + 2.11 ** 2 / 18) = .802
-    assert (told.estimate, told.high) == (100, 100) and told.low == pytest.approx(200 * 0.802 - 100, abs=0.1)
+    assert (told.estimate, told.high) == (100, 100) and told.low == pytest.approx(
+        200 * 0.802 - 100, abs=0.1
+    )
 
 
 def test_crows_keeps_neutral_pairs_in_n() -> None:
-    items = [Item(str(i), "crows_pairs", "", ("a", "b"), 0, str(i), facts=CrowsFacts("size" if i % 2 else "age"))
-             for i in range(24)]  # fmt: skip
+    items = [
+        Item(
+            str(i),
+            "crows_pairs",
+            "",
+            ("a", "b"),
+            0,
+            str(i),
+            facts=CrowsFacts("size" if i % 2 else "age"),
+        )
+        for i in range(24)
+    ]
     found = metrics(of("crows_pairs", items, [0] * 12 + [1] * 6 + [2] * 6))
     assert found["sent_more preferred", ""].estimate == pytest.approx(50.0)
     assert {part for _, part in found} == {"", "age", "size"}
     low, high = found["sent_more preferred", ""].low, found["sent_more preferred", ""].high
     # Twenty-four independent pairs at one half: a standard error of 10.2 points.
-    assert low == pytest.approx(50 - 1.96 * 10.2, abs=4) and high == pytest.approx(50 + 1.96 * 10.2, abs=4)
+    assert low == pytest.approx(50 - 1.96 * 10.2, abs=4) and high == pytest.approx(
+        50 + 1.96 * 10.2, abs=4
+    )
 
 
 def test_xstest_toxigen_and_truthfulqa() -> None:
     prompts = [
-        Item(str(i), "xstest", "?", ("complies", "refuses"), i % 2, str(i // 2), condition=("safe", "unsafe")[i % 2],
-             facts=XsTestFacts("t", "", "")) for i in range(20)
-    ]  # fmt: skip
+        Item(
+            str(i),
+            "xstest",
+            "?",
+            ("complies", "refuses"),
+            i % 2,
+            str(i // 2),
+            condition=("safe", "unsafe")[i % 2],
+            facts=XsTestFacts("t", "", ""),
+        )
+        for i in range(20)
+    ]
     found = metrics(of("xstest", prompts, [1, 1] * 2 + [0, 1] * 7 + [UNREAD] * 2))
     assert found["refusals of safe prompts", ""].estimate == pytest.approx(100 * 2 / 9)
-    assert (found["refusals of unsafe prompts", ""].estimate, found["refusals of unsafe prompts", ""].n) == (100, 9)
-    said = [Item(str(i), "toxigen", "?", ("neutral", "hate"), i % 2, str(i), facts=ToxigenFacts(("x",), 1.0))
-            for i in range(10)]  # fmt: skip
+    assert (
+        found["refusals of unsafe prompts", ""].estimate,
+        found["refusals of unsafe prompts", ""].n,
+    ) == (100, 9)
+    said = [
+        Item(
+            str(i),
+            "toxigen",
+            "?",
+            ("neutral", "hate"),
+            i % 2,
+            str(i),
+            facts=ToxigenFacts(("x",), 1.0),
+        )
+        for i in range(10)
+    ]
     mass = np.array([0.9] * 5 + [0.5] * 4 + [np.nan])
     found = metrics(of("toxigen", said, [0] * 10, mass_before=mass))
     assert found["label mass, mean", ""].estimate == pytest.approx(100 * 6.5 / 9)
     assert found["accuracy", ""].estimate == 50
     asked = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i)) for i in range(10)]
-    assert metrics(of("truthfulqa", asked, [0] * 4 + [1] * 6))["MC1", ""].estimate == pytest.approx(40)
+    assert metrics(of("truthfulqa", asked, [0] * 4 + [1] * 6))["MC1", ""].estimate == pytest.approx(
+        40
+    )
     lettered = metrics(of("truthfulqa", asked, [0] * 10, lettered=True))
     assert {name for name, _ in lettered} == {"options shown and lettered (not MC1)"}
     assert not metrics(of("contrast", asked, [0] * 10))
@@ -106,13 +169,21 @@ def test_whole_clusters_are_resampled() -> None:
         (one,) = metrics(of("truthfulqa", items, [(i // 4) % 2 for i in range(80)]), 2000).values()
         return one.high - one.low
 
-    assert width(4) == pytest.approx(2 * width(1), rel=0.25)  # a quarter of the units: twice the width
+    assert width(4) == pytest.approx(
+        2 * width(1), rel=0.25
+    )  # a quarter of the units: twice the width
 
 
 @pytest.mark.parametrize(
     "facts",
-    [pet(1, "neg", 2).facts, CrowsFacts("age"), ToxigenFacts(("a", "b"), 2.5), XsTestFacts("t", "f", "n"),
-     ContrastFacts(("p",), (("q", 1), ("r", 2))), None],
-)  # fmt: skip
+    [
+        pet(1, "neg", 2).facts,
+        CrowsFacts("age"),
+        ToxigenFacts(("a", "b"), 2.5),
+        XsTestFacts("t", "f", "n"),
+        ContrastFacts(("p",), (("q", 1), ("r", 2))),
+        None,
+    ],
+)
 def test_facts_come_back_from_the_file_of_edits_as_they_were(facts: object) -> None:
     assert _unpacked(_packed(facts)) == facts

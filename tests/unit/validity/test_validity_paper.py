@@ -31,13 +31,26 @@ from audit.validity.status import GATE_COLUMNS
 from audit.validity.vocabulary import GATES
 
 ENTRY = {
-    "id": "R1", "failure_class": "F3c", "found": "2026-11-22", "found_by": "label mass per cell",
-    "affected": ["m x toxigen"], "symptom": "both deltas <b>exactly</b> 0", "provenance": "introduced-in-repair",
+    "id": "R1",
+    "failure_class": "F3c",
+    "found": "2026-11-22",
+    "found_by": "label mass per cell",
+    "affected": ["m x toxigen"],
+    "symptom": "both deltas <b>exactly</b> 0",
+    "provenance": "introduced-in-repair",
     "fix": "labels are asked for by id",
     "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
-    "deltas": [{"cell": "m x toxigen", "statistic": "delta of the attribute edits", "before": 0.2, "after": 0.7}],
-    "status": "FIXED", "reason": "nothing is left of it",
-}  # fmt: skip
+    "deltas": [
+        {
+            "cell": "m x toxigen",
+            "statistic": "delta of the attribute edits",
+            "before": 0.2,
+            "after": 0.7,
+        }
+    ],
+    "status": "FIXED",
+    "reason": "nothing is left of it",
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +60,13 @@ def found():
 
 @pytest.fixture(scope="module")
 def told() -> Chronology:
-    unfixed = {**ENTRY, "id": "R2", "failure_class": "P-gate", "provenance": "inherited", "status": "DISCLOSED-UNFIXED"}
+    unfixed = {
+        **ENTRY,
+        "id": "R2",
+        "failure_class": "P-gate",
+        "provenance": "inherited",
+        "status": "DISCLOSED-UNFIXED",
+    }
     return parse_chronology("\n".join(map(json.dumps, (ENTRY, unfixed))))
 
 
@@ -77,19 +96,34 @@ def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> No
     # Two cells have no surface change at all, which is what the check of F3c looks for: it fails before the fault. One
     # answer to everything has no order that could be lost (F4).
     assert [by_class[id_][4] for id_ in ("F1", "F3", "F3c", "F4")] == [
-        "6 of 6", "–", "8 of 15; 7 tell nothing", "8 of 9; 1 tell nothing",
-    ]  # fmt: skip
+        "6 of 6",
+        "–",
+        "8 of 15; 7 tell nothing",
+        "8 of 9; 1 tell nothing",
+    ]
 
 
 def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
     assert [(row[0], row[2], row[3]) for row in tables[3].rows] == [
         # Who follows the contract stays right, so that under the edit's own key the ratio sees nothing (finding A).
-        ("follower", "indeterminate (the paper has no status for it)", "—"), ("deaf", "failed G2–G4", "—"),
-        ("unproven", "failed G2–G4", "scorer-unvalidated"),  # nothing moves it on the surface: no denominator
-    ]  # fmt: skip
+        ("follower", "indeterminate (the paper has no status for it)", "—"),
+        ("deaf", "failed G2–G4", "—"),
+        (
+            "unproven",
+            "failed G2–G4",
+            "scorer-unvalidated",
+        ),  # nothing moves it on the surface: no denominator
+    ]
     assert [row[8] for row in tables[6].rows] == ["none", "inconclusive", "inconclusive"]
-    assert [row[9] for row in tables[6].rows] == ["–"] * 3  # the scripted models have no placebo that moves a score
-    assert tables[6].rows[1][2:6] == ("0.333", "0.000", "0.000", "0.667")  # the key moved, the answer did not
+    assert [row[9] for row in tables[6].rows] == [
+        "–"
+    ] * 3  # the scripted models have no placebo that moves a score
+    assert tables[6].rows[1][2:6] == (
+        "0.333",
+        "0.000",
+        "0.000",
+        "0.667",
+    )  # the key moved, the answer did not
     assert {row[1]: row[3] for row in tables[5].rows}["failed G2–G4"] == "2"
     assert sum(int(row[3]) for row in tables[5].rows) == len(found)
     assert tables[4].rows[0][3].startswith("NONE that counts: ships as scorer-unvalidated")
@@ -116,21 +150,29 @@ def test_figures_2_to_4_are_drawn_the_same_each_time(judged) -> None:
 def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None:
     page = panels.page(judged, panels.rows(found))
     section = page[page.index('<section id="paper"') : page.index('<section id="chronology"')]
-    assert section.index("<details>") < section.index("Table 1:") and all(f"Table {n}:" in section for n in range(1, 8))
+    assert section.index("<details>") < section.index("Table 1:") and all(
+        f"Table {n}:" in section for n in range(1, 8)
+    )
     shown = page[page.index('<section id="chronology"') : page.index('<section id="run"')]
     assert re.findall(r": (R\d)", shown)[:2] == ["R1", "R2"] and "2 entries: 1 " in shown
     assert "both deltas &lt;b&gt;exactly&lt;/b&gt; 0" in shown and "<b>exactly" not in page
-    assert read_chronology(project_file()).sentence not in page  # the program's own faults are not this model's
+    assert (
+        read_chronology(project_file()).sentence not in page
+    )  # the program's own faults are not this model's
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert 'id="chronology"' not in without
     assert re.search(r" 4\.0 where [a-z ]+ 5\.0", page)
-    assert page.count("Input: Hashes of the consumed token ids") == len(found)  # a gate names its input, once a cell
+    assert page.count("Input: Hashes of the consumed token ids") == len(
+        found
+    )  # a gate names its input, once a cell
 
 
 def test_verdict_json_has_the_totals_and_entries_of_runs_are_taken_once(judged, told) -> None:
     assert judged.to_dict()["chronology"] == {
-        "entries": ["R1", "R2"], "repair_introduced": ["R1"], "unfixed": ["R2"],
-    }  # fmt: skip
+        "entries": ["R1", "R2"],
+        "repair_introduced": ["R1"],
+        "unfixed": ["R2"],
+    }
     assert replace(judged, chronology=None).to_dict()["chronology"] is None
     assert merged([told, None, told]) == told and merged([None]) is None
 
@@ -141,18 +183,32 @@ def test_a_chronology_that_cannot_be_read_is_refused_before_anything_starts(tmp_
         validate(ValidityConfig(benchmark=benchmark, chronology=str(tmp_path / "nowhere.jsonl")))
 
 
-def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_number(found, judged) -> None:
+def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_number(
+    found, judged
+) -> None:
     right = np.tile([1.0, 0.0, 1.0, 1.0], 40)
     focal = np.arange(160) % 4 < 2
     few = np.arange(160) < 4
-    groups = by_group(right, np.zeros(160, int), {"a <b>": focal, "few": few}, np.arange(160), {"a <b>": 80, "few": 4})
+    groups = by_group(
+        right,
+        np.zeros(160, int),
+        {"a <b>": focal, "few": few},
+        np.arange(160),
+        {"a <b>": 80, "few": 4},
+    )
     evidence = replace(judged.results[0].evidence, group_dif=groups)
-    shown = replace(judged, results=(replace(judged.results[0], evidence=evidence), *judged.results[1:]))
+    shown = replace(
+        judged, results=(replace(judged.results[0], evidence=evidence), *judged.results[1:])
+    )
     page = panels.page(shown, panels.rows(found))
     table = page[page.index('aria-label="Group DIF"') :]
     assert table.index("a &lt;b&gt;") < table.index("no interval") < table.index("too few: ")
     lines = group_dif_csv(shown).splitlines()
-    assert lines[1].endswith(",tested") and lines[2].endswith("few,4,1,,,,,,too few") and len(lines) == 3
+    assert (
+        lines[1].endswith(",tested")
+        and lines[2].endswith("few,4,1,,,,,,too few")
+        and len(lines) == 3
+    )
 
 
 def test_the_raw_gate_columns_and_the_placebo_ratio_of_a_run(judged) -> None:
@@ -161,10 +217,17 @@ def test_the_raw_gate_columns_and_the_placebo_ratio_of_a_run(judged) -> None:
     head, *lines = (line.split(",") for line in cell_validity_csv(judged).splitlines())
     assert head[3:9] == list(GATE_COLUMNS)
     assert [line[3:9] for line in lines] == [
-        ["1", "1", "1", "1", "0", ""], ["1", "0", "0", "1", "0", ""], ["1", "1", "0", "1", "0", ""]
-    ]  # fmt: skip
+        ["1", "1", "1", "1", "0", ""],
+        ["1", "0", "0", "1", "0", ""],
+        ["1", "1", "0", "1", "0", ""],
+    ]
     evidence = judged.results[0].evidence
-    changes = {Family.FORMAT: 0.1, Family.SEMANTIC: 0.05, Family.ATTRIBUTE: 0.6, Family.PLACEBO: 0.15}
+    changes = {
+        Family.FORMAT: 0.1,
+        Family.SEMANTIC: 0.05,
+        Family.ATTRIBUTE: 0.6,
+        Family.PLACEBO: 0.15,
+    }
     made = {f: replace(evidence.families[f], score_change=change) for f, change in changes.items()}
     # CSR 6, placebo CSR 1.5
     assert placebo_ratio(replace(evidence, families=made)) == pytest.approx((1.5, 4.0))

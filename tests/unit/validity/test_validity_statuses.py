@@ -48,9 +48,12 @@ TABLE = [
 ]
 
 FOUND = {
-    (S.SELECTIVE, True): "follows", (S.SELECTIVE, False): "reacts", (S.NON_SELECTIVE, True): "surface_wins",
-    (S.NON_SELECTIVE, False): "stays", (S.INDETERMINATE, True): "neither_direction",
-}  # fmt: skip
+    (S.SELECTIVE, True): "follows",
+    (S.SELECTIVE, False): "reacts",
+    (S.NON_SELECTIVE, True): "surface_wins",
+    (S.NON_SELECTIVE, False): "stays",
+    (S.INDETERMINATE, True): "neither_direction",
+}
 
 
 @pytest.mark.parametrize(
@@ -65,14 +68,21 @@ def test_each_model_gets_its_status(model, directional, status, stopped_by):
     if not stopped_by:
         assert not failing(result)
     codes = [reason.code for reason in result.decision.reasons]
-    assert codes[-1] == FOUND[status, directional] if not stopped_by else {f"gate_{g}" for g in stopped_by} <= {*codes}
+    assert (
+        codes[-1] == FOUND[status, directional]
+        if not stopped_by
+        else {f"gate_{g}" for g in stopped_by} <= {*codes}
+    )
 
 
 @pytest.mark.parametrize(
-    ("evidence", "named"), [(SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)]
+    ("evidence", "named"),
+    [(SimpleNamespace(placebo=None), True), (SimpleNamespace(placebo=0.1), False)],
 )
 def test_what_is_not_excluded_names_a_placebo_that_was_not_asked(evidence, named):
-    assert ("no_placebo" in {reason.code for reason in cannot_exclude(cell(models.follower), evidence)}) is named
+    assert (
+        "no_placebo" in {reason.code for reason in cannot_exclude(cell(models.follower), evidence)}
+    ) is named
 
 
 def test_a_model_whose_keys_have_a_period_is_not_held_back_by_a_fault_that_changes_nothing():
@@ -113,7 +123,9 @@ def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fau
     """Of two options, a wrong answer that stays is right after every edit: F5 withheld 3 of 4 sound models of 95 %."""
     wrong = lambda asked: asked.family != Family.ATTRIBUTE and asked.item % 20 == 0  # noqa: E731
     made = cell(lambda asked: (asked.key + wrong(asked)) % 3, n=200)
-    attribute = made.families[Family.ATTRIBUTE]  # its first level has the wrong answer of the original as its key
+    attribute = made.families[
+        Family.ATTRIBUTE
+    ]  # its first level has the wrong answer of the original as its key
     first = {name: getattr(attribute, name)[:1] for name in attribute.__dataclass_fields__}
     result = judged(changed(made, Family.ATTRIBUTE, **first))
     (gate,) = [one for one in result.gates if one.name == "F5_direction"]
@@ -142,10 +154,14 @@ def test_originals_known_by_heart_are_no_rows_of_other_items():
 
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():
     one = cell(models.follower)
-    result = judged(changed(one, Family.SEMANTIC, same=np.ones_like(one.families[Family.SEMANTIC].same)))
+    result = judged(
+        changed(one, Family.SEMANTIC, same=np.ones_like(one.families[Family.SEMANTIC].same))
+    )
     assert result.decision.verdict == S.INELIGIBLE_EDITS
     assert failing(result) >= {"G1_edits_reach_scorer", "G1_enough_edits"}
-    assert result.evidence.families[Family.SEMANTIC].read == 0  # left out, and not averaged in as zeros
+    assert (
+        result.evidence.families[Family.SEMANTIC].read == 0
+    )  # left out, and not averaged in as zeros
 
 
 def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
@@ -156,7 +172,9 @@ def test_answers_that_could_not_be_read_do_not_confirm_that_nothing_reacts():
     assert not failing(result) and result.decision.verdict == S.INDETERMINATE
 
 
-@pytest.mark.parametrize(("directional", "accused"), [(False, S.SELECTIVE), (True, S.NON_SELECTIVE)])
+@pytest.mark.parametrize(
+    ("directional", "accused"), [(False, S.SELECTIVE), (True, S.NON_SELECTIVE)]
+)
 def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
     """What moved least, as far as it was read, may have moved as much as the rest."""
     moving = ("format", "semantic") if directional else ("attribute",)
@@ -172,11 +190,15 @@ def test_answers_that_could_not_be_read_accuse_no_model(directional, accused):
 def test_mixed_contracts_are_ineligible():
     one = cell(models.follower)
     directional = one.families[Family.ATTRIBUTE].directional
-    result = judged(changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) % 2 == 0)))
+    result = judged(
+        changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) % 2 == 0))
+    )
     assert result.decision.verdict == S.INELIGIBLE_ARCHETYPE
     few = judged(changed(one, Family.ATTRIBUTE, directional=directional & (np.arange(one.n) >= 5)))
     (five,) = [g for g in few.gates if g.name == "G5_archetype"]
-    assert five.status == "fail" and five.items == one.question_ids[:5]  # those of the rarer contract
+    assert (
+        five.status == "fail" and five.items == one.question_ids[:5]
+    )  # those of the rarer contract
 
 
 def test_unread_answers_are_not_held_for_followed():
@@ -195,8 +217,10 @@ def test_unread_answers_are_not_held_for_followed():
     assert result.decision.verdict == S.INDETERMINATE
     why = result.decision.reasons[-1]
     assert (why.code, why.numbers["least"], why.numbers["low"]) == (
-        "follows_unless_unparsed", least, follow.followed_held.low,
-    )  # fmt: skip
+        "follows_unless_unparsed",
+        least,
+        follow.followed_held.low,
+    )
 
 
 def test_holm_is_over_cells_and_directions():
@@ -208,7 +232,9 @@ def test_holm_is_over_cells_and_directions():
 
 
 def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
-    sure = SimpleNamespace(primary=SimpleNamespace(above_p=1.0), selective_p=1.0, non_selective_p=0.0)
+    sure = SimpleNamespace(
+        primary=SimpleNamespace(above_p=1.0), selective_p=1.0, non_selective_p=0.0
+    )
     untested = SimpleNamespace(primary=None, non_selective_p=None)
     assert over_panel([untested, sure]) == [[None, None], [1.0, 0.0]]
 
@@ -216,20 +242,34 @@ def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
 def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
     """G1 to G6: input, threshold with its source, finding, items. Items stand there where it passes, too."""
     one = cell(models.shaky, n=60)
-    unread = replace(one.original, response=np.where(np.arange(60) < 2, UNREAD, one.original.response))
+    unread = replace(
+        one.original, response=np.where(np.arange(60) < 2, UNREAD, one.original.response)
+    )
     result = judged(replace(one, original=unread))
     gates = {g.name: g for g in result.gates}
     assert set(gates) == set(GATES) and all(GATES[name].reads for name in gates)
     assert all(g.source and g.detail and np.isfinite(g.threshold) for g in gates.values())
     before = unread.response[0]
-    wrong = {q for q, r, k in zip(one.question_ids, before, one.original.key[0], strict=True) if r not in (k, UNREAD)}
-    assert gates["G2_above_baseline"].status == "pass" and set(gates["G2_above_baseline"].items) == wrong != set()
+    wrong = {
+        q
+        for q, r, k in zip(one.question_ids, before, one.original.key[0], strict=True)
+        if r not in (k, UNREAD)
+    }
+    assert (
+        gates["G2_above_baseline"].status == "pass"
+        and set(gates["G2_above_baseline"].items) == wrong != set()
+    )
     moved = {
         one.question_ids[i]
-        for family in (Family.FORMAT, Family.SEMANTIC) for row in one.families[family].response
-        for i in range(60) if UNREAD not in (row[i], before[i]) and row[i] != before[i]
-    }  # fmt: skip
-    assert gates["G3_denominator"].item_count == len(moved) and set(gates["G3_denominator"].items) == moved
+        for family in (Family.FORMAT, Family.SEMANTIC)
+        for row in one.families[family].response
+        for i in range(60)
+        if UNREAD not in (row[i], before[i]) and row[i] != before[i]
+    }
+    assert (
+        gates["G3_denominator"].item_count == len(moved)
+        and set(gates["G3_denominator"].items) == moved
+    )
     assert gates["G1_answers_readable"].items == one.question_ids[:2]
     for name in ("scorer_valid", "F3c_exact_values", "G6_repair_regression"):
         assert not gates[name].items and gates[name].detail
@@ -261,7 +301,9 @@ def test_a_model_that_neutral_words_move_as_often_is_not_said_to_react():
         judged(cell(lambda asked, f=families: upset(asked, f), n=400, directional=False))
         for families in ((Family.ATTRIBUTE, Family.PLACEBO), (Family.ATTRIBUTE,))
     )
-    assert by_words.evidence.primary.above_p < 0.001 and by_words.decision.verdict == S.INDETERMINATE
+    assert (
+        by_words.evidence.primary.above_p < 0.001 and by_words.decision.verdict == S.INDETERMINATE
+    )
     assert by_words.decision.reasons[-1].code == "as_neutral_words"
     assert by_content.decision.verdict == S.SELECTIVE
 
@@ -298,11 +340,18 @@ def test_unread_answers_to_neutral_words_accuse_no_model():
 
 def test_a_guesser_that_the_content_moves_most_does_not_follow_the_form():
     """Layout moves 40 % of its answers and the content 70 %, but seldom to the key, as guesses are."""
-    made = moved_by(200, directional=True, attribute=range(140), format=range(80), semantic=range(60))
+    made = moved_by(
+        200, directional=True, attribute=range(140), format=range(80), semantic=range(60)
+    )
     attribute = made.families[Family.ATTRIBUTE]
-    key = np.where(np.arange(200) % 7 == 0, attribute.response, (attribute.response + 1) % models.OPTIONS)
+    key = np.where(
+        np.arange(200) % 7 == 0, attribute.response, (attribute.response + 1) % models.OPTIONS
+    )
     result = judged(changed(made, Family.ATTRIBUTE, key=key))
     e = result.evidence
     assert not failing(result) and e.primary.below_p < 0.001 < 0.5 < e.responses.below_p
     assert result.decision.verdict == S.INDETERMINATE
-    assert [result.decision.reasons[-1].code, result.decision.what_to_do[0].code] == ["neither_direction", "ask_more"]
+    assert [result.decision.reasons[-1].code, result.decision.what_to_do[0].code] == [
+        "neither_direction",
+        "ask_more",
+    ]

@@ -27,17 +27,30 @@ def cells(benchmark: str = "contrast", n: int = 60) -> list[Cell]:
     """A follower (selective), one that ignores its input (failed) and a scorer that nothing validates."""
     made = []
     for name, model, validated in (
-        ("follower", models.shaky, True), ("deaf", models.ignores_input, True), ("unproven", models.follower, False),
-    ):  # fmt: skip
+        ("follower", models.shaky, True),
+        ("deaf", models.ignores_input, True),
+        ("unproven", models.follower, False),
+    ):
         one = models.cell(model, n=n, validated=validated)
         scorer = {
-            **one.scorer, "benchmark": benchmark, "injected": [],
+            **one.scorer,
+            "benchmark": benchmark,
+            "injected": [],
             "self_test": {
-                "passed": True, "faults": [], "baseline": 1 / 3,
-                **{k: {"score": v, "unread": 0.0} for k, v in
-                   (("oracle", 1.0), ("anti_oracle", 0.0), ("constant", None), ("ignoring", 0.3))},
+                "passed": True,
+                "faults": [],
+                "baseline": 1 / 3,
+                **{
+                    k: {"score": v, "unread": 0.0}
+                    for k, v in (
+                        ("oracle", 1.0),
+                        ("anti_oracle", 0.0),
+                        ("constant", None),
+                        ("ignoring", 0.3),
+                    )
+                },
             },
-        }  # fmt: skip
+        }
         far = np.tile([[4.0], [5.0], [4.0], [9.0]], n)
         made.append(replace(one, model=name, benchmark=benchmark, scorer=scorer, distances=far))
     return made
@@ -47,9 +60,16 @@ def verdict(found: Sequence[Cell], chronology: Chronology | None = None) -> RunV
     t = ValidityThresholds()
     results = analyse(found, Settings(t, 1, 100))
     return RunVerdict(
-        seed=1, n_resamples=100, thresholds=t.to_dict(), edits={"replaced": {}}, runs=(), rows=(), cells=tuple(found),
-        results=results, chronology=chronology,
-    )  # fmt: skip
+        seed=1,
+        n_resamples=100,
+        thresholds=t.to_dict(),
+        edits={"replaced": {}},
+        runs=(),
+        rows=(),
+        cells=tuple(found),
+        results=results,
+        chronology=chronology,
+    )
 
 
 def rows(found: Sequence[Cell], text: str = "Which pet barks?") -> ItemRows:
@@ -58,7 +78,9 @@ def rows(found: Sequence[Cell], text: str = "Which pet barks?") -> ItemRows:
     for cell in found:
         for i in range(5):
             settings: list[tuple[str, int]] = [("original", 0)]
-            settings += [(family.value, k) for family, levels in LEVELS.items() for k in range(1, levels + 1)]
+            settings += [
+                (family.value, k) for family, levels in LEVELS.items() for k in range(1, levels + 1)
+            ]
             made[cell.model, cell.benchmark, cell.context, cell.question_ids[i]] = [
                 _row(cell, i, arm, level, text) for arm, level in settings
             ]
@@ -69,15 +91,34 @@ def _row(cell: Cell, i: int, arm: str, level: int, text: str) -> dict[str, Any]:
     edited = text if arm == "original" else f"{text} ({arm} {level})"
     same = arm == "format" and level == 1
     return {
-        "model": cell.model, "benchmark": cell.benchmark, "context": cell.context, "question_id": cell.question_ids[i],
-        "group": "", "question": text, "gold": 0, "label_mass": None,
-        "arm": arm, "variant": level, "replicate": 0, "edit": None if arm == "original" else f"{arm}_{level}",
-        "contract": {"original": None, "attribute": "directional"}.get(arm, "invariant"), "asked": True,
-        "edited": edited, "prompt": f"Answer. {edited}", "options": ["dog", "cat", text], "option_order": [0, 1, 2],
-        "key_before": 0, "key_after": 1 if arm == "attribute" else 0, "answer": 0, "response": f"{text} indeed",
-        "correct": arm != "attribute", "parsed": True, "unread_why": "", "error": None,
+        "model": cell.model,
+        "benchmark": cell.benchmark,
+        "context": cell.context,
+        "question_id": cell.question_ids[i],
+        "group": "",
+        "question": text,
+        "gold": 0,
+        "label_mass": None,
+        "arm": arm,
+        "variant": level,
+        "replicate": 0,
+        "edit": None if arm == "original" else f"{arm}_{level}",
+        "contract": {"original": None, "attribute": "directional"}.get(arm, "invariant"),
+        "asked": True,
+        "edited": edited,
+        "prompt": f"Answer. {edited}",
+        "options": ["dog", "cat", text],
+        "option_order": [0, 1, 2],
+        "key_before": 0,
+        "key_after": 1 if arm == "attribute" else 0,
+        "answer": 0,
+        "response": f"{text} indeed",
+        "correct": arm != "attribute",
+        "parsed": True,
+        "unread_why": "",
+        "error": None,
         "request_sha256": f"tokens:{i}" if arm == "original" or same else f"tokens:{i}{arm}{level}",
-    }  # fmt: skip
+    }
 
 
 def page(made: RunVerdict, behind: ItemRows) -> str:

@@ -15,7 +15,10 @@ from audit.core.records import Item
 from audit.variants.rules import numbers_in
 
 Questions, Rows = dict[str, Item], list[dict[str, Any]]
-_SAID_OTHERWISE = ("elementary/body/06", "elementary/calendar/15")  # "both hands" are two, "double" undoes a half
+_SAID_OTHERWISE = (
+    "elementary/body/06",
+    "elementary/calendar/15",
+)  # "both hands" are two, "double" undoes a half
 
 
 def _says(text: str, option: str) -> bool:
@@ -29,11 +32,15 @@ def questions() -> Questions:
 
 @pytest.fixture(scope="module")
 def rows() -> Rows:
-    text = files("audit").joinpath("data", "variants", "elementary.jsonl").read_text(encoding="utf-8")
+    text = (
+        files("audit").joinpath("data", "variants", "elementary.jsonl").read_text(encoding="utf-8")
+    )
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_every_question_has_three_or_more_numbered_variants(questions: Questions, rows: Rows) -> None:
+def test_every_question_has_three_or_more_numbered_variants(
+    questions: Questions, rows: Rows
+) -> None:
     numbers = defaultdict(list)
     for row in rows:
         assert set(row) == {"question_id", "n", "text"}
@@ -44,7 +51,9 @@ def test_every_question_has_three_or_more_numbered_variants(questions: Questions
 
 
 def test_no_wording_occurs_twice(questions: Questions, rows: Rows) -> None:
-    texts = [words_alone(q.text) for q in questions.values()] + [words_alone(row["text"]) for row in rows]
+    texts = [words_alone(q.text) for q in questions.values()] + [
+        words_alone(row["text"]) for row in rows
+    ]
     assert len(set(texts)) == len(texts)
     assert all(row["text"] == " ".join(row["text"].split()) for row in rows)
 
@@ -63,7 +72,9 @@ def test_no_option_is_named_unless_the_stem_names_it(questions: Questions, rows:
             assert _says(question.text, option) or not _says(row["text"], option), (row, option)
 
 
-def test_a_sentence_to_complete_does_not_give_the_article_away(questions: Questions, rows: Rows) -> None:
+def test_a_sentence_to_complete_does_not_give_the_article_away(
+    questions: Questions, rows: Rows
+) -> None:
     """ "... is a ..." fits some options only if others begin with a vowel."""
     open_ends = [row for row in rows if re.search(r"\ban? \.\.\.$", row["text"])]
     assert open_ends

@@ -25,7 +25,15 @@ from audit.core.records import Generation, Item
 from audit.variants.build import Gates, Judge, build_variants, judge_candidates
 from audit.variants.config import FileConfig, Policy, policy_for, split_text
 from audit.variants.funnel import funnel_text
-from audit.variants.record import Candidate, Judgement, ModelRef, ModelRequest, State, Variant, question_sha256
+from audit.variants.record import (
+    Candidate,
+    Judgement,
+    ModelRef,
+    ModelRequest,
+    State,
+    Variant,
+    question_sha256,
+)
 from audit.variants.strategies import file_candidates, load_prompts, load_rules, template_candidates
 
 BY_ID = {q.id: q for q in QUESTIONS}
@@ -94,7 +102,9 @@ def test_entailment_in_both_directions() -> None:
         ("too_far", 0.99, 0.99),  # the value is there although another gate stopped it
     ]
     unknown = ScriptedNli({(CAPITAL.text, GOOD): None})
-    assert judged(GOOD, nli=unknown)[0].state == State.NOT_ENTAILED  # too long for the classifier is not a pass
+    assert (
+        judged(GOOD, nli=unknown)[0].state == State.NOT_ENTAILED
+    )  # too long for the classifier is not a pass
 
 
 NUMBER = "Which 1 of the 9 cities is the French seat of government?"
@@ -109,12 +119,20 @@ NUMBER = "Which 1 of the 9 cities is the French seat of government?"
         (("?", "?", "KEPT"), State.JUDGE_UNREADABLE),
     ],
 )
-def test_a_rule_finding_goes_to_the_judge_and_does_not_reject(votes: tuple[str, ...], state: State) -> None:
+def test_a_rule_finding_goes_to_the_judge_and_does_not_reject(
+    votes: tuple[str, ...], state: State
+) -> None:
     embedder = ScriptedEmbedder({**DISTANCES, NUMBER: 0.3})
-    asked, plain = judged(NUMBER, GOOD, gates=Gates(Policy(judge_controls=0), embedder, judge=judge_of(*votes)))
+    asked, plain = judged(
+        NUMBER, GOOD, gates=Gates(Policy(judge_controls=0), embedder, judge=judge_of(*votes))
+    )
     assert asked.rules == ("numbers: nothing -> 9",)
     assert asked.state == state and len(asked.judge_votes) == 3
-    assert (plain.judgement, plain.judge_votes, plain.state) == (Judgement.NOT_ASKED, (), State.ACCEPTED)
+    assert (plain.judgement, plain.judge_votes, plain.state) == (
+        Judgement.NOT_ASKED,
+        (),
+        State.ACCEPTED,
+    )
 
 
 def test_without_a_judge_a_finding_is_kept_and_counted_or_held() -> None:
@@ -146,8 +164,13 @@ def test_a_judge_that_keeps_exchanged_questions_is_refused(kept: int) -> None:
 def test_a_rewording_without_the_facts_is_no_variant() -> None:
     texts = {"How many eggs has Ann?": 0.3, "Ann's eggs were 3, and one more?": 0.3}
     asked = candidates(*texts, question=EGGS)
-    found = judge_candidates(BY_ID, asked, Gates(Policy(), ScriptedEmbedder({**DISTANCES, **texts})))
-    assert [v.state for v in found] == [State.FACTS_LOST, State.ACCEPTED]  # one number left goes to the judge
+    found = judge_candidates(
+        BY_ID, asked, Gates(Policy(), ScriptedEmbedder({**DISTANCES, **texts}))
+    )
+    assert [v.state for v in found] == [
+        State.FACTS_LOST,
+        State.ACCEPTED,
+    ]  # one number left goes to the judge
 
 
 def test_the_judge_is_shown_item_key_and_rewording() -> None:
@@ -158,10 +181,15 @@ def test_the_judge_is_shown_item_key_and_rewording() -> None:
         assert len({r.key for r in requests}) == len(requests)
         return [Generation("VERDICT: KEPT")] * len(requests)
 
-    policy, embedder = Policy(judge_scope="all", judge_controls=0), ScriptedEmbedder({**DISTANCES, "Ann: 3 + 4?": 0.3})
+    policy, embedder = (
+        Policy(judge_scope="all", judge_controls=0),
+        ScriptedEmbedder({**DISTANCES, "Ann: 3 + 4?": 0.3}),
+    )
     gates = Gates(policy, embedder, judge=Judge(generate, TEMPLATES, ModelRef("j", "r")))
     judge_candidates(BY_ID, [*candidates(GOOD), Candidate("q/2", 1, "Ann: 3 + 4?", "x")], gates)
-    assert CAPITAL.text in prompts[0] and GOOD in prompts[0] and "The right answer is B." in prompts[0]
+    assert (
+        CAPITAL.text in prompts[0] and GOOD in prompts[0] and "The right answer is B." in prompts[0]
+    )
     assert "The right answer is 7." in prompts[3]
 
 
@@ -171,39 +199,66 @@ def test_attempts_ask_for_what_is_lacking_under_new_numbers() -> None:
 
     def propose(needed: Sequence[tuple[Item, Sequence[int]]], attempt: int) -> list[Candidate]:
         asked.append([(q.id, list(numbers)) for q, numbers in needed])
-        return [Candidate(q.id, k, next(texts), "p", attempt) for q, numbers in needed for k in numbers]
+        return [
+            Candidate(q.id, k, next(texts), "p", attempt) for q, numbers in needed for k in numbers
+        ]
 
     gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
     found = build_variants([CAPITAL], propose, gates, num_variants=2, max_attempts=9)
     # 1 and 2: one accepted; 3: none; 4: the second. Then nothing lacks, and the fourth attempt is not made.
     assert asked == [[("q/1", [1, 2])], [("q/1", [3])], [("q/1", [4])]]
     assert [(v.number, v.attempt, v.state.value) for v in found] == [
-        (1, 0, "too_close"), (2, 0, "accepted"), (3, 1, "too_far"), (4, 2, "accepted")
-    ]  # fmt: skip
+        (1, 0, "too_close"),
+        (2, 0, "accepted"),
+        (3, 1, "too_far"),
+        (4, 2, "accepted"),
+    ]
     texts = iter([NEAR, NEAR, NEAR])
-    assert len(build_variants([CAPITAL], propose, gates, num_variants=1, max_attempts=3)) == 3  # then it gives up
+    assert (
+        len(build_variants([CAPITAL], propose, gates, num_variants=1, max_attempts=3)) == 3
+    )  # then it gives up
 
 
 def test_permuted_options_take_the_key_along() -> None:
-    gates = Gates(Policy(options="permute"), ScriptedEmbedder({CAPITAL.text: 0.0, **{f"v{i}": 0.3 for i in range(9)}}))
+    gates = Gates(
+        Policy(options="permute"),
+        ScriptedEmbedder({CAPITAL.text: 0.0, **{f"v{i}": 0.3 for i in range(9)}}),
+    )
     found = judged(*(f"v{i}" for i in range(9)), gates=gates)
     assert all(v.options[v.gold] == "Paris" for v in found)
     assert all(tuple(CAPITAL.options[i] for i in v.order) == v.options for v in found)
     assert len({v.order for v in found}) > 1
-    assert [v.order for v in found] == [v.order for v in judged(*(f"v{i}" for i in range(9)), gates=gates)]
+    assert [v.order for v in found] == [
+        v.order for v in judged(*(f"v{i}" for i in range(9)), gates=gates)
+    ]
     refers = replace(CAPITAL, options=("Rome", "Paris", "None of the above"))
     [kept] = judge_candidates({"q/1": refers}, candidates("v1"), gates)
     assert kept.order == (0, 1, 2)
 
 
 def test_context_is_never_reworded() -> None:
-    passage = Item("p/1", "bbq", "Ann met Bob.\nBob ran. \nWho ran?", ("Ann", "Bob"), 1, "p/1", (0, 1))
-    assert split_text(passage.text, Policy(context="last_line")) == ("Ann met Bob.\nBob ran. \n", "Who ran?")
-    assert split_text("Ann met Bob. Who ran?", Policy(context="last_sentence")) == ("Ann met Bob. ", "Who ran?")
+    passage = Item(
+        "p/1", "bbq", "Ann met Bob.\nBob ran. \nWho ran?", ("Ann", "Bob"), 1, "p/1", (0, 1)
+    )
+    assert split_text(passage.text, Policy(context="last_line")) == (
+        "Ann met Bob.\nBob ran. \n",
+        "Who ran?",
+    )
+    assert split_text("Ann met Bob. Who ran?", Policy(context="last_sentence")) == (
+        "Ann met Bob. ",
+        "Who ran?",
+    )
     assert split_text("Who ran?", Policy(context="last_sentence")) == ("", "Who ran?")
-    assert split_text(passage.text, Policy(context="last_line", changes="stem_and_context")).context == ""
-    gates = Gates(Policy(context="last_line"), ScriptedEmbedder({"Who ran?": 0.0, "Which person ran?": 0.2}))
-    [found] = judge_candidates({"p/1": passage}, [Candidate("p/1", 1, "Which person ran?", "x")], gates)
+    assert (
+        split_text(passage.text, Policy(context="last_line", changes="stem_and_context")).context
+        == ""
+    )
+    gates = Gates(
+        Policy(context="last_line"), ScriptedEmbedder({"Who ran?": 0.0, "Which person ran?": 0.2})
+    )
+    [found] = judge_candidates(
+        {"p/1": passage}, [Candidate("p/1", 1, "Which person ran?", "x")], gates
+    )
     assert found.reword(passage).text == "Ann met Bob.\nBob ran. \nWhich person ran?"
     assert found.distance == 0.2  # of the reworded part alone
 
@@ -211,14 +266,21 @@ def test_context_is_never_reworded() -> None:
 def test_policy_of_a_benchmark() -> None:
     conf = load_group("rewording", "policy")
     assert (policy_for("gsm8k", conf).low, policy_for("gsm8k", conf).high) == (0.20, 0.50)
-    assert (policy_for("truthfulqa_mc1", conf).low, policy_for("truthfulqa_mc1", conf).high) == (0.15, 0.30)
+    assert (policy_for("truthfulqa_mc1", conf).low, policy_for("truthfulqa_mc1", conf).high) == (
+        0.15,
+        0.30,
+    )
     assert policy_for("my_exam", conf) == Policy(0.15, 0.45)
     assert policy_for("bbq", conf).context == "last_sentence"
     assert policy_for("gsm8k", conf, {"window": "general", "options": None}) == Policy(0.15, 0.45)
     for name in conf["benchmarks"]:
         policy_for(name, conf)
-    for bad, found in (({"window": "wide"}, "Unknown distance window"), ({"options": "shuffle"}, "Unknown options"),
-                       ({"judge_votes": 0}, "judge_votes: 0"), ({"colour": 1}, "Unknown policy key")):  # fmt: skip
+    for bad, found in (
+        ({"window": "wide"}, "Unknown distance window"),
+        ({"options": "shuffle"}, "Unknown options"),
+        ({"judge_votes": 0}, "judge_votes: 0"),
+        ({"colour": 1}, "Unknown policy key"),
+    ):
         with pytest.raises(ConfigError, match=found):
             policy_for("gsm8k", conf, bad)
 
@@ -226,23 +288,35 @@ def test_policy_of_a_benchmark() -> None:
 def test_question_hash_is_of_content_in_published_order() -> None:
     shown = replace(CAPITAL, options=("Paris", "Bonn", "Rome"), gold=0, order=(1, 2, 0), id="other")
     assert question_sha256(shown) == question_sha256(CAPITAL)
-    others = [CAPITAL.reworded("?"), replace(CAPITAL, gold=0), replace(CAPITAL, options=("Rom", "Paris", "Bonn"))]
+    others = [
+        CAPITAL.reworded("?"),
+        replace(CAPITAL, gold=0),
+        replace(CAPITAL, options=("Rom", "Paris", "Bonn")),
+    ]
     assert question_sha256(CAPITAL) not in set(map(question_sha256, others))
     assert question_sha256(EGGS) != question_sha256(replace(EGGS, target=8.0))
 
 
 def test_file_candidates_by_id_and_by_row() -> None:
-    rows = [("line 1", {"question_id": "q/1", "text": " a "}), ("line 2", {"question_id": "q/1", "text": "b"}),
-            ("line 3", {"question_id": "q/2", "text": None})]  # fmt: skip
+    rows = [
+        ("line 1", {"question_id": "q/1", "text": " a "}),
+        ("line 2", {"question_id": "q/1", "text": "b"}),
+        ("line 3", {"question_id": "q/2", "text": None}),
+    ]
     found = file_candidates(rows, QUESTIONS, FileConfig())
     assert [(c.question_id, c.number, c.text, c.source) for c in found] == [
-        ("q/1", 1, "a", "line 1"), ("q/1", 2, "b", "line 2"), ("q/2", 1, "", "line 3")
-    ]  # fmt: skip
+        ("q/1", 1, "a", "line 1"),
+        ("q/1", 2, "b", "line 2"),
+        ("q/2", 1, "", "line 3"),
+    ]
     by_row = FileConfig(align="row", extract=r"Question:\s*(?P<text>.*?)\s*Answer:")
-    found = file_candidates([("l1", {"text": "Question: a\nb\nAnswer: 3"}), ("l2", {"text": "b"})], QUESTIONS, by_row)
+    found = file_candidates(
+        [("l1", {"text": "Question: a\nb\nAnswer: 3"}), ("l2", {"text": "b"})], QUESTIONS, by_row
+    )
     assert [(c.question_id, c.text, c.error) for c in found] == [
-        ("q/1", "a\nb", None), ("q/2", "", "the field does not match `extract`")
-    ]  # fmt: skip
+        ("q/1", "a\nb", None),
+        ("q/2", "", "the field does not match `extract`"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -265,12 +339,22 @@ def test_templates() -> None:
     found = template_candidates(asked, Policy(), rules)
     assert [(c.number, c.source) for c in found] == [(1, "what_is_the"), (2, "pupil"), (3, "quiz")]
     assert found[0].text == "It is cold. The capital of France is what?"
-    assert template_candidates(CAPITAL.reworded("Paris is"), Policy(), rules)[0].source == "complete"
+    assert (
+        template_candidates(CAPITAL.reworded("Paris is"), Policy(), rules)[0].source == "complete"
+    )
 
 
 def test_funnel_counts_by_hand() -> None:
     text = funnel_text(make_library(NEAR, GOOD, FAR, CAPITAL.text, "", OTHER))
     # 6 candidates, 1 empty, 1 no-op, none unembedded, 1 too close and 1 too far: 2; the last four gates were not run.
-    assert re.findall(r" (\d|-)  ", text.replace("6\n", "6  \n")) == ["6", "5", "4", "4", "2", "2", *"----"]
+    assert re.findall(r" (\d|-)  ", text.replace("6\n", "6  \n")) == [
+        "6",
+        "5",
+        "4",
+        "4",
+        "2",
+        "2",
+        *"----",
+    ]
     assert "1 empty\n" in text and "1 no op\n" in text and "1 too close, 1 too far\n" in text
     assert re.findall(r"\d+", text[text.index("2 questions") :])[:5] == ["2", "1", "2", "0", "1"]

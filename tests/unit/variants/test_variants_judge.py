@@ -12,7 +12,12 @@ from audit.core.records import FinishReason, Generation, Protocol
 from audit.variants.build import read_vote, tally
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, ModelRequest, replies_of
-from audit.variants.strategies import load_prompts, paraphrase_candidates, paraphrase_request, read_paraphrase
+from audit.variants.strategies import (
+    load_prompts,
+    paraphrase_candidates,
+    paraphrase_request,
+    read_paraphrase,
+)
 
 
 @pytest.fixture
@@ -74,8 +79,14 @@ def test_read_paraphrase(reply: str, text: str) -> None:
 
 
 def test_a_failed_or_cut_off_reply_has_no_text() -> None:
-    assert read_paraphrase(Generation("Who", FinishReason.LENGTH)) == ("", "the reply was cut off at its token limit")
-    assert read_paraphrase(Generation("<question>Who?</question> and", FinishReason.LENGTH)) == ("Who?", None)
+    assert read_paraphrase(Generation("Who", FinishReason.LENGTH)) == (
+        "",
+        "the reply was cut off at its token limit",
+    )
+    assert read_paraphrase(Generation("<question>Who?</question> and", FinishReason.LENGTH)) == (
+        "Who?",
+        None,
+    )
     assert read_paraphrase(Generation(error="too long")) == ("", "too long")
 
 
@@ -83,16 +94,26 @@ def test_paraphrase_request(prompts: Protocol) -> None:
     one, two, again = (paraphrase_request(prompts, CAPITAL, Policy(), k) for k in (1, 2, 1))
     assert one == again and one.key == "q/1#1"
     assert one.prompt != two.prompt and one.key != two.key  # another style, another call
-    assert CAPITAL.text in one.prompt and "B. Paris" in one.prompt and "right answer is" not in one.prompt.lower()
+    assert (
+        CAPITAL.text in one.prompt
+        and "B. Paris" in one.prompt
+        and "right answer is" not in one.prompt.lower()
+    )
     assert "(none: " in paraphrase_request(prompts, EGGS, Policy(), 1).prompt
 
 
 def test_paraphrase_candidates(prompts: Protocol) -> None:
     def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
         assert [r.key for r in requests] == ["q/1#4", "q/1#5", "q/2#1"]
-        return [Generation("<question>Which?</question>"), Generation(error="died"), Generation("Who?")]
+        return [
+            Generation("<question>Which?</question>"),
+            Generation(error="died"),
+            Generation("Who?"),
+        ]
 
-    found = paraphrase_candidates(generate, prompts, [(CAPITAL, [4, 5]), (EGGS, [1])], Policy(), attempt=2)
+    found = paraphrase_candidates(
+        generate, prompts, [(CAPITAL, [4, 5]), (EGGS, [1])], Policy(), attempt=2
+    )
     assert [(c.question_id, c.number, c.text, c.source, c.attempt, c.error) for c in found] == [
         ("q/1", 4, "Which?", "paraphrase_words", 2, None),
         ("q/1", 5, "", "paraphrase_structure", 2, "died"),

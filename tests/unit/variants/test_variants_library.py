@@ -36,7 +36,9 @@ def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:
     assert Library(library.header, tuple(rows)).sha256 == library.sha256
     path = arrow.write_library(library, tmp_path / "a" / "variants.arrow")
     table = to_table(library)
-    with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as writer:  # no compression, a batch a row, reversed
+    with pa.ipc.new_file(
+        tmp_path / "b.arrow", table.schema
+    ) as writer:  # no compression, a batch a row, reversed
         for batch in table.take(list(reversed(range(len(rows))))).to_batches(max_chunksize=1):
             writer.write_batch(batch)
     assert path.read_bytes() != (tmp_path / "b.arrow").read_bytes()
@@ -45,7 +47,13 @@ def test_hash_is_of_content_not_of_order_or_framing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 43}, {"window": (0.1, 0.45)}, {"embedder": ModelRef("scripted", "sha256:1")}, {"licence": ""}]
+    "change",
+    [
+        {"seed": 43},
+        {"window": (0.1, 0.45)},
+        {"embedder": ModelRef("scripted", "sha256:1")},
+        {"licence": ""},
+    ],
 )
 def test_whatever_decides_a_library_is_in_its_hash(change: dict[str, object]) -> None:
     assert make_library(GOOD, **change).sha256 != make_library(GOOD).sha256
@@ -55,10 +63,14 @@ def test_whatever_decides_a_library_is_in_its_hash(change: dict[str, object]) ->
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     library = make_library(GOOD, OTHER)
     table = to_table(library)
-    spoilt = table.set_column(5, table.schema.field(5), pa.array(["Which city is in Italy?", OTHER]))
+    spoilt = table.set_column(
+        5, table.schema.field(5), pa.array(["Which city is in Italy?", OTHER])
+    )
     with pa.ipc.new_file(tmp_path / "x.arrow", spoilt.schema) as writer:
         writer.write_table(spoilt)
-    with pytest.raises(LibraryError, match=f"says that it is library {library.sha256[:12]}, but its content is"):
+    with pytest.raises(
+        LibraryError, match=f"says that it is library {library.sha256[:12]}, but its content is"
+    ):
         read_library(tmp_path / "x.arrow")
 
 
@@ -72,7 +84,10 @@ def test_files_that_are_no_library(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="its metadata holds no header"):
         read_library(path)
     table = to_table(make_library(GOOD))
-    for changed, said in (({"schema_version": 99}, "it is of version 99"), ({"colour": 1}, "colour")):
+    for changed, said in (
+        ({"schema_version": 99}, "it is of version 99"),
+        ({"colour": 1}, "colour"),
+    ):
         about = json.loads(table.schema.metadata[METADATA])
         about["header"] |= changed
         with pa.ipc.new_file(path, table.schema.with_metadata({METADATA: json.dumps(about)})):
@@ -91,7 +106,9 @@ def test_find_by_name_hash_and_path(tmp_path: Path) -> None:
     save_library(make_library(FAR, GOOD), tmp_path)
     with pytest.raises(LibraryError, match="'quiz-file' means 2 libraries"):
         find_library("quiz-file", tmp_path)
-    with pytest.raises(LibraryError, match=r"Unknown variant library: 'secnd'\. Did you mean 'second'"):
+    with pytest.raises(
+        LibraryError, match=r"Unknown variant library: 'secnd'\. Did you mean 'second'"
+    ):
         find_library("secnd", tmp_path)
     with pytest.raises(LibraryError, match="no variant library at"):
         find_library(str(tmp_path / "gone.arrow"), tmp_path)
@@ -101,23 +118,31 @@ def test_find_by_name_hash_and_path(tmp_path: Path) -> None:
 def test_check_library() -> None:
     library = make_library(GOOD)
     check_library(library, "quiz", QUESTIONS)
-    check_library(library, "quiz", [replace(EGGS, id="q/77")])  # a question that it does not know is not an error
+    check_library(
+        library, "quiz", [replace(EGGS, id="q/77")]
+    )  # a question that it does not know is not an error
     with pytest.raises(LibraryError, match="rewords quiz, not mmlu"):
         check_library(library, "mmlu", QUESTIONS)
-    with pytest.raises(LibraryError, match=r"another revision of quiz .*1 questions differ, such as q/1"):
+    with pytest.raises(
+        LibraryError, match=r"another revision of quiz .*1 questions differ, such as q/1"
+    ):
         check_library(library, "quiz", [replace(CAPITAL, gold=0), EGGS])
 
 
 def test_select_variants() -> None:
     library = make_library(NEAR, GOOD, OTHER)
     chosen = select_variants(library, QUESTIONS)
-    assert {id_: [v.text for v in vs] for id_, vs in chosen.variants.items()} == {"q/1": [GOOD, OTHER]}
+    assert {id_: [v.text for v in vs] for id_, vs in chosen.variants.items()} == {
+        "q/1": [GOOD, OTHER]
+    }
     assert chosen.without == ("q/2",) and chosen.short == ()
     assert [v.text for v in select_variants(library, QUESTIONS, 1).variants["q/1"]] == [GOOD]
     kept = select_variants(library, QUESTIONS, 3)
     assert kept.short == ("q/1",) and len(kept.variants) == 1
     assert re.findall(r"\d+", kept.sentence) == ["1", "2", "1", "1"]  # with two, none and one
-    with pytest.raises(LibraryError, match="fewer than 3 accepted variants for every one of the 2 questions"):
+    with pytest.raises(
+        LibraryError, match="fewer than 3 accepted variants for every one of the 2 questions"
+    ):
         select_variants(library, QUESTIONS, 3, short="drop")
     with pytest.raises(LibraryError, match="has no accepted variants"):
         select_variants(make_library(NEAR), QUESTIONS)
@@ -131,18 +156,28 @@ def test_diff() -> None:
     found = diff(make_library(GOOD, FAR), make_library(OTHER, FAR, GOOD.upper(), seed=7))
     # GOOD in capitals is too long for the scripted embedder: the same words, another state.
     assert [v.text for v in found.only_second] == [OTHER] and found.only_first == ()
-    assert [(a.state.value, b.state.value) for a, b in found.changed] == [("accepted", "not_embedded")]
+    assert [(a.state.value, b.state.value) for a, b in found.changed] == [
+        ("accepted", "not_embedded")
+    ]
     assert found.header == {"seed": (42, 7)}
 
 
 def test_merge() -> None:
-    first, second = make_library(GOOD, NEAR), make_library(OTHER, GOOD, OTHER, licence="MIT", seed=7)
+    first, second = (
+        make_library(GOOD, NEAR),
+        make_library(OTHER, GOOD, OTHER, licence="MIT", seed=7),
+    )
     both = merge(first, second, "both")
     assert [(v.number, v.state.value, v.same_as) for v in both.variants] == [
-        (1, "accepted", None), (2, "too_close", None), (3, "accepted", None), (4, "duplicate", "q/1#1"),
+        (1, "accepted", None),
+        (2, "too_close", None),
+        (3, "accepted", None),
+        (4, "duplicate", "q/1#1"),
         (5, "duplicate", "q/1#3"),
-    ]  # fmt: skip
-    assert both.header.parents == (first.sha256, second.sha256) and both.header.licence == "CC0; MIT"
+    ]
+    assert (
+        both.header.parents == (first.sha256, second.sha256) and both.header.licence == "CC0; MIT"
+    )
     with pytest.raises(LibraryError, match="not judged alike"):
         merge(first, make_library(OTHER, window=(0.1, 0.2)), "both")
 
@@ -150,7 +185,10 @@ def test_merge() -> None:
 def test_the_upper_limit_is_clopper_pearson() -> None:
     assert upper_limit(0, 150) == pytest.approx(1 - 0.05 ** (1 / 150))  # closed form at zero: 2.0 %
     assert upper_limit(5, 5) == 1.0
-    for broken, n in ((1, 20), (7, 60)):  # the definition: at the bound, that few or fewer have probability 5 %
+    for broken, n in (
+        (1, 20),
+        (7, 60),
+    ):  # the definition: at the bound, that few or fewer have probability 5 %
         assert binom.cdf(broken, n, upper_limit(broken, n)) == pytest.approx(0.05, abs=1e-9)
 
 
@@ -158,7 +196,10 @@ def test_review_by_file(tmp_path: Path) -> None:
     library, path = make_library(NEAR, GOOD, OTHER), tmp_path / "review.jsonl"
     write_review(library, path, n=2, seed=5)
     head, *lines = map(json.loads, path.read_text().splitlines())
-    assert head["library"] == library.sha256 and [line["id"] for line in lines] == ["q/1#2", "q/1#3"]
+    assert head["library"] == library.sha256 and [line["id"] for line in lines] == [
+        "q/1#2",
+        "q/1#3",
+    ]
     assert lines[0]["key"] == "B. Paris" and lines[0]["finding"] == ""
     path.write_text(path.read_text().replace('"read_by": ""', '"read_by": "person"'))
     with pytest.raises(DataError, match="no finding on 2 of 2"):
@@ -175,17 +216,30 @@ def test_review_by_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the reviewer is ''"):
         read_review(library, path, reviewer="")
     reviewed = read_review(library, path, reviewer="ann")
-    assert (reviewed.header.review.n, reviewed.header.review.broken) == (2, 1)  # doubt counts as broken
+    assert (reviewed.header.review.n, reviewed.header.review.broken) == (
+        2,
+        1,
+    )  # doubt counts as broken
     assert reviewed.header.review.upper_95 == pytest.approx(upper_limit(1, 2), abs=1e-6)
-    assert [v.state for v in reviewed.variants] == [State.TOO_CLOSE, State.ACCEPTED, State.REVIEWED_BROKEN]
+    assert [v.state for v in reviewed.variants] == [
+        State.TOO_CLOSE,
+        State.ACCEPTED,
+        State.REVIEWED_BROKEN,
+    ]
     assert reviewed.header.parents == (library.sha256,) and reviewed.sha256 != library.sha256
     with pytest.raises(LibraryError, match="is a review of library"):
         read_review(reviewed, path, reviewer="ann")
     path.write_text("\n".join(map(json.dumps, [head, findings[0]])))  # a line was deleted
     with pytest.raises(DataError, match="no finding on 1 of 2 sampled variants"):
         read_review(library, path, reviewer="ann")
-    path.write_text("\n".join(map(json.dumps, [head, findings[0], {**findings[1], "variant": "an easier text"}])))
-    with pytest.raises(DataError, match="another text of q/1#3"):  # what was read is not what would be judged
+    path.write_text(
+        "\n".join(
+            map(json.dumps, [head, findings[0], {**findings[1], "variant": "an easier text"}])
+        )
+    )
+    with pytest.raises(
+        DataError, match="another text of q/1#3"
+    ):  # what was read is not what would be judged
         read_review(library, path, reviewer="ann")
     path.write_text("not json")
     with pytest.raises(DataError, match="is not a review file"):
@@ -208,22 +262,41 @@ def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
     def kept(**changes: object) -> None:
         facts = {"variants": library.sha256}
         models = {name: {} for name in ("tested", *"abcd")}
-        given = {"audit": "perturb", "status": "finished", "models": models, "analysis": {"judged": ["tested"]}}
+        given = {
+            "audit": "perturb",
+            "status": "finished",
+            "models": models,
+            "analysis": {"judged": ["tested"]},
+        }
         Manifest("f", facts, **{**given, **changes}).save(run)
 
-    def row(model: str, variant: int, correct: bool | None, replicate: int = 0) -> dict[str, object]:
+    def row(
+        model: str, variant: int, correct: bool | None, replicate: int = 0
+    ) -> dict[str, object]:
         name = f"q/1#{variant}" if variant else None
         return {
-            "model": model, "benchmark": "quiz", "question_id": "q/1", "arm": "variant" if variant else "original",
-            "variant": variant, "replicate": replicate, "asked": True, "variant_id": name,
-            "parsed": correct is not None, "correct": correct,
-        }  # fmt: skip
+            "model": model,
+            "benchmark": "quiz",
+            "question_id": "q/1",
+            "arm": "variant" if variant else "original",
+            "variant": variant,
+            "replicate": replicate,
+            "asked": True,
+            "variant_id": name,
+            "parsed": correct is not None,
+            "correct": correct,
+        }
 
     def found_where(d_original: bool | None) -> Library:
         rows = [row("tested", k, k == 1) for k in range(5)]  # not of the panel
         for model in "abcd":
             original = d_original if model == "d" else True
-            rows += [row(model, 0, True), row(model, 0, original, 1), row(model, 1, False), row(model, 2, False)]
+            rows += [
+                row(model, 0, True),
+                row(model, 0, original, 1),
+                row(model, 1, False),
+                row(model, 2, False),
+            ]
             rows += [row(model, 3, model == "b"), row(model, 4, None if model == "c" else False)]
         table = pa.Table.from_pylist(rows, schema=SCHEMA.columns)
         with pa.ipc.new_file(str(run / "shards" / "part-0.arrow"), table.schema) as sink:
@@ -232,12 +305,19 @@ def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
         return judge_by_run(library, run)
 
     kept()
-    found = found_where(None)  # d's unreadable answer counts for nothing; of the last two models are left: too few
+    found = found_where(
+        None
+    )  # d's unreadable answer counts for nothing; of the last two models are left: too few
     assert [(v.panel, v.state.value) for v in found.variants] == [
-        ("suspect", "too_close"), ("suspect", "suspect"), ("passed", "accepted"), ("", "too_far")
-    ]  # fmt: skip
+        ("suspect", "too_close"),
+        ("suspect", "suspect"),
+        ("passed", "accepted"),
+        ("", "too_far"),
+    ]
     assert found.header.panel == tuple("abcd") and found.header.parents == (library.sha256,)
-    assert [v.panel for v in found_where(False).variants] == ["passed"] * 4  # d had the original wrong once
+    assert [v.panel for v in found_where(False).variants] == [
+        "passed"
+    ] * 4  # d had the original wrong once
     save_library(library, tmp_path)
     assert main(["--folder", str(tmp_path), "panel", library.sha256, str(run)]) == 0
     for changes, said in (
@@ -281,7 +361,10 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert NEAR in run("show", "quiz-file", "--question", "q/1")[1]
     assert "0 only" in run("diff", "quiz-file", "second")[1]
     code, text = run("merge", "quiz-file", "second", "--name", "merged")
-    assert code == 0 and find_library("merged", tmp_path).header.parents == (first.sha256, second.sha256)
+    assert code == 0 and find_library("merged", tmp_path).header.parents == (
+        first.sha256,
+        second.sha256,
+    )
     assert run("export", "quiz-file", str(tmp_path / "x.jsonl"))[1].startswith("2 variants written")
     review = tmp_path / "r.jsonl"
     assert run("review", "quiz-file", "--out", str(review), "--n", "2")[0] == 0
@@ -289,7 +372,11 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     review.write_text(empty.replace('"finding": ""', '"finding": "ok"'))
     code, text = run("review", "quiz-file", "--read", str(review), "--reviewer", "ann")
     assert code == 0 and "0 of 2 " in text and "77.6 %" in text  # 1 - .05 ** (1/2)
-    for wrong in (("show", "nothing"), ("show", "second", "--state", "fine"), ("show", "second", "--question", "q/9")):
+    for wrong in (
+        ("show", "nothing"),
+        ("show", "second", "--state", "fine"),
+        ("show", "second", "--question", "q/9"),
+    ):
         code, text = run(*wrong)
         assert code == 1 and text.startswith("error: Unknown")
 
@@ -300,7 +387,9 @@ def test_a_reviewed_library_holds_what_was_asked_and_another_does_not() -> None:
     reviewed = apply_review(asked, ids, {ids[0]: "broken", ids[1]: "ok"}, seed=1, reviewer="R")
     assert reviewed.sha256 != asked.sha256 and reviewed_since(asked, reviewed) is reviewed
     assert reviewed_since(reviewed, reviewed) is reviewed
-    changed = Library(reviewed.header, (replace(reviewed.variants[0], text="another"), *reviewed.variants[1:]))
+    changed = Library(
+        reviewed.header, (replace(reviewed.variants[0], text="another"), *reviewed.variants[1:])
+    )
     for other in (changed, make_library(GOOD), make_library(GOOD, OTHER, licence="other")):
         with pytest.raises(DataError, match="in more than review findings"):
             reviewed_since(asked, other)
@@ -311,13 +400,24 @@ def test_what_a_model_wrote_holds_nothing_that_a_terminal_obeys(
 ) -> None:
     evil = "Which\x1b]0;owned\x07\x1b[2J city\x9b31m\nis it?\u202e"
     plain = make_library(GOOD, licence=f"CC0 {evil}")
-    hostile = Library(plain.header, tuple(replace(one, text=evil, error=evil) for one in plain.variants))
+    hostile = Library(
+        plain.header, tuple(replace(one, text=evil, error=evil) for one in plain.variants)
+    )
     save_library(hostile, tmp_path)
     other = make_library(OTHER)
     save_library(other, tmp_path)
     first, second = hostile.sha256, other.sha256
-    for words in (("show", first), ("show", first, "--state", "accepted"), ("diff", first, second), ("list",)):
+    for words in (
+        ("show", first),
+        ("show", first, "--state", "accepted"),
+        ("diff", first, second),
+        ("list",),
+    ):
         assert main(["--folder", str(tmp_path), *words]) == 0
         shown = capsys.readouterr().out
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown), words
-        assert words[0] == "list" or "\N{REPLACEMENT CHARACTER}[2J city" in shown or "\\u001b[2J city" in shown
+        assert (
+            words[0] == "list"
+            or "\N{REPLACEMENT CHARACTER}[2J city" in shown
+            or "\\u001b[2J city" in shown
+        )

@@ -46,12 +46,20 @@ def test_numbers_are_counted() -> None:
         ("How many whales swim?", "What number of whales swim?", ()),
         ("Buy at least 2.", "Buy at most 2.", ("quantifiers: at least -> at most",)),
         ('He said "stop".', 'He said "go".', ("quoted: stop -> go",)),
-        ("The opposite of hot is", 'Which word is contrary to "hot"?', ()),  # the word was there, without marks
+        (
+            "The opposite of hot is",
+            'Which word is contrary to "hot"?',
+            (),
+        ),  # the word was there, without marks
         ("Which is it?", "Is it Paris?", ("options named: nothing -> Paris",)),
         ("Neither A nor option B", "option C", ("options named: B -> C", "negations: 2 -> 0")),
         ("He argued that:", "Answer: we live in it.", ("states an answer",)),
         ("He argued that:", "He held that:\nResponse: so it is.", ("states an answer",)),
-        ("Minute and a half", "90 seconds", ("numbers: 1/2 -> 90", "units: minute -> second")),  # a legitimate one
+        (
+            "Minute and a half",
+            "90 seconds",
+            ("numbers: 1/2 -> 90", "units: minute -> second"),
+        ),  # a legitimate one
     ],
 )
 def test_rule_findings(original: str, text: str, findings: tuple[str, ...]) -> None:

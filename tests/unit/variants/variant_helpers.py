@@ -30,8 +30,12 @@ class ScriptedEmbedder:
         return Embedding(np.array([np.cos(angle), np.sin(angle)], dtype=np.float32), 3)
 
 
-CAPITAL = Item("q/1", "quiz", "What is the capital of France?", ("Rome", "Paris", "Bonn"), 1, "q/1", (0, 1, 2))
-EGGS = Item("q/2", "quiz", "Ann has 3 eggs and buys 4. How many has she?", (), NO_OPTION, "q/2", (), 7.0)
+CAPITAL = Item(
+    "q/1", "quiz", "What is the capital of France?", ("Rome", "Paris", "Bonn"), 1, "q/1", (0, 1, 2)
+)
+EGGS = Item(
+    "q/2", "quiz", "Ann has 3 eggs and buys 4. How many has she?", (), NO_OPTION, "q/2", (), 7.0
+)
 QUESTIONS = (CAPITAL, EGGS)
 NEAR, GOOD, OTHER, FAR = (
     "What's the capital of France?",
@@ -41,10 +45,22 @@ NEAR, GOOD, OTHER, FAR = (
 )
 DISTANCES = {CAPITAL.text: 0.0, EGGS.text: 0.0, NEAR: 0.05, GOOD: 0.3, OTHER: 0.4, FAR: 0.8}
 HEADER = Header(
-    name="quiz-file", benchmark="quiz", benchmark_revision="sha256:0", questions_sha256=questions_sha256(QUESTIONS),
-    n_questions=2, strategy="file", window=(0.15, 0.45), changes="stem", context="none", options="keep", num_variants=2,
-    max_attempts=3, seed=42, licence="CC0", embedder=ModelRef("scripted", "sha256:scripted"),
-)  # fmt: skip
+    name="quiz-file",
+    benchmark="quiz",
+    benchmark_revision="sha256:0",
+    questions_sha256=questions_sha256(QUESTIONS),
+    n_questions=2,
+    strategy="file",
+    window=(0.15, 0.45),
+    changes="stem",
+    context="none",
+    options="keep",
+    num_variants=2,
+    max_attempts=3,
+    seed=42,
+    licence="CC0",
+    embedder=ModelRef("scripted", "sha256:scripted"),
+)
 
 
 def candidates(*texts: str, question: Item = CAPITAL) -> list[Candidate]:
@@ -54,5 +70,7 @@ def candidates(*texts: str, question: Item = CAPITAL) -> list[Candidate]:
 def make_library(*texts: str, policy: Policy | None = None, **header: object) -> Library:
     """A library of `texts` as variants of CAPITAL."""
     gates = Gates(policy or Policy(), ScriptedEmbedder(DISTANCES))
-    variants = build_variants(QUESTIONS, once(candidates(*texts)), gates, num_variants=2, max_attempts=1)
+    variants = build_variants(
+        QUESTIONS, once(candidates(*texts)), gates, num_variants=2, max_attempts=1
+    )
     return Library(replace(HEADER, **header), tuple(variants))

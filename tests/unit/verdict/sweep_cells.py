@@ -33,12 +33,16 @@ def right(n: int, *spans: tuple[int, int]) -> list[int]:
     return [int(any(a <= i < b for a, b in spans)) for i in range(n)]
 
 
-def rows(n: int, routers: tuple[int, ...] = (1, 2, 3), seed: int = 3, **options: Any) -> list[Outcome]:
+def rows(
+    n: int, routers: tuple[int, ...] = (1, 2, 3), seed: int = 3, **options: Any
+) -> list[Outcome]:
     return synthetic_outcomes(n, routers, rng=np.random.default_rng(seed), **options)
 
 
 def measured(cell: CellOutcomes, **options: Any) -> Evidence:
-    return measure(cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, reference=honest(cell), **options)
+    return measure(
+        cell, rng=np.random.default_rng(0), n_resamples=RESAMPLES, reference=honest(cell), **options
+    )
 
 
 def judged(outcomes: list[Outcome], **options: Any) -> tuple[SweepResult, ...]:

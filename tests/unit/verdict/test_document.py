@@ -28,7 +28,9 @@ def whole(audit: str) -> dict[str, Any]:
     reason = {"code": "x", "numbers": {"n": 1}}
     cell = cell_of(code, audit, gates=[gate_of("a")], reason_codes=[reason], advice_codes=[reason])
     runs = [{"models": [ANSWERED]}]
-    return verdict_of_cells([cell], audit, rows=[ROW], runs=runs, thresholds={"alpha": 0.05, "block_at": "strong"})
+    return verdict_of_cells(
+        [cell], audit, rows=[ROW], runs=runs, thresholds={"alpha": 0.05, "block_at": "strong"}
+    )
 
 
 def together() -> dict[str, Any]:
@@ -51,7 +53,13 @@ def test_the_schema_that_ships_is_the_model() -> None:
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every value below a value."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, child in children:
         yield (*at, key)
         yield from places(child, (*at, key))
@@ -70,12 +78,16 @@ def edited(plain: Any, path: tuple[Any, ...], change: Any) -> Any:
     return made
 
 
-OTHER = st.sampled_from([3, -1, 0.5, "text", "", True, [], {}, [[]], [3], {"a": 1}, None, float("nan"), "9" * 400])
+OTHER = st.sampled_from(
+    [3, -1, 0.5, "text", "", True, [], {}, [[]], [3], {"a": 1}, None, float("nan"), "9" * 400]
+)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([*AUDITS, "together"]), st.data())
-def test_any_edit_is_read_as_the_same_kind_or_refused_in_one_sentence(name: str, data: st.DataObject) -> None:
+def test_any_edit_is_read_as_the_same_kind_or_refused_in_one_sentence(
+    name: str, data: st.DataObject
+) -> None:
     plain = together() if name == "together" else whole(name)
     path = data.draw(st.sampled_from(sorted(places(plain), key=str)))
     change = data.draw(st.one_of(st.none(), st.tuples(OTHER)))
@@ -109,7 +121,9 @@ def test_the_message_names_the_field(path: tuple[Any, ...], change: Any, named: 
 def test_a_field_of_one_audit_below_several_is_named_from_the_top() -> None:
     with pytest.raises(ConfigError, match=r"audits\.memory\.cells\[0\]\.grade"):
         document_of(edited(together(), ("audits", "memory", "cells", 0, "grade"), [3]))
-    with pytest.raises(ConfigError, match=r"audits\.memory\.audit"):  # one audit under the name of another
+    with pytest.raises(
+        ConfigError, match=r"audits\.memory\.audit"
+    ):  # one audit under the name of another
         document_of(edited(together(), ("audits", "memory", "audit"), ["sweep"]))
 
 
@@ -136,7 +150,11 @@ def test_codes_and_rates_of_an_earlier_version_have_the_names_of_this_one() -> N
     plain = verdict_named("drop_cause_unknown", audit="perturb")
     now, cell = document_of(plain).cells, plain["cells"][0]
     cell["verdict"] = "brittle_cause_unknown"  # it has a grade
-    cell["calibration"] = {"design": {}, "rates": {"clean_brittle": 0.03, "clean_beyond": 0.01}, "sentence": ""}
+    cell["calibration"] = {
+        "design": {},
+        "rates": {"clean_brittle": 0.03, "clean_beyond": 0.01},
+        "sentence": "",
+    }
     (read,) = document_of(plain).cells
     assert (read.verdict, read.grade) == (now[0].verdict, now[0].grade)
     assert read.rates == {"clean_unknown": 0.03, "clean_beyond": 0.01}

@@ -19,15 +19,29 @@ NOTHING = Measured("gain", None, None, None, None)
 
 
 def finding_of(name: str, kinds: dict[str, Seen]) -> Finding:
-    return Finding(name, name, tuple(kinds), "v", "V", "good", "o", Grade.FOUND_STRONG, NOTHING, "", kinds=kinds)
+    return Finding(
+        name,
+        name,
+        tuple(kinds),
+        "v",
+        "V",
+        "good",
+        "o",
+        Grade.FOUND_STRONG,
+        NOTHING,
+        "",
+        kinds=kinds,
+    )
 
 
 def said(
-    *states: Seen, sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text"))
+    *states: Seen,
+    sees: tuple[tuple[str, ...], ...] = (("noise",), ("wording",), ("answers", "text")),
 ) -> dict[str, str]:
     """The sentence of each state, by how it begins."""
     findings = [
-        finding_of(name, dict.fromkeys(own, state)) for name, state, own in zip("ABC", states, sees, strict=False)
+        finding_of(name, dict.fromkeys(own, state))
+        for name, state, own in zip("ABC", states, sees, strict=False)
     ]
     return {line.partition(":")[0].partition(",")[0]: line for line in synthesis(findings)}
 
@@ -37,13 +51,17 @@ def test_what_no_instrument_sees_is_never_cleared(states: tuple[Seen, Seen]) -> 
     text = said(*states)
     for kind in ("answers", "text", "format", "attribute"):
         assert KINDS[kind] in text["Not looked for"]
-        assert not any(KINDS[kind] in line for name, line in text.items() if name != "Not looked for")
+        assert not any(
+            KINDS[kind] in line for name, line in text.items() if name != "Not looked for"
+        )
     assert "agree" not in " ".join(text.values())  # least of all of those that could not tell
 
 
 def test_each_kind_stands_once_with_who_says_so() -> None:
     text = said(Seen.NOT_SEEN, Seen.SEEN, Seen.COULD_NOT_TELL)
-    assert f"{KINDS['noise']} (A)" in text["Not seen"] and f"{KINDS['wording']} (B)." in text["Seen"]
+    assert (
+        f"{KINDS['noise']} (A)" in text["Not seen"] and f"{KINDS['wording']} (B)." in text["Seen"]
+    )
     assert f"{KINDS['answers']} (C); {KINDS['text']} (C)" in text["Could not tell"]
     assert all(" ".join(text.values()).count(title) == 1 for title in KINDS.values())
 
@@ -51,7 +69,10 @@ def test_each_kind_stands_once_with_who_says_so() -> None:
 def test_a_finding_is_not_taken_back_and_who_contradicts_it_is_named() -> None:
     assert "not by" not in said(Seen.NOT_SEEN, Seen.SEEN)["Seen"]
     both = said(Seen.NOT_SEEN, Seen.SEEN, sees=(("wording", "text"), ("wording",)))
-    assert f"{KINDS['wording']} (B; not by A)" in both["Seen"] and f"{KINDS['text']} (A)" in both["Not seen"]
+    assert (
+        f"{KINDS['wording']} (B; not by A)" in both["Seen"]
+        and f"{KINDS['text']} (A)" in both["Not seen"]
+    )
 
 
 def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> None:
@@ -60,14 +81,18 @@ def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> 
         {"wording": "seen, cause unknown", "text": "not seen"},
         {"answers": "seen", "text": "could not tell", "wording": "not seen"},
     )
-    told = looked_for([finding_of("A", {kind: Seen(state) for kind, state in one.items()}) for one in kinds])
+    told = looked_for(
+        [finding_of("A", {kind: Seen(state) for kind, state in one.items()}) for one in kinds]
+    )
     assert list(told) == list(KINDS)
     assert told["noise"] == (Seen.COULD_NOT_TELL, Seen.BLIND, Seen.BLIND, Seen.COULD_NOT_TELL)
     assert told["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
     assert told["answers"] == (Seen.BLIND, Seen.BLIND, Seen.SEEN, Seen.SEEN)
     assert told["text"] == (Seen.BLIND, Seen.NOT_SEEN, Seen.COULD_NOT_TELL, Seen.NOT_SEEN)
     # An audit is blind to what it cannot see; all together are not: no audit that looks for it was run.
-    assert told["format"] == (*(Seen.BLIND,) * 3, Seen.NOT_RUN) and looked_for([])["text"] == (Seen.NOT_RUN,)
+    assert told["format"] == (*(Seen.BLIND,) * 3, Seen.NOT_RUN) and looked_for([])["text"] == (
+        Seen.NOT_RUN,
+    )
 
 
 @pytest.mark.parametrize("audit", AUDITS)
@@ -101,10 +126,15 @@ def table() -> dict[str, Any]:
         "text_50": {"CCF": 79, "CCC": 21},
     }
     design = {"n": 1000, "fresh": 500, "references": 5}
-    return {"thresholds": dict.fromkeys(SEES, LIMITS), "designs": [{"design": design, "counts": counts}]}
+    return {
+        "thresholds": dict.fromkeys(SEES, LIMITS),
+        "designs": [{"design": design, "counts": counts}],
+    }
 
 
-def judged(audit: str, grade: Grade = Grade.CLEARED, n: int = 1000, references: int = 5, **own: float) -> Judged:
+def judged(
+    audit: str, grade: Grade = Grade.CLEARED, n: int = 1000, references: int = 5, **own: float
+) -> Judged:
     sizes = {"n_questions": n, "references": ["r"] * references, "n_fresh": 500}
     cell = typed_cell(cell_of("underpowered", audit, grade=str(grade), **sizes), audit)
     return Judged(audit, cell, frozenset(SEES[audit]), {**LIMITS, **own})
@@ -114,8 +144,9 @@ def test_a_form_is_passed_at_the_smallest_dose_that_is_found_often_enough() -> N
     found = scope([judged("sweep"), judged("perturb"), judged("memory")], table())
     assert found is not None
     assert [(one.form, one.dose, one.audit) for one in found.passed] == [
-        ("answers", 0.5, "memory"), ("wording", 0.15, "perturb"),
-    ]  # fmt: skip
+        ("answers", 0.5, "memory"),
+        ("wording", 0.15, "perturb"),
+    ]
     assert found.not_examined == ("text",) and found.found == ()  # 79 of 100 is less than .8
     wording = found.passed[1]
     assert wording.found.share == 0.85 and wording.passes.share == 0.10
@@ -134,7 +165,9 @@ def test_what_no_audit_looks_at_is_not_examined() -> None:
 
 
 def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
-    found = scope([judged("perturb", Grade.FOUND_STRONG), judged("memory", Grade.UNDECIDED)], table())
+    found = scope(
+        [judged("perturb", Grade.FOUND_STRONG), judged("memory", Grade.UNDECIDED)], table()
+    )
     assert found is not None and found.passed == ()
     assert found.found == ("wording",) and found.not_examined == ("answers", "text")
 
@@ -153,7 +186,9 @@ def test_a_form_that_was_found_or_left_open_is_not_passed() -> None:
         ({"effect_of_interest": 0.03}, True),
     ],
 )
-def test_no_design_that_is_larger_far_or_of_other_thresholds_is_quoted(own: dict[str, Any], quoted: bool) -> None:
+def test_no_design_that_is_larger_far_or_of_other_thresholds_is_quoted(
+    own: dict[str, Any], quoted: bool
+) -> None:
     assert (nearest(table(), [judged("perturb", **own)]) is not None) is quoted
     found = scope([judged("perturb", **own)], table())
     assert found is not None and (found.error is not None) is quoted
@@ -171,7 +206,10 @@ def test_the_rates_are_of_the_audits_that_the_suite_has() -> None:
 
 
 def test_a_suite_may_require_forms() -> None:
-    full, part = scope([judged("perturb"), judged("memory")], table()), scope([judged("perturb")], table())
+    full, part = (
+        scope([judged("perturb"), judged("memory")], table()),
+        scope([judged("perturb")], table()),
+    )
     assert full is not None and part is not None
     assert unmet([full], {}) == "" and unmet([full], {"wording": 0.15, "answers": 0.5}) == ""
     assert "15 %" in unmet([full], {"answers": 0.15})

@@ -15,15 +15,29 @@ from audit.sweep.vocabulary import GATES, VERDICTS, Contrast, Verdict
 
 
 def test_a_template_says_numbers_in_the_formats_of_the_house() -> None:
-    texts = {"fell": "{model}: {low:bare} to {high:points}, {share:percent}, {p:p}, n = {n:,} ({names:listed})"}
-    reason = because("fell", model="m", low=0.012, high=0.034, share=0.98, p=0.0304, n=1200, names=["a", "b", "c"])
+    texts = {
+        "fell": "{model}: {low:bare} to {high:points}, {share:percent}, {p:p}, n = {n:,} ({names:listed})"
+    }
+    reason = because(
+        "fell",
+        model="m",
+        low=0.012,
+        high=0.034,
+        share=0.98,
+        p=0.0304,
+        n=1200,
+        names=["a", "b", "c"],
+    )
     assert sentence(reason, texts) == "m: 1.2 to 3.4 points, 98 %, p = .03, n = 1,200 (a, b and c)"
     assert (listed(["a"]), listed([])) == ("a", "")
 
 
 def test_a_function_says_what_hangs_on_the_numbers_and_a_gate_says_its_own() -> None:
     texts = {"rose": lambda rise: "up" if rise > 0 else "down"}
-    assert sentences([because("rose", rise=-1), Reason("gate_x", {}, "so")], texts) == ("down", "so")
+    assert sentences([because("rose", rise=-1), Reason("gate_x", {}, "so")], texts) == (
+        "down",
+        "so",
+    )
 
 
 @pytest.mark.parametrize("reason", [because("unknown"), because("fell")])
@@ -42,9 +56,14 @@ def test_a_reason_within_a_measurement_is_its_code_and_numbers_in_json() -> None
 
 def test_shares_and_p_values() -> None:
     for share, as_percent, as_points in (
-        (0.98, "98 %", "+98.0 points"), (0.714, "71.4 %", "+71.4 points"), (-0.042, "−4.2 %", "−4.2 points"),
-        (-0.0001, "0 %", "0.0 points"), (1.0, "100 %", "+100.0 points"), (None, "–", "–"), (math.nan, "–", "–"),
-    ):  # fmt: skip
+        (0.98, "98 %", "+98.0 points"),
+        (0.714, "71.4 %", "+71.4 points"),
+        (-0.042, "−4.2 %", "−4.2 points"),
+        (-0.0001, "0 %", "0.0 points"),
+        (1.0, "100 %", "+100.0 points"),
+        (None, "–", "–"),
+        (math.nan, "–", "–"),
+    ):
         assert (percent(share), signed_points(share)) == (as_percent, as_points)
     for p, told in (
         (0.0304, "= .03"),
@@ -72,9 +91,15 @@ def test_every_gate_has_a_word() -> None:
 
 @pytest.mark.parametrize(
     ("lows", "on"),
-    [((0.01, 0.01, 0.01), "every_scale"), ((0.01, -0.01, 0.01), "one_scale"), ((-0.01, -0.01, -0.01), "no_scale")],
+    [
+        ((0.01, 0.01, 0.01), "every_scale"),
+        ((0.01, -0.01, 0.01), "one_scale"),
+        ((-0.01, -0.01, -0.01), "no_scale"),
+    ],
 )
-def test_a_gain_that_is_larger_on_one_scale_only_is_said_to_be_so(lows: tuple[float, ...], on: str) -> None:
+def test_a_gain_that_is_larger_on_one_scale_only_is_said_to_be_so(
+    lows: tuple[float, ...], on: str
+) -> None:
     scales = [
         Contrast(f"difference_in_differences{end}", "", None, 100, 0.05, low, 0.09, None)
         for end, low in zip(("", "_log_odds", "_log_wrong"), lows, strict=True)

@@ -33,10 +33,21 @@ DESIGN = {
     "panel": 1,
 }
 RATES = {
-    "clean_excess": 0.01, "clean_excess_se": 0.002, "clean_paper_model": 0.8, "gain_one_r_cleared": 0.03,
-    "clean_cleared": 0.6, "gain_5_excess": None, "gain_10_excess": 0.5,
-}  # fmt: skip
-TABLE = {"designs": [{"design": {"n": n, "routers": r, **DESIGN}, "rates": RATES} for n in (100, 1000) for r in (3, 9)]}
+    "clean_excess": 0.01,
+    "clean_excess_se": 0.002,
+    "clean_paper_model": 0.8,
+    "gain_one_r_cleared": 0.03,
+    "clean_cleared": 0.6,
+    "gain_5_excess": None,
+    "gain_10_excess": 0.5,
+}
+TABLE = {
+    "designs": [
+        {"design": {"n": n, "routers": r, **DESIGN}, "rates": RATES}
+        for n in (100, 1000)
+        for r in (3, 9)
+    ]
+}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +63,9 @@ TABLE = {"designs": [{"design": {"n": n, "routers": r, **DESIGN}, "rates": RATES
     ids=["panel", "bare", "faulty", "direct only", "three questions", "nothing readable"],
 )
 def test_verdict_json_is_valid_whatever_the_run(outcomes: list[Outcome]) -> None:
-    verdict = analyse_outcomes(outcomes, n_resamples=RESAMPLES, calibration=TABLE, runs=[{"fingerprint": "f"}])
+    verdict = analyse_outcomes(
+        outcomes, n_resamples=RESAMPLES, calibration=TABLE, runs=[{"fingerprint": "f"}]
+    )
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(verdict.to_dict(), SCHEMA)
     assert len(verdict.results) == len({(o.model, o.benchmark) for o in outcomes})
@@ -63,7 +76,12 @@ def test_same_rows_and_seed_give_the_same_bytes_in_any_row_order() -> None:
     first = json_text(analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_dict())
     assert json_text(analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=7).to_dict()) == first
     order = np.random.default_rng(0).permutation(len(outcomes))
-    assert json_text(analyse_outcomes([outcomes[i] for i in order], n_resamples=RESAMPLES, seed=7).to_dict()) == first
+    assert (
+        json_text(
+            analyse_outcomes([outcomes[i] for i in order], n_resamples=RESAMPLES, seed=7).to_dict()
+        )
+        == first
+    )
     assert json_text(analyse_outcomes(outcomes, n_resamples=RESAMPLES, seed=8).to_dict()) != first
 
 
@@ -72,7 +90,9 @@ def test_a_model_keeps_its_intervals_when_the_panel_grows() -> None:
     options = {"clean_replicates": 1, "with_ensemble": False}
     enough = 999  # permutations for both panels
     one = analyse_outcomes(rows(**options), n_resamples=enough).results[0]
-    two = analyse_outcomes(rows(**options) + rows(model="zz", seed=5, **options), n_resamples=enough).results[0]
+    two = analyse_outcomes(
+        rows(**options) + rows(model="zz", seed=5, **options), n_resamples=enough
+    ).results[0]
     assert (one.effect, one.p_value, one.contrasts) == (two.effect, two.p_value, two.contrasts)
 
 
@@ -84,17 +104,29 @@ def test_contrasts_with_and_without_leaks_bounds_and_control_benchmark() -> None
     ends = ("", "_without_leak", "_adverse", "_favourable")
     assert names == {
         *(f"noisy_vs_{c}{end}" for c in ("clean", "direct", "ensemble") for end in ends),
-        "noisy_vs_clean_with_leak", "clean_vs_direct", "ensemble_vs_clean", "noisy_vs_clean_unparsed_right",
-        "noisy_vs_clean_unparsed_wrong", "score_gap", "difference_in_differences",
-        "difference_in_differences_log_odds", "difference_in_differences_log_wrong",
-    }  # fmt: skip
+        "noisy_vs_clean_with_leak",
+        "clean_vs_direct",
+        "ensemble_vs_clean",
+        "noisy_vs_clean_unparsed_right",
+        "noisy_vs_clean_unparsed_wrong",
+        "score_gap",
+        "difference_in_differences",
+        "difference_in_differences_log_odds",
+        "difference_in_differences_log_wrong",
+    }
     with pytest.raises(DataError, match=r"control benchmark 'none'.*fresh, synthetic"):
         analyse_outcomes(outcomes, n_resamples=RESAMPLES, control_benchmark="none")
 
 
 def test_every_fault_is_caught_in_a_healthy_run() -> None:
     tests = analyse_outcomes(rows(n=200), n_resamples=RESAMPLES).self_test
-    gates = ["above_chance", "parseability", "manipulation_reached_worker", "pairing", "above_chance"]
+    gates = [
+        "above_chance",
+        "parseability",
+        "manipulation_reached_worker",
+        "pairing",
+        "above_chance",
+    ]
     assert [(t.expected_gate, t.status) for t in tests] == [(gate, "caught") for gate in gates]
 
 
@@ -123,7 +155,11 @@ def test_thresholds_outside_their_range_are_refused(name: str, value: float) -> 
 def test_the_nearest_calibrated_design_is_printed() -> None:
     found = nearest(TABLE, Design(700, 8, clean_accuracy=0.72, discordance=0.22))
     assert (found.design["n"], found.design["routers"]) == (1000, 9)
-    assert "1 % (± 0.2 %)" in found.sentence and "80 %" in found.sentence and "10 points in 50 %" in found.sentence
+    assert (
+        "1 % (± 0.2 %)" in found.sentence
+        and "80 %" in found.sentence
+        and "10 points in 50 %" in found.sentence
+    )
     assert "it clears 3 %" in found.sentence and "It clears 60 %" in found.sentence
     assert nearest(None, Design(700, 8)) is None
 
@@ -137,7 +173,9 @@ def test_the_nearest_calibrated_design_is_printed() -> None:
         ({"panel": 60, "n": 500}, 0),
     ],
 )
-def test_no_rates_are_quoted_of_a_design_that_is_not_near(far: dict[str, float], clusters: int | None) -> None:
+def test_no_rates_are_quoted_of_a_design_that_is_not_near(
+    far: dict[str, float], clusters: int | None
+) -> None:
     found = nearest({"designs": TABLE["designs"][3:]}, replace(Design(900, 9), **far), clusters)
     assert found is not None and found.rates == {} and "--observed RUN_DIR" in found.sentence
 

@@ -43,7 +43,9 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     assert (few.status == Status.FAIL) == (expected in (Verdict.UNDERPOWERED, Verdict.WITHHELD))
     assert VERDICTS[cell.verdict].grade == cell.grade
     noted = [one for one in cell.decision.reasons if one.code == "falls"]
-    assert [one.numbers["drop"] for one in noted] == [-cell.effect.mean_gain] * (options.get("gain") == -0.2)
+    assert [one.numbers["drop"] for one in noted] == [-cell.effect.mean_gain] * (
+        options.get("gain") == -0.2
+    )
     if expected == Verdict.NO_EXCESS:  # which does not claim that the score is free of memory
         assert BLIND in cell.headline and because("blind") in cell.decision.reasons
 
@@ -68,11 +70,21 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
         limits = np.full_like(control.upper, high)
         return replace(evidence.plain, ensemble=replace(control, upper=limits))
 
-    def with_limits(high: float, corrected: Corrected | None = None, held: Reading | None = None) -> Decision:
-        return decide(replace(evidence, plain=limited(high), favourable=held), (), SweepThresholds(), corrected)
+    def with_limits(
+        high: float, corrected: Corrected | None = None, held: Reading | None = None
+    ) -> Decision:
+        return decide(
+            replace(evidence, plain=limited(high), favourable=held),
+            (),
+            SweepThresholds(),
+            corrected,
+        )
 
     explained = with_limits(0.04)
-    assert explained.verdict == Verdict.EXCESS_EXPLAINED and explained.reasons[-2].code == "ensemble_gains"
+    assert (
+        explained.verdict == Verdict.EXCESS_EXPLAINED
+        and explained.reasons[-2].code == "ensemble_gains"
+    )
     assert explained.reasons[-1] == because("ensemble_bounds", limit=0.04, effect=0.05)
     # one control is tested at alpha / cells: in a panel so large that this is below its p, nothing is explained
     alone = over_panel([evidence])[0]
@@ -99,7 +111,9 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
     ]
     (cell,) = judged(leaked, texts=texts_of(leaked))
     assert cell.verdict == Verdict.WITHHELD
-    assert cell.decision.reasons[0].code == "gone_without_leaks" or cell.decision.gate == "answer_leak"
+    assert (
+        cell.decision.reasons[0].code == "gone_without_leaks" or cell.decision.gate == "answer_leak"
+    )
     some = rows(400, seed=4, gain=0.2, faults=Faults(leak=0.15))
     assert judged(some, texts=texts_of(some))[0].verdict == Verdict.EXCESS
 
@@ -107,9 +121,12 @@ def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> Non
 def test_controls_that_were_not_run_are_named_with_what_they_leave_open() -> None:
     alone = pair(rows(n=100, with_direct=False, with_ensemble=False, clean_replicates=1))
     assert not_run(alone[0].settings, referred=False) == [
-        because("direct"), because("ensemble", routers=[2, 3]), because("clean_replicates", runs=1),
-        because("noisy_replicates"), because("hint_reference"),
-    ]  # fmt: skip
+        because("direct"),
+        because("ensemble", routers=[2, 3]),
+        because("clean_replicates", runs=1),
+        because("noisy_replicates"),
+        because("hint_reference"),
+    ]
     some = [CLEAN, ensemble(2), noisy(1), noisy(2), noisy(3)]
     assert because("ensemble_at", routers=[3]) in not_run(some, referred=False)
     (bare,) = analyse(alone, n_resamples=RESAMPLES).results
@@ -151,8 +168,12 @@ def test_the_share_left_is_of_the_score_above_chance() -> None:
     assert share_left(0.75, 0.25, 0.7) == 0
     assert share_left(0.2, 0.25, 0.05) is None and share_left(0.75, 0.25, None) is None
     assert [category(c, SweepThresholds()) for c in (0.8, 0.79, 0.5, 0.49, None)] == [
-        "high", "moderate", "moderate", "low", "none",
-    ]  # fmt: skip
+        "high",
+        "moderate",
+        "moderate",
+        "low",
+        "none",
+    ]
 
 
 @pytest.mark.long  # 1,500 questions are judged three times

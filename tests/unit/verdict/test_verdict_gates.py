@@ -49,7 +49,9 @@ def cell_of(*states: list[int], reading: str = "letter") -> CellOutcomes:
         ("clean_fidelity", {"direct_gain": 0.15, "discordance": 0.1}),
     ],
 )
-def test_a_gate_fails_under_its_fault_and_no_other_does(gate: str | None, options: dict[str, Any]) -> None:
+def test_a_gate_fails_under_its_fault_and_no_other_does(
+    gate: str | None, options: dict[str, Any]
+) -> None:
     gates = gates_of(rows(**options))
     assert failing(gates) == ({gate} if gate else set())
     if gate:
@@ -81,7 +83,10 @@ def test_above_chance_uses_the_mean_of_one_over_k() -> None:
     two = replace(four, n_options=np.full(100, 2))
     t = SweepThresholds()
     found = [all_gates(c, None, t, 0.01)[1].status for c in (four, two)]
-    assert found == [Status.PASS, Status.FAIL]  # 46 % beats 25 % by 4.8 standard errors; it is below 50 %
+    assert found == [
+        Status.PASS,
+        Status.FAIL,
+    ]  # 46 % beats 25 % by 4.8 standard errors; it is below 50 %
 
 
 def test_shuffled_ids_of_one_arm_fail_pairing() -> None:
@@ -107,23 +112,37 @@ def test_exact_values_alarm_on_zero_one_and_nothing_changed() -> None:
         found = exact_values(cell_of(*rows_of))
         assert (found.status, found.number) == (Status.FAIL, 1)
         assert found.numbers["zero_width_intervals"] == (rows_of == [half, half])
-    moved = exact_values(cell_of([1, 0] * 10, [0, 1] * 10))  # a gain of exactly 0 while answers change: counted
+    moved = exact_values(
+        cell_of([1, 0] * 10, [0, 1] * 10)
+    )  # a gain of exactly 0 while answers change: counted
     assert moved.status == Status.PASS and moved.numbers["zero_gains"] == 1
-    both = sweep_cells.cell_of({CLEAN: half, noisy(1): half, noisy(2): half[::-1]})  # at one r of two nothing changed
-    assert exact_values(both).status == Status.PASS and exact_values(both).numbers["zero_width_intervals"] == 1
+    both = sweep_cells.cell_of(
+        {CLEAN: half, noisy(1): half, noisy(2): half[::-1]}
+    )  # at one r of two nothing changed
+    assert (
+        exact_values(both).status == Status.PASS
+        and exact_values(both).numbers["zero_width_intervals"] == 1
+    )
     assert exact_values(sweep_cells.cell_of({CLEAN: half})).status == Status.PASS  # no noisy arm
 
 
 def test_parseability_counts_truncated_apart_and_says_where_it_is_trivial() -> None:
     read = [1] * 50 + [0] * 50
-    gate = parseability(cell_of(read, [1] * 85 + [State.TRUNCATED] * 9 + [State.UNPARSED] * 6), SweepThresholds())
-    assert gate.status == Status.FAIL and gate.numbers["noisy_rewrite_answered"] == pytest.approx(0.85)
+    gate = parseability(
+        cell_of(read, [1] * 85 + [State.TRUNCATED] * 9 + [State.UNPARSED] * 6), SweepThresholds()
+    )
+    assert gate.status == Status.FAIL and gate.numbers["noisy_rewrite_answered"] == pytest.approx(
+        0.85
+    )
     # 85 of 100, four shares looked at: the exact upper limit at 0.05 / 4
     assert gate.number == pytest.approx(stats.beta.ppf(1 - 0.05 / 4, 86, 15))
     assert gate.numbers["noisy_rewrite_truncated"] == pytest.approx(0.09)
     assert gate.numbers["noisy_rewrite_unparsed"] == pytest.approx(0.06)
     assert gate.items == tuple(f"q{i:04d}" for i in range(85, 100)) and gate.item_count == 15
-    assert parseability(cell_of(read, read, reading="option_text"), SweepThresholds()).status == Status.PASS
+    assert (
+        parseability(cell_of(read, read, reading="option_text"), SweepThresholds()).status
+        == Status.PASS
+    )
 
 
 def test_enough_data_compares_the_upper_limit_and_does_not_withhold() -> None:
@@ -136,5 +155,9 @@ def test_enough_data_compares_the_upper_limit_and_does_not_withhold() -> None:
 def test_text_gates_do_not_apply_without_texts() -> None:
     cell = pair(rows(with_direct=False))[0]
     gates = {g.name: g for g in all_gates(cell, None, SweepThresholds(), 0.03)}
-    for name, withholds in (("clean_fidelity", True), ("manipulation_reached_worker", True), ("answer_leak", False)):
+    for name, withholds in (
+        ("clean_fidelity", True),
+        ("manipulation_reached_worker", True),
+        ("answer_leak", False),
+    ):
         assert gates[name].status == Status.NOT_APPLICABLE and gates[name].withholds is withholds

@@ -16,7 +16,15 @@ from synthetic import synthetic_outcomes
 
 from audit.sweep.design import Aggregator, Arm, SweepThresholds
 from audit.sweep.gates import answer_leak, manipulation_reached_worker
-from audit.sweep.messages import TextRow, _Question, gives_answer, holds, measure_texts, normalise, states_answer
+from audit.sweep.messages import (
+    TextRow,
+    _Question,
+    gives_answer,
+    holds,
+    measure_texts,
+    normalise,
+    states_answer,
+)
 
 CITIES = ["Rome", "Paris", "Oslo", "Bern"]
 
@@ -34,7 +42,10 @@ CITIES = ["Rome", "Paris", "Oslo", "Bern"]
         ("The correct option is: Paris", True),
         ("the answer is C", False),
         ("The answer is Rome.", False),
-        ("A. Paris\nB. Rome\nThe answer is A", True),  # the router's own list counts, not the original order
+        (
+            "A. Paris\nB. Rome\nThe answer is A",
+            True,
+        ),  # the router's own list counts, not the original order
         ("A. Paris\nB. Rome\nThe answer is B", False),
         ("The correct answer is option A", False),
         ("The correct answer is (A", False),
@@ -68,20 +79,30 @@ def test_stating_the_answer(message: str, stated: bool | None) -> None:
 @pytest.mark.parametrize("unit", [" ", "*", '"', "\n", "* ", "\u00a0"])
 @pytest.mark.parametrize(
     ("message", "stated"),
-    [("The best answer:{}", (None,)), ("Is B{} is correct", (True, None)), ("best{}", (None,)), ("{}best", (None,)),
-     ("The answer is C\nA. x{}y", (False,))],
-)  # fmt: skip
+    [
+        ("The best answer:{}", (None,)),
+        ("Is B{} is correct", (True, None)),
+        ("best{}", (None,)),
+        ("{}best", (None,)),
+        ("The answer is C\nA. x{}y", (False,)),
+    ],
+)
 def test_a_router_that_repeats_itself_for_ever_is_read_in_a_moment(
     unit: str, message: str, stated: tuple[bool | None, ...]
 ) -> None:
     began = time.process_time()
-    said = states_answer(message.format(unit * 20_000), CITIES, gold=1)  # 10 to 20 ms; up to 2.5 s if tried anew
+    said = states_answer(
+        message.format(unit * 20_000), CITIES, gold=1
+    )  # 10 to 20 ms; up to 2.5 s if tried anew
     assert said in stated and time.process_time() - began < 0.3
 
 
 def test_the_longest_option_is_the_one_that_was_said() -> None:
     options = ["red", "red wine", "white wine", "water"]
-    assert [states_answer("The answer is red wine.", options, gold=gold) for gold in (0, 1)] == [False, True]
+    assert [states_answer("The answer is red wine.", options, gold=gold) for gold in (0, 1)] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +146,22 @@ def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> N
     """The prompts differ, and the worker consumed the same token ids: cut off before the difference, say."""
     one = "synthetic-00010"  # the questions before it are asked the same in every arm
     sent = [
-        replace(o, request_sha256=f"tokens:{o.question_id}{'' if o.question_id < one else o.arm + str(o.routers)}")
+        replace(
+            o,
+            request_sha256=f"tokens:{o.question_id}{'' if o.question_id < one else o.arm + str(o.routers)}",
+        )
         for o in _noisy()
     ]
     found = texts_of(sent).measures["synthetic", "synthetic"]
     assert found.noops == found.same_requests == 10 * 2
     gate = manipulation_reached_worker(found, SweepThresholds())
-    assert gate.status == "fail" and gate.numbers["same_request"] == found.same_requests / found.noisy_presentations
-    assert texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0  # no hash, nothing compared
+    assert (
+        gate.status == "fail"
+        and gate.numbers["same_request"] == found.same_requests / found.noisy_presentations
+    )
+    assert (
+        texts_of(_noisy()).measures["synthetic", "synthetic"].same_requests == 0
+    )  # no hash, nothing compared
 
 
 def test_messages_of_the_controls_that_name_an_answer_are_told_apart_from_noisy_leaks() -> None:
@@ -151,7 +180,9 @@ def test_messages_of_the_controls_that_name_an_answer_are_told_apart_from_noisy_
 
 def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None:
     base = next(o for o in _noisy(1) if o.arm == Arm.NOISY_REWRITE and o.routers == 1)
-    row = replace(base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), prompt="x")
+    row = replace(
+        base, options=("Rome", "Paris"), gold=1, router_messages=("It may be Paris",), prompt="x"
+    )
     measured = texts_of([row]).measures["synthetic", "synthetic"]
     assert (measured.gold_only_kept, measured.leaking) == (1, 0)
 
@@ -159,14 +190,20 @@ def test_keeping_only_the_gold_option_is_counted_apart_from_stating_it() -> None
 def test_a_cloze_router_can_name_an_option_only_by_answering():
     options = ["dog", "cat", "a small horse"]
     said = {" The dog.": True, " The cat.": False, "": None}
-    assert {more: gives_answer(f"Question: What barks?{more}", "What barks?", options, 0) for more in said} == said
+    assert {
+        more: gives_answer(f"Question: What barks?{more}", "What barks?", options, 0)
+        for more in said
+    } == said
     # An option's word that the question itself uses says nothing.
     assert gives_answer("Is a dog an animal?", "Is a dog an animal?", options, 0) is None
 
 
 def test_a_cloze_has_no_options_to_keep_so_no_share_of_them_is_claimed() -> None:
     shown = synthetic_outcomes(20, (1,), rng=np.random.default_rng(1))
-    for outcomes, known in ((shown, True), ([replace(o, options_shown=False) for o in shown], False)):
+    for outcomes, known in (
+        (shown, True),
+        ([replace(o, options_shown=False) for o in shown], False),
+    ):
         (measures,) = texts_of(outcomes).measures.values()
         gate = answer_leak(measures, SweepThresholds())
         assert (gate.numbers["gold_only_kept"] is not None) is known
@@ -212,14 +249,36 @@ def test_what_routers_keep_restore_and_add_by_their_number() -> None:
         for r in (1, 2):
             messages = tuple(" ".join([*kept[k], f"new{k}", "noise"]) for k in range(r))
             prompt, right = "\n".join(messages), i % 3 < r
-            asked = TextRow("m", "b", f"q{i}", Arm.NOISY_REWRITE, r, 0, text, (), messages, prompt, None, 0, False)
+            asked = TextRow(
+                "m",
+                "b",
+                f"q{i}",
+                Arm.NOISY_REWRITE,
+                r,
+                0,
+                text,
+                (),
+                messages,
+                prompt,
+                None,
+                0,
+                False,
+            )
             rows.append(asked._replace(correct=right))
     found = measure_texts(rows, {("m", "b"): 2}).measures["m", "b"]
     one, two = found.by_routers
-    assert (one.one_kept, one.kept, one.restored, one.added, one.cues) == pytest.approx((0.4, 0.4, 0.0, 2 / 6, 3 / 9))
-    assert (two.one_kept, two.kept, two.restored, two.added, two.cues) == pytest.approx((0.4, 0.8, 0.4, 3 / 11, 6 / 9))
+    assert (one.one_kept, one.kept, one.restored, one.added, one.cues) == pytest.approx(
+        (0.4, 0.4, 0.0, 2 / 6, 3 / 9)
+    )
+    assert (two.one_kept, two.kept, two.restored, two.added, two.cues) == pytest.approx(
+        (0.4, 0.8, 0.4, 3 / 11, 6 / 9)
+    )
     assert (one.accuracy, two.accuracy) == pytest.approx((1 / 3, 2 / 3)) and two.presentations == 30
-    over_all = (found.deleted, found.deleted_per_message, found.added)  # means over the presentations
+    over_all = (
+        found.deleted,
+        found.deleted_per_message,
+        found.added,
+    )  # means over the presentations
     assert over_all == pytest.approx((1 - (0.4 + 0.8) / 2, 1 - 0.4, (2 / 6 + 3 / 11) / 2))
     assert found.slope is None  # every question kept as much: nothing tells what more words do
 
@@ -229,7 +288,13 @@ def test_what_routers_keep_restore_and_add_by_their_number() -> None:
     [
         (Aggregator.CONCATENATE, 4 / 6, 1 / 5, 2 / 5, 0),
         (Aggregator.VOTE, 2 / 6, (1 / 3 + 0) / 2, 1 / 5, 0),  # each alone
-        (Aggregator.SUMMARY, 3 / 6, 4 / 7, 2 / 5, 1),  # it lost a word of the messages, and states the answer
+        (
+            Aggregator.SUMMARY,
+            3 / 6,
+            4 / 7,
+            2 / 5,
+            1,
+        ),  # it lost a word of the messages, and states the answer
     ],
 )
 def test_what_arrived_is_read_from_what_the_worker_saw(
@@ -239,8 +304,23 @@ def test_what_arrived_is_read_from_what_the_worker_saw(
     if aggregator == Aggregator.SUMMARY:
         messages += ("one two three. the answer is yes",)
     seen = messages[-1:] if aggregator == Aggregator.SUMMARY else messages
-    row = TextRow("m", "b", "q", Arm.NOISY_REWRITE, 2, 0, "one two three four five six", ("yes", "no"), messages,
-                  "\n\n".join(seen), None, 0, False, True, aggregator)  # fmt: skip
+    row = TextRow(
+        "m",
+        "b",
+        "q",
+        Arm.NOISY_REWRITE,
+        2,
+        0,
+        "one two three four five six",
+        ("yes", "no"),
+        messages,
+        "\n\n".join(seen),
+        None,
+        0,
+        False,
+        True,
+        aggregator,
+    )
     found = measure_texts([row]).measures["m", "b"]
     (by,) = found.by_routers
     assert (by.one_kept, by.kept, by.restored) == pytest.approx((2 / 6, kept, kept - 2 / 6))

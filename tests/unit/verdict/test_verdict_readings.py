@@ -16,7 +16,9 @@ SETTINGS = (DIRECT, CLEAN, ensemble(2), noisy(1), noisy(2))
 RIGHT = (30, 24, 20, 26, 28)  # of 40, in the order of SETTINGS: the first so many questions
 
 
-def evidence(unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options: object) -> Evidence:
+def evidence(
+    unread: dict[int, State], right: tuple[int, ...] = RIGHT, **options: object
+) -> Evidence:
     """unread: by row of SETTINGS, the state of the last four questions (all wrong otherwise)."""
     state = (np.arange(40) < np.array(right)[:, None]).astype(np.int8)
     for row, what in unread.items():
@@ -34,9 +36,9 @@ def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what):
     assert found.adverse is not None and found.favourable is not None
     assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
     assert found.adverse.direct.gain * 40 == pytest.approx([26 - 30, 28 - 30])
-    assert dict(zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)) == pytest.approx(
-        {1: 26 - 28, 2: 28 - 24}
-    )
+    assert dict(
+        zip(found.adverse.ensemble.routers, found.adverse.ensemble.gain * 40, strict=True)
+    ) == pytest.approx({1: 26 - 28, 2: 28 - 24})
     assert found.favourable.clean.gain * 40 == pytest.approx([26 - 24, 32 - 24])
     assert found.favourable.ensemble.gain[-1] * 40 == pytest.approx(32 - 20)
 
@@ -57,10 +59,14 @@ def test_r_are_corrected_after_the_controls_and_not_within_each():
         return replace(control, pvalues=np.array(pvalues), adjusted=np.array(pvalues))
 
     reading = Reading(
-        told(plain.clean, 0.001, 0.001), told(plain.direct, 0.03, 0.001), told(plain.ensemble, 0.001, 0.04)
+        told(plain.clean, 0.001, 0.001),
+        told(plain.direct, 0.03, 0.001),
+        told(plain.ensemble, 0.001, 0.04),
     )
     assert reading.adjusted((1, 2)).tolist() == pytest.approx([0.06, 0.06])
-    alone = replace(reading, ensemble=None)  # r=2 has no ensemble control then, which asks nothing there
+    alone = replace(
+        reading, ensemble=None
+    )  # r=2 has no ensemble control then, which asks nothing there
     assert alone.adjusted((1, 2)).tolist() == pytest.approx([0.03, 0.002])
 
 
@@ -73,14 +79,20 @@ def test_intervals_above_zero_count_where_one_run_is_all_there_is(repeated):
         return replace(control, low=0.01 * ones, pvalues=ones, adjusted=ones)
 
     plain = Reading(*map(above, found.plain.comparisons()))
-    seen = decide(replace(found, plain=plain, repeated=repeated), (), SweepThresholds(finding_questions_min=1))
+    seen = decide(
+        replace(found, plain=plain, repeated=repeated), (), SweepThresholds(finding_questions_min=1)
+    )
     told = [reason.code for reason in seen.reasons]
     assert ("above_zero" in told) == (not repeated), told
 
 
 def test_simultaneous_limits_are_no_shorter_than_what_none_of_the_questions_would_show():
     noisy, clean = np.ones((1, 1, 30)), np.ones((8, 1, 30))
-    clean[np.arange(8), 0, np.arange(8)] = 0.0  # eight questions gain an eighth: their bootstrap lies above zero
-    found = compare(noisy, clean, (1,), np.arange(30), rng=np.random.default_rng(0), n_resamples=499)
+    clean[np.arange(8), 0, np.arange(8)] = (
+        0.0  # eight questions gain an eighth: their bootstrap lies above zero
+    )
+    found = compare(
+        noisy, clean, (1,), np.arange(30), rng=np.random.default_rng(0), n_resamples=499
+    )
     assert found.gain == pytest.approx([1 / 30]) and found.low[0] < 0 < found.high[0]
     assert not found.above_zero

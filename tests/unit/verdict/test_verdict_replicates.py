@@ -38,7 +38,9 @@ def test_the_level_holds_for_a_model_that_is_nearly_always_right() -> None:
 
 def test_estimates_intervals_and_tests_use_all_replicates() -> None:
     cell = simulate(
-        replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4), World(), rng()
+        replace(SKEWED, routers=2, clean_replicates=3, clean_accuracy=0.6, discordance=0.4),
+        World(),
+        rng(),
     ).cell
     found = measure(cell, rng=rng(1), n_resamples=20_000)
     clean = np.mean([cell.row(Setting(Arm.FORWARD_FULL, 1, k)) for k in range(3)])
@@ -64,7 +66,11 @@ def test_a_test_and_its_interval_tell_the_same_story() -> None:
 
 
 def test_every_replicate_is_read_and_absent_ones_are_missing() -> None:
-    states = {Setting(Arm.NOISY_REWRITE, r, k): [k % 2, int(State.UNPARSED)] for r in (1, 3) for k in range(3)}
+    states = {
+        Setting(Arm.NOISY_REWRITE, r, k): [k % 2, int(State.UNPARSED)]
+        for r in (1, 3)
+        for k in range(3)
+    }
     del states[Setting(Arm.NOISY_REWRITE, 3, 1)]
     runs = runs_of(cell_of(states), Arm.NOISY_REWRITE, (1, 3))
     assert runs.shape == (3, 2, 2)
@@ -76,23 +82,33 @@ def test_every_replicate_is_read_and_absent_ones_are_missing() -> None:
 
 
 def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:
-    design = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2, n=200)
+    design = replace(
+        SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2, n=200
+    )
     cell = simulate(design, World(), rng(4)).cell
     honest = noise_floor(cell, SweepThresholds())
     assert honest.status == Status.PASS and honest.number is not None and honest.number > 0.01
     state = cell.state.copy()
-    state[cell.settings.index(Setting(Arm.FORWARD_FULL, 1, 1)), :80] = State.WRONG  # one run of three went wrong
+    state[cell.settings.index(Setting(Arm.FORWARD_FULL, 1, 1)), :80] = (
+        State.WRONG
+    )  # one run of three went wrong
     broken = noise_floor(replace(cell, state=state), SweepThresholds())
     assert broken.status == Status.FAIL and broken.withholds
     one = simulate(replace(design, clean_replicates=1), World(), rng()).cell
     assert noise_floor(one, SweepThresholds()).status == Status.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize("world", [World(), World(cluster=20, cluster_sd=1.0)])  # of passages 32 % failed
+@pytest.mark.parametrize(
+    "world", [World(), World(cluster=20, cluster_sd=1.0)]
+)  # of passages 32 % failed
 def test_honest_replicates_fail_the_noise_floor_as_often_as_it_says(world: World) -> None:
-    design, generator = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2), rng(5)
+    design, generator = (
+        replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2),
+        rng(5),
+    )
     failed = [
-        noise_floor(simulate(design, world, generator).cell, SweepThresholds()).status == Status.FAIL
+        noise_floor(simulate(design, world, generator).cell, SweepThresholds()).status
+        == Status.FAIL
         for _ in range(1000)
     ]
     assert np.mean(failed) <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / 1000)

@@ -15,13 +15,17 @@ FAULT = "clean baseline replaced by guesses"
 
 
 def cell_of(n: int = 100, replicates: int = 1) -> CellOutcomes:
-    design = Design(n, 3, "independent", clean_replicates=replicates, clean_accuracy=0.7, discordance=0.2)
+    design = Design(
+        n, 3, "independent", clean_replicates=replicates, clean_accuracy=0.7, discordance=0.2
+    )
     return simulate(design, World(), np.random.default_rng(5)).cell
 
 
 def guessed(cell: CellOutcomes, standard_errors: float = 2.0, seed: int = 0) -> SelfTest:
     thresholds = replace(SweepThresholds(), above_chance_standard_errors=standard_errors)
-    (found,) = [t for t in self_test(cell, thresholds, rng=np.random.default_rng(seed)) if t.fault == FAULT]
+    (found,) = [
+        t for t in self_test(cell, thresholds, rng=np.random.default_rng(seed)) if t.fault == FAULT
+    ]
     return found
 
 
@@ -54,5 +58,9 @@ def test_the_mean_of_several_runs_lets_fewer_guessers_through() -> None:
 
 def test_a_model_that_guesses_itself_shows_nothing() -> None:
     cell = cell_of()
-    found = guessed(replace(cell, state=np.where(np.arange(100) % 4 == 0, 1, 0)[None].repeat(len(cell.settings), 0)))
+    found = guessed(
+        replace(
+            cell, state=np.where(np.arange(100) % 4 == 0, 1, 0)[None].repeat(len(cell.settings), 0)
+        )
+    )
     assert (found.status, found.caught) == ("already_failing", None)

@@ -5,7 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from outcome_tables import honest_of, pair, texts_of
-from sweep_cells import CLEAN, DIRECT, RESAMPLES, cell_of, ensemble, judged, measured, noisy, right, rows
+from sweep_cells import (
+    CLEAN,
+    DIRECT,
+    RESAMPLES,
+    cell_of,
+    ensemble,
+    judged,
+    measured,
+    noisy,
+    right,
+    rows,
+)
 
 from audit.core.records import Setting
 from audit.judging.result import Status, because, json_text
@@ -23,7 +34,12 @@ from audit.sweep.vocabulary import GATES, Verdict
 def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away() -> None:
     # 40 of 200 questions improve with r=3, none changes with r=2; as many clean routers were run for r=2 only.
     base = right(200, (0, 120))
-    states = {CLEAN: base, DIRECT: base, noisy(2): right(200, (5, 125)), noisy(3): right(200, (0, 160))}
+    states = {
+        CLEAN: base,
+        DIRECT: base,
+        noisy(2): right(200, (5, 125)),
+        noisy(3): right(200, (0, 160)),
+    }
     cell = cell_of({**states, ensemble(2): right(200, (3, 123))})
     found = decide(measured(cell), (), SweepThresholds())
     assert found.verdict == Verdict.UNCONTROLLED and found.routers == (3,)
@@ -42,7 +58,9 @@ def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> N
     assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].code == "may_beat_ensemble"
     assert found.reasons[-1].numbers["limit"] == pytest.approx(1 - 0.05 ** (1 / 50))
     # With one router the clean baseline is that control.
-    found = decide(measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): changed})), (), SweepThresholds())
+    found = decide(
+        measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): changed})), (), SweepThresholds()
+    )
     assert found.verdict == Verdict.EXCESS and found.reasons[-1].code == "one_router"
 
 
@@ -59,7 +77,9 @@ def test_one_unreadable_router_count_does_not_hide_in_its_arms_average() -> None
 
 def test_a_router_count_without_one_readable_answer_is_withheld_and_reported() -> None:
     broken = [
-        replace(o, answer=None, correct=None, parsed=False) if o.arm == Arm.NOISY_REWRITE and o.routers == 2 else o
+        replace(o, answer=None, correct=None, parsed=False)
+        if o.arm == Arm.NOISY_REWRITE and o.routers == 2
+        else o
         for o in rows(100)
     ]
     verdict = analyse(pair(broken), n_resamples=RESAMPLES)
@@ -76,18 +96,28 @@ LEAKED = {1: [(0, 200)], 2: [(0, 230)]}  # the leaking questions alone gain
     [
         (LEAKED, {}, (2,)),
         (LEAKED, {2: (200, 230)}, ()),  # although the gate on leaks passes
-        (LEAKED, {1: (200, 230)}, (2,)),  # leaks at another r do not take the questions away from this one
+        (
+            LEAKED,
+            {1: (200, 230)},
+            (2,),
+        ),  # leaks at another r do not take the questions away from this one
         ({1: [(0, 240)], 2: [(0, 200), (300, 360)]}, {2: (300, 360)}, (1,)),
     ],
 )
-def test_only_a_gain_beyond_the_leaks_of_its_own_router_count_is_an_excess(gained, leaking, left) -> None:
+def test_only_a_gain_beyond_the_leaks_of_its_own_router_count_is_an_excess(
+    gained, leaking, left
+) -> None:
     n, base = 400, right(400, (0, 200))
     cell = cell_of(
-        {CLEAN: base, DIRECT: base, ensemble(2): base} | {noisy(r): right(n, *at) for r, at in gained.items()}
+        {CLEAN: base, DIRECT: base, ensemble(2): base}
+        | {noisy(r): right(n, *at) for r, at in gained.items()}
     )
-    free = np.array([[not (r in leaking and i in range(*leaking[r])) for i in range(n)] for r in (1, 2)])
+    free = np.array(
+        [[not (r in leaking and i in range(*leaking[r])) for i in range(n)] for r in (1, 2)]
+    )
     gate = answer_leak(
-        TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30), SweepThresholds()
+        TextMeasures(messages=4000, messages_noisy=4000, leaking=30, leaking_noisy=30),
+        SweepThresholds(),
     )
     found = decide(measured(cell, without_leak=free), (gate,), SweepThresholds())
     assert gate.status == Status.PASS and found.routers == left
@@ -106,7 +136,9 @@ def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
     unaided = CellInputs(cell, texts, None, None, None).unaided
     assert unaided is not None and unaided.sum(axis=1).tolist() == [1400, 1400]
     evidence = measured(cell, unaided=unaided)
-    assert evidence.unaided is not None and evidence.unaided.clean.gain[0] == pytest.approx(100 / 1400)
+    assert evidence.unaided is not None and evidence.unaided.clean.gain[0] == pytest.approx(
+        100 / 1400
+    )
     found = decide(evidence, (), SweepThresholds())
     assert found.verdict == Verdict.UNDERPOWERED and found.reasons[-1].numbers["aided"]
     # Where every question has such a message nothing bounds the gain.
@@ -164,7 +196,10 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     base = right(n, (0, 600))
     lost = [int(State.UNPARSED) if 700 <= i < 750 else b for i, b in enumerate(base)]
     honest_cell = measured(cell_of({CLEAN: base, DIRECT: base, noisy(1): right(n, (0, 650))}))
-    assert honest_cell.adverse is None and decide(honest_cell, (), SweepThresholds()).verdict == Verdict.EXCESS
+    assert (
+        honest_cell.adverse is None
+        and decide(honest_cell, (), SweepThresholds()).verdict == Verdict.EXCESS
+    )
     # Dropping the 50 alone changes no pair. With 20 improved and the clean replies to them unread as well, the gain of
     # the pairs that are left stands against 50 + 20 replies that may all speak against it.
     improved = [1 if 600 <= i < 620 else b for i, b in enumerate(lost)]
@@ -177,12 +212,16 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
     # (0 + 2 m) / 4 with m = (600 + 600 + 620 + .5) / (2950 + 1).
     likely = 2 * (1820.5 / 2951) / 4
     assert measured(cell, gamma=1).adverse.clean.gain[0] == pytest.approx((20 + 50 * likely) / n)
-    unread = [int(State.UNPARSED) if 750 <= i < 790 else b for i, b in enumerate(base)]  # clean replies, held as right
+    unread = [
+        int(State.UNPARSED) if 750 <= i < 790 else b for i, b in enumerate(base)
+    ]  # clean replies, held as right
     cell = cell_of({CLEAN: unread, DIRECT: base, noisy(1): improved})
     evidence = measured(cell, gamma=worst)
     assert evidence.adverse.clean.gain[0] == pytest.approx((20 - 40) / 1000)
     found = decide(evidence, (), SweepThresholds())
-    assert found.verdict == Verdict.WITHHELD and found.reasons == (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
+    assert found.verdict == Verdict.WITHHELD and found.reasons == (
+        because("gone_if_unparsed", odds_ratio=DECIDE_AT),
+    )
     why = headline("m", "b", found, evidence, (found.gate,)).numbers["why"]
     assert why == [GATES["parseability"].because]
 
@@ -213,13 +252,18 @@ def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody(
     direct = evidence.plain.direct
     assert direct.adjusted[0] > 0.05 and direct.high[0] > 0.02
     unsettled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.02))
-    assert unsettled.verdict == Verdict.UNDERPOWERED and unsettled.reasons[-1].code == "may_beat_direct"
+    assert (
+        unsettled.verdict == Verdict.UNDERPOWERED
+        and unsettled.reasons[-1].code == "may_beat_direct"
+    )
     assert headline("m", "b", unsettled, evidence, ()).numbers["about"] == "may_beat_direct"
     settled = decide(evidence, (), replace(SweepThresholds(), effect_of_interest=0.2))
     assert settled.verdict == Verdict.NO_EXCESS
     assert headline("m", "b", settled, evidence, ()).numbers["about"] == "not_above_direct"
     # Without the direct arm nothing tells the two apart.
-    bare = decide(replace(evidence, plain=replace(evidence.plain, direct=None)), (), SweepThresholds())
+    bare = decide(
+        replace(evidence, plain=replace(evidence.plain, direct=None)), (), SweepThresholds()
+    )
     assert bare.verdict == Verdict.UNCONTROLLED
     assert bare.reasons[-1] == because("not_compared", controls=["direct"], ensemble_routers=[])
 
@@ -239,7 +283,9 @@ def test_a_router_count_with_few_pairs_or_none_bounds_nothing() -> None:
     few = [*base[:8], *[int(State.ABSENT)] * 192]
     evidence = measured(cell_of({CLEAN: base, noisy(1): base, noisy(2): few}))
     assert evidence.largest_compatible == pytest.approx(1 - 0.05 ** (1 / 8))
-    none = measured(cell_of({CLEAN: base, noisy(1): right(200, (0, 115)), noisy(2): [int(State.ABSENT)] * 200}))
+    none = measured(
+        cell_of({CLEAN: base, noisy(1): right(200, (0, 115)), noisy(2): [int(State.ABSENT)] * 200})
+    )
     assert none.largest_compatible == 1
     # Without a mean over r there is no p of a fall: one of 0 took the first place in Holm's order from the other cells.
     assert np.isnan(none.clean.fall_p)
@@ -266,7 +312,13 @@ def test_where_every_answer_falls_the_p_is_no_smaller_than_that_of_flipped_signs
 
 @pytest.mark.parametrize(
     ("n", "accuracy", "discordance", "gain"),
-    [(100, 0.9, 0.15, 0), (100, 0.45, 0.42, 0), (400, 0.95, 0.08, 0), (300, 0.9, 0.1, -0.4), (100, 0.97, 0.03, 0)],
+    [
+        (100, 0.9, 0.15, 0),
+        (100, 0.45, 0.42, 0),
+        (400, 0.95, 0.08, 0),
+        (300, 0.9, 0.1, -0.4),
+        (100, 0.97, 0.03, 0),
+    ],
 )
 def test_sound_runs_are_not_withheld_for_what_they_are(
     n: int, accuracy: float, discordance: float, gain: float
@@ -284,7 +336,9 @@ def test_sound_runs_are_not_withheld_for_what_they_are(
 def test_an_id_that_means_two_questions_fails_pairing() -> None:
     outcomes = rows(40)
     spoilt = [
-        replace(o, question="Another?") if o.arm == Arm.DIRECT and o.question_id == outcomes[0].question_id else o
+        replace(o, question="Another?")
+        if o.arm == Arm.DIRECT and o.question_id == outcomes[0].question_id
+        else o
         for o in outcomes
     ]
     (cell,) = judged(spoilt, texts=texts_of(spoilt))

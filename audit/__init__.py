@@ -1,14 +1,16 @@
-"""Is a benchmark score ability, or memory of the exam? Audits with measured error rates, on one data flow.
+"""Is a benchmark score ability, or memory of the exam? Audits with measured error rates, on one
+data flow.
 
-    question -> presentations -> engine -> answer -> score -> Arrow shard -> statistics -> verdict -> report
+    question -> presentations -> engine -> answer -> score -> Arrow shard -> statistics -> verdict
+    -> report
 
-AGENTS.md says what is in which room. The audits are sweep (router-worker), perturb (rewordings), memory (likelihoods,
-held-out items) and validity (edits with contracts): one folder each, with the same file names. A command finds an audit
-by its name: `audits.part_of`.
+AGENTS.md says what is in which room. The audits are sweep (router-worker), perturb (rewordings),
+memory (likelihoods, held-out items) and validity (edits with contracts): one folder each, with the
+same file names. A command finds an audit by its name: `audits.part_of`.
 
-The public API is `audit.api`: `run_sweep` and the others run an audit, `import_logs` reads
-finished evaluations, `load` reads a run, `gate` decides on it, `compare` compares two, `find_runs` lists a folder.
-"""
+The public API is `audit.api`: `run_sweep` and the others run an audit, `import_logs` reads finished
+evaluations, `load` reads a run, `gate` decides on it, `compare` compares two, `find_runs` lists a
+folder."""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import sys as _sys
 from importlib.util import find_spec as _find_spec
 from pathlib import Path as _Path
 
-# Before numpy is imported. Matrices here are small: a second thread spins more than it works (4 times the CPU).
+# Before numpy is imported. Matrices here are small: a second thread spins more than it works (4
+# times the CPU).
 _os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if (

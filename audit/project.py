@@ -1,8 +1,8 @@
-"""Read audit.yaml of the current folder: the model, endpoint, questions, references and registry that every command of
-the folder is about.
+"""Read audit.yaml of the current folder: the model, endpoint, questions, references and registry
+that every command of the folder is about.
 
-The words of a command have the last say: a word that names the model replaces the file's model, and so on.
-"""
+The words of a command have the last say: a word that names the model replaces the file's model, and
+so on."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from audit.shards.redact import REMOVED, redact
 
 PROJECT = "audit.yaml"
 _MAX_BYTES = 1 << 16
-# Keys of the file by what they name. A command that names one of a subject has none of the file's others, but for the
-# details of an endpoint.
+# Keys of the file by what they name. A command that names one of a subject has none of the file's
+# others, but for the details of an endpoint.
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "model": ("model", "endpoint"),
     "questions": ("data", "benchmark"),

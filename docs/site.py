@@ -1,4 +1,5 @@
-"""The site's hooks: help texts and shipped tables fill pages, and files outside docs/ become pages that links reach."""
+"""The site's hooks: help texts and shipped tables fill pages, and files outside docs/ become pages
+that links reach."""
 
 import json
 import posixpath
@@ -34,7 +35,8 @@ OUTSIDE = {
 
 
 def on_config(config: Any) -> Any:
-    """Add every page of docs/findings that the nav does not name, so that a page that is generated is never missed."""
+    """Add every page of docs/findings that the nav does not name, so that a page that is generated
+    is never missed."""
     (findings,) = (section["Findings"] for section in config.nav if "Findings" in section)
     pages = sorted(
         path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/findings").glob("*.md")
@@ -52,7 +54,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def _shipped() -> dict[str, str]:
-    """Return the tables of the files in audit/data by name: simulated error rates, and what planted memory showed."""
+    """Return the tables of the files in audit/data by name: simulated error rates, and what planted
+    memory showed."""
     rates = memory.tables(shipped_table(MEMORY.shipped)["designs"])
     names = ("found", "unknown", "with_memory", "cleared", "cleared_10")
     of_perturb = shipped_table(PERTURB.shipped)["designs"]

@@ -1,13 +1,14 @@
 """Submit a command to a Ray cluster, follow it, and exit with the driver's own exit code.
 
-    python jobs/submit.py --address http://HEAD:8265 -- python -m audit.sweep model=llama3_70b r=1..9 gate=true
+    python jobs/submit.py --address http://HEAD:8265 -- python -m audit.sweep model=llama3_70b
+    r=1..9 gate=true
 
-`ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld, gain uncontrolled,
-brittle or underpowered) would be lost on the way; the job API keeps them as `driver_exit_code`, and this follows it.
+`ray job submit` exits 1 for every failure. The verdict's codes (`gate=true`: 3 excess, 4 withheld,
+gain uncontrolled, brittle or underpowered) would be lost on the way; the job API keeps them as
+`driver_exit_code`, and this follows it.
 
-Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env) or the cluster no longer answers; 130
-if it was stopped. Ctrl-C here stops the following, not the job.
-"""
+Exit codes: the driver's; 1 if the job failed before its driver ran (runtime_env) or the cluster no
+longer answers; 130 if it was stopped. Ctrl-C here stops the following, not the job."""
 
 import argparse
 import asyncio
@@ -43,8 +44,8 @@ def exit_code(status: str, driver_exit_code: int | None) -> int:
 def follow(
     client: Any, job_id: str, echo: Callable[[str], None], sleep: Callable[[float], None]
 ) -> int:
-    """Echo the job's log until it ends or its cluster is lost; return the exit code. A connection that breaks is opened
-    again. client: a JobSubmissionClient."""
+    """Echo the job's log until it ends or its cluster is lost; return the exit code. A connection
+    that breaks is opened again. client: a JobSubmissionClient."""
     from aiohttp import ClientError  # Ray's client asks by it, and lets through what it raises
 
     shown = 0  # characters echoed so far

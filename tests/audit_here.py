@@ -26,7 +26,8 @@ SMALL = (
 
 @dataclass
 class Finished:
-    """An audit that ran in this process, as the command would have: exit code and what it printed."""
+    """An audit that ran in this process, as the command would have: exit code and what it
+    printed."""
 
     code: int
     out: str
@@ -66,7 +67,8 @@ def audit_here(audit: str, run_dir: Path | str, *words: str) -> Finished:
 def sweep_here(
     *overrides: str, run_dir: Path, model: str = "scripted", report: bool = False
 ) -> Finished:
-    """On the embedded questions where no others are named. model: "" where a word names an endpoint."""
+    """On the embedded questions where no others are named. model: "" where a word names an
+    endpoint."""
     words = [*([f"model={model}"] if model else []), f"report={report}".lower(), *SMALL, *overrides]
     named = any(word.startswith(("benchmark=", "data=")) for word in words)
     return audit_here("sweep", run_dir, *([] if named else ["benchmark=elementary"]), *words)

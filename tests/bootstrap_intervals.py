@@ -1,4 +1,5 @@
-"""What tests and the speed measurement look at of one bootstrap: the intervals of clean accuracy and of the gains."""
+"""What tests and the speed measurement look at of one bootstrap: the intervals of clean accuracy
+and of the gains."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,5 @@
-"""A Ray node on a busy machine: its raylet ends where an agent takes 15 s to say on which port it listens."""
+"""A Ray node on a busy machine: its raylet ends where an agent takes 15 s to say on which port it
+listens."""
 
 import contextlib
 import os
@@ -10,8 +11,9 @@ import psutil
 
 
 def tell_agent_port(port: int, parent: int | None = None) -> None:
-    """Say in the agent's place, in the background, that it listens on this port, which its node was started with.
-    parent: the process that starts the raylet; this one by default. The other ports Ray takes as they were given."""
+    """Say in the agent's place, in the background, that it listens on this port, which its node was
+    started with. parent: the process that starts the raylet; this one by default. The other ports
+    Ray takes as they were given."""
     threading.Thread(target=_tell, args=(port, parent or os.getpid()), daemon=True).start()
 
 

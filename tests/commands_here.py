@@ -1,4 +1,5 @@
-"""Commands as functions of their words: `gate(["outputs/my_run"])` is `audit gate outputs/my_run`, in this process."""
+"""Commands as functions of their words: `gate(["outputs/my_run"])` is `audit gate outputs/my_run`,
+in this process."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence

@@ -1,4 +1,5 @@
-"""Shared by every test: real benchmark files beside the checkout, where they exist, and reports without drawings."""
+"""Shared by every test: real benchmark files beside the checkout, where they exist, and reports
+without drawings."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of a file to one worker of xdist, which builds their fixtures once; one starts a browser."""
+    """Give the tests of a file to one worker of xdist, which builds their fixtures once; one starts
+    a browser."""
     for item in items:
         group = (
             "browser"
@@ -26,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real published benchmark files; tests that need them are skipped by name where they are not."""
+    """Real published benchmark files; tests that need them are skipped by name where they are
+    not."""
     path = ROOT.parent / "shared" / "data"
     if not path.is_dir():
         pytest.skip("real benchmark files (shared/data) are not beside this checkout")

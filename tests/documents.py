@@ -1,4 +1,5 @@
-"""Whole verdict.json documents for tests that say little of them: every field is there, with plain values."""
+"""Whole verdict.json documents for tests that say little of them: every field is there, with plain
+values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,9 +1,8 @@
 """A misbehaving OpenAI-compatible server on 127.0.0.1, for tests of the `openai` engine.
 
-It speaks HTTP/1.1 by hand, so that it can do what no well-kept server does: break off a body, reset a connection, hang.
-`behave(call)` decides each reply to a chat completion; the server records what it was sent and how many calls were
-really under way at once.
-"""
+It speaks HTTP/1.1 by hand, so that it can do what no well-kept server does: break off a body, reset
+a connection, hang. `behave(call)` decides each reply to a chat completion; the server records what
+it was sent and how many calls were really under way at once."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ class Call:
 
 @dataclass
 class Reply:
-    """What to send. `fault` is "" (nothing wrong), "reset", "hang", "drip" (a byte now and then) or "truncate" (half of
-    the announced body)."""
+    """What to send. `fault` is "" (nothing wrong), "reset", "hang", "drip" (a byte now and then) or
+    "truncate" (half of the announced body)."""
 
     status: int = 200
     body: Any = None

@@ -1,5 +1,5 @@
-"""Held-out items for a benchmark that ships: the same questions in a frame of words that no reader takes for them, with
-a library of their own."""
+"""Held-out items for a benchmark that ships: the same questions in a frame of words that no reader
+takes for them, with a library of their own."""
 
 import json
 from dataclasses import replace

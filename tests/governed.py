@@ -1,4 +1,5 @@
-"""A small finished sweep with its report, an override of it, and keys of four people: for what tests governance."""
+"""A small finished sweep with its report, an override of it, and keys of four people: for what
+tests governance."""
 
 import json
 import shutil
@@ -26,7 +27,8 @@ TOKEN = "t" * 43
 
 
 def gated(run_dir: Path, keys: Path, *words: str, now: datetime = LATER) -> int:
-    """As the gate checks decisions; that it computes the verdict again is in `test_gate_recomputes.py`."""
+    """As the gate checks decisions; that it computes the verdict again is in
+    `test_gate_recomputes.py`."""
     return gate([str(run_dir), "--trust-report", "--keys", str(keys / "trusted"), *words], now)
 
 
@@ -48,7 +50,8 @@ def make_run(
     n: int = 12,
     change: Callable[[int, Outcome], Outcome] = lambda _, row: row,
 ) -> Path:
-    """A finished run of n questions without a report. change: of (the question's number, a row), the row as stored."""
+    """A finished run of n questions without a report. change: of (the question's number, a row),
+    the row as stored."""
     rows = synthetic_outcomes(
         n, (1,), rng=np.random.default_rng(seed), model=model, with_direct=False
     )
@@ -93,7 +96,8 @@ def run_dir(built: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Private keys of alice, bob, carol (who ran the audit) and mallory; `trusted/` has all but mallory's."""
+    """Private keys of alice, bob, carol (who ran the audit) and mallory; `trusted/` has all but
+    mallory's."""
     folder = tmp_path_factory.mktemp("keys")
     (folder / "trusted").mkdir()
     for name in ("alice", "bob", "carol", "mallory"):
@@ -119,7 +123,8 @@ def shard_of(run: Path) -> Path:
 def decided(
     run: Path, keys: Path, who: str, *more: str, kind: str = "override", now: datetime = NOW
 ) -> int:
-    """As `audit review`, by the key of a person: an override to the end of 2026, or what more words say."""
+    """As `audit review`, by the key of a person: an override to the end of 2026, or what more words
+    say."""
     until = [] if kind == "reject" else ["--expires", "2026-12-31"]
     words = [kind, str(run), "--reason", "r", *until, "--key", str(keys / f"{who}.key")]
     return review([*words, "--keys", str(keys / "trusted"), *more], now)

@@ -10,7 +10,8 @@ NOTEBOOKS = ROOT / "docs" / "notebooks"
 
 
 def run_cells(path: Path) -> list[Any]:
-    """The value of each code cell's last expression, shown as a notebook shows it; None where it ends otherwise."""
+    """The value of each code cell's last expression, shown as a notebook shows it; None where it
+    ends otherwise."""
     plain = json.loads(path.read_text(encoding="utf-8"))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     values = []

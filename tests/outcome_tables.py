@@ -1,4 +1,5 @@
-"""The sweep's rows as objects, and back, paired and judged; the program itself writes and reads columns."""
+"""The sweep's rows as objects, and back, paired and judged; the program itself writes and reads
+columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, make_dataclass, replace
@@ -59,7 +60,8 @@ _OFTEN = {
 
 
 class _Row:
-    """What a row has beside its columns; `SCHEMA` documents these. correct: None when unparsed or error."""
+    """What a row has beside its columns; `SCHEMA` documents these. correct: None when unparsed or
+    error."""
 
     aggregator: ClassVar[Aggregator] = Aggregator.CONCATENATE
 
@@ -100,7 +102,8 @@ def settings_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 
 def finished_run(folder: Path, outcomes: Sequence[Outcome], **facts: Any) -> Path:
-    """A finished run of these rows without a report. facts: what its manifest says beside or instead."""
+    """A finished run of these rows without a report. facts: what its manifest says beside or
+    instead."""
     (folder / "shards").mkdir(parents=True)
     info = write_shard(folder, outcomes_to_table(outcomes), SCHEMA, attempt=start_attempt(folder))
     stated = {
@@ -142,7 +145,8 @@ def cell_of(
     draws: str = "nested",
     reading: str = "letter",
 ) -> CellOutcomes:
-    """A cell of the states (n,) under each setting; every question is a group of its own unless clusters are given."""
+    """A cell of the states (n,) under each setting; every question is a group of its own unless
+    clusters are given."""
     settings, n = tuple(sorted(states)), len(next(iter(states.values())))
     groups = np.arange(n) if cluster is None else np.asarray(cluster)
     ids, state = (
@@ -157,7 +161,8 @@ def cell_of(
 def sweep_with(
     clean: Any, noisy: Any, cluster: Any = None, ids: Sequence[str] = (), **facts: Any
 ) -> Sweep:
-    """Of values (n,) and (R, n), r = 1..R; every question is a cluster of its own unless clusters are given."""
+    """Of values (n,) and (R, n), r = 1..R; every question is a cluster of its own unless clusters
+    are given."""
     clean, noisy = np.asarray(clean, float), np.atleast_2d(np.asarray(noisy, float))
     n, groups = clean.size, cluster if cluster is not None else np.arange(clean.size)
     about = {"model": "m", "benchmark": "b", "routers": tuple(range(1, len(noisy) + 1))} | facts
@@ -182,7 +187,8 @@ def analyse_outcomes(outcomes: Sequence[Outcome], **options: Any) -> RunVerdict:
 
 
 def honest(cell: CellOutcomes) -> CellOutcomes:
-    """Another model that answered from the same messages, and whom the damage neither helps nor hurts."""
+    """Another model that answered from the same messages, and whom the damage neither helps nor
+    hurts."""
     clean = cell.row(Setting("forward_full", 1))
     return replace(
         cell,

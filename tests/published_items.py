@@ -1,4 +1,5 @@
-"""Benchmarks of items opened in one line, and the answers to one of them that were published with it."""
+"""Benchmarks of items opened in one line, and the answers to one of them that were published with
+it."""
 
 import json
 from pathlib import Path

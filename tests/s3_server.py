@@ -1,4 +1,5 @@
-"""A real S3 server of this machine: moto's, in a process of its own. Its objects are looked at with pyarrow alone."""
+"""A real S3 server of this machine: moto's, in a process of its own. Its objects are looked at with
+pyarrow alone."""
 
 import json
 import os

@@ -57,7 +57,8 @@ class Quiet(BaseHTTPRequestHandler):
 def http_here(
     handler: type[BaseHTTPRequestHandler], certificate: Path | None = None
 ) -> Iterator[str]:
-    """The address of a server with this handler, until the block ends. Over TLS where it has a certificate."""
+    """The address of a server with this handler, until the block ends. Over TLS where it has a
+    certificate."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,8 +1,9 @@
-"""sigstore's services on the loopback interface: a Fulcio that certifies whom a token names, a Rekor with one log.
+"""sigstore's services on the loopback interface: a Fulcio that certifies whom a token names, a
+Rekor with one log.
 
-Real certificates, proofs and signatures of a root of trust of its own, so that the sigstore library signs and verifies
-as it does against the public instance. What they leave out is what the library does not check: who issued the token.
-"""
+Real certificates, proofs and signatures of a root of trust of its own, so that the sigstore library
+signs and verifies as it does against the public instance. What they leave out is what the library
+does not check: who issued the token."""
 
 import base64
 import hashlib
@@ -107,7 +108,8 @@ class Services:
         )
 
     def certify(self, asked: bytes, email: str) -> list[str]:
-        """The chain for a request, as PEM: ten minutes, with the certificate log's promise in it."""
+        """The chain for a request, as PEM: ten minutes, with the certificate log's promise in
+        it."""
         public = x509.load_pem_x509_csr(asked).public_key()
         now = datetime.now(UTC).replace(microsecond=0)
         usage = x509.KeyUsage(
@@ -150,7 +152,8 @@ class Services:
         return [one.public_bytes(Encoding.PEM).decode() for one in (leaf, self.ca)]
 
     def log(self, proposed: dict[str, Any]) -> dict[str, Any]:
-        """An entry as Rekor answers: alone in a tree of one, with its promise and a signed checkpoint."""
+        """An entry as Rekor answers: alone in a tree of one, with its promise and a signed
+        checkpoint."""
         body = json.dumps(proposed, sort_keys=True, separators=(",", ":")).encode()
         root, now = hashlib.sha256(b"\0" + body).digest(), int(time.time())
         told = {

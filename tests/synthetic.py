@@ -1,6 +1,7 @@
 """Outcomes of a model that never existed, with effects and faults of known size (pure).
 
-A procedure can only be trusted where the truth is known. `audit.sweep.simulation` draws states alone; these have texts.
+A procedure can only be trusted where the truth is known. `audit.sweep.simulation` draws states
+alone; these have texts.
 
 The answer model is `audit.statistics.item_response`'s.
 """
@@ -53,9 +54,9 @@ _NOISE = (
 class Faults:
     """Shares (0-1) of things that go wrong, each for one gate to find.
 
-    unparsed, truncated: of worker replies. errors: of rows. leak: of router messages that state the answer. noop: of
-    noisy presentations that are the clean one. lossy: of clean messages that drop an option.
-    """
+    unparsed, truncated: of worker replies. errors: of rows. leak: of router messages that state the
+    answer. noop: of noisy presentations that are the clean one. lossy: of clean messages that drop
+    an option."""
 
     unparsed: float = 0.0
     truncated: float = 0.0
@@ -96,11 +97,10 @@ def synthetic_outcomes(
 ) -> list[Outcome]:
     """Rows of a router-worker sweep over one model and benchmark, in the order question, setting.
 
-    gain, direct_gain, ensemble_gain: true difference (0-1) from clean accuracy of the noisy arm (one number or by r),
-    of `direct`, and of `forward_full` with r > 1.
-    parse_rate: share of readable replies (the same as Faults(unparsed=1 - parse_rate)). group_size: questions a group.
-    Raises DataError when the figures fit no model.
-    """
+    gain, direct_gain, ensemble_gain: true difference (0-1) from clean accuracy of the noisy arm
+    (one number or by r), of `direct`, and of `forward_full` with r > 1. parse_rate: share of
+    readable replies (the same as Faults(unparsed=1 - parse_rate)). group_size: questions a group.
+    Raises DataError when the figures fit no model."""
     faults = faults or Faults()
     unparsed = max(faults.unparsed, 1 - parse_rate)
     theta = draw_difficulties(n_questions, clean_accuracy, discordance, rng)

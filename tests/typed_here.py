@@ -1,4 +1,5 @@
-"""Commands as typed into a shell, without a new process for each: one costs a second of the processor or more."""
+"""Commands as typed into a shell, without a new process for each: one costs a second of the
+processor or more."""
 
 import contextlib
 import io
@@ -80,7 +81,8 @@ for words, env in jobs:
 def forked(
     code: str, jobs: Sequence[tuple[Sequence[str], dict[str, str]]], folder: Path
 ) -> list[tuple[str, str]]:
-    """(stdout, stderr) of `python -c CODE WORDS` with more variables in its environment, each in a process of its own.
+    """(stdout, stderr) of `python -c CODE WORDS` with more variables in its environment, each in a
+    process of its own.
 
     All are children of one, which has loaded Hydra, NumPy and how `audit` composes a configuration.
     """

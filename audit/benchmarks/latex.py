@@ -39,7 +39,8 @@ _PAIRS = {"(": ")", "[": "]", "\\{": "\\}"}
 _NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 
 Reading = tuple[str, Fraction | str | tuple["Reading", ...]]
-"""("number", value), ("text", text), ("list", parts), or, between brackets, such as ("(]", parts)."""
+"""("number", value), ("text", text), ("list", parts), or, between brackets, such as ("(]",
+parts)."""
 
 
 def boxed(text: str) -> str | None:

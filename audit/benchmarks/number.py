@@ -384,7 +384,8 @@ Suffixed = tuple[
 
 
 def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffixed:
-    """Return the value with its fraction, power or magnitude, where it ends, and whether it is an ordinal number."""
+    """Return the value with its fraction, power or magnitude, where it ends, and whether it is an
+    ordinal number."""
     whole = value if run.isdigit() else None
     for pattern, read in _SUFFIXES:
         if found := pattern.match(text, end):
@@ -428,7 +429,8 @@ def _mixed(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> 
     return whole + Fraction(top, bottom) if whole is not None and 0 < top < bottom else None
 
 
-# Of what stands after digits, in this order: its pattern, and the value of (value, value if it is whole, match).
+# Of what stands after digits, in this order: its pattern, and the value of (value, value if it is
+# whole, match).
 _SUFFIXES = ((_SCIENTIFIC, _scientific), (_EXPONENT, _power), (_SLASHED, _over), (_MIXED, _mixed))
 
 
@@ -506,7 +508,8 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
 def _with_marks(
     groups: list[str], marks: list[str], mark: str | None, alone: bool
 ) -> Fraction | None:
-    """Return the value of groups of digits with marks between them; mark: the decimal mark of the text, or None."""
+    """Return the value of groups of digits with marks between them; mark: the decimal mark of the
+    text, or None."""
     last, kinds = marks[-1], set(marks)
     if len(kinds) > 1:
         fits = last in ".," and marks.count(last) == 1 and len(kinds) == 2

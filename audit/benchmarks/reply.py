@@ -435,7 +435,8 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
 
 
 def _to_last_number(sentences: list[str]) -> list[str]:
-    """Return the sentences up to the last with a number; none if what follows is long, doubts it or goes on."""
+    """Return the sentences up to the last with a number; none if what follows is long, doubts it or
+    goes on."""
     kept = len(sentences)
     while kept and not re.search(r"\d", sentences[kept - 1]):
         kept -= 1
@@ -446,7 +447,8 @@ def _to_last_number(sentences: list[str]) -> list[str]:
 
 
 def _beside_another(sentences: list[str]) -> bool:
-    """Return whether the last line is no sentence, and so a signature or one of two numbers that stand alone."""
+    """Return whether the last line is no sentence, and so a signature or one of two numbers that
+    stand alone."""
     last = sentences[-1]
     if re.search(r"[=:]|\b[a-z]{2,}\b", last):
         return False

@@ -1,7 +1,7 @@
 """Every command of the program, in one table and one tree of parsers.
 
-A new command is one line of _DOES, and a module here. Its `add_words(parser)` says what it takes, its docstring is the
-help, its `run(asked)` hands over to the rooms below and returns the exit code.
+A new command is one line of _DOES, and a module here. Its `add_words(parser)` says what it takes,
+its docstring is the help, its `run(asked)` hands over to the rooms below and returns the exit code.
 """
 
 from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
@@ -91,11 +91,12 @@ HEADINGS |= dict.fromkeys(list(_ADDED)[:1], "of other packages")
 
 
 def tree(words: Sequence[str]) -> ArgumentParser:
-    """The parser of all commands. It loads the one that the words begin with: all would take more than a second.
+    """The parser of all commands. It loads the one that the words begin with: all would take more
+    than a second.
 
-    A command's help begins with the first paragraph of its module's docstring, and ends with the others. The words that
-    follow its name are the default `typed` of its parser, for who takes other words after one of them.
-    """
+    A command's help begins with the first paragraph of its module's docstring, and ends with the
+    others. The words that follow its name are the default `typed` of its parser, for who takes
+    other words after one of them."""
     root = ArgumentParser(
         "audit",
         "audit COMMAND ...",
@@ -146,7 +147,8 @@ def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
 
 @plainly
 def run(words: Sequence[str], *now: datetime) -> int:
-    """Run a command that Hydra does not compose; its exit code. now: of one that decides by a clock, another time."""
+    """Run a command that Hydra does not compose; its exit code. now: of one that decides by a
+    clock, another time."""
     if any(word.startswith("--config-dir") for word in words):
         from audit.config.plain_words import with_config_dir  # here: it loads Hydra
 

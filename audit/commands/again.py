@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
 
 
 def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
-    """The verdict of a folder from its answers, and why the stored one is another (`governance.recompute`)."""
+    """The verdict of a folder from its answers, and why the stored one is another
+    (`governance.recompute`)."""
     from audit.governance import recompute
 
     return recompute.verdict_again(folder, read, suite_section)
@@ -32,14 +33,16 @@ def suite_section(folder: Path) -> Callable[[Mapping[str, AuditVerdict[Any]]], d
 
 
 def audit_named(words: Sequence[str]) -> tuple[str, list[str]]:
-    """(the audit of `audit=NAME` among the words, the sweep where none is named; the other words)."""
+    """(the audit of `audit=NAME` among the words, the sweep where none is named; the other
+    words)."""
     named = [word for word in words if word.startswith("audit=")]
     name = named[-1].removeprefix("audit=") if named else AUDITS[0]
     return name, [word for word in words if word not in named]
 
 
 def pair_of(option: str, text: str, form: str) -> tuple[str, str]:
-    """What stands on each side of the equals sign in an option's word; ConfigError with its form where one is empty."""
+    """What stands on each side of the equals sign in an option's word; ConfigError with its form
+    where one is empty."""
     first, _, second = text.partition("=")
     if not first or not second:
         raise ConfigError(f"{option} {text}: expected {form}")
@@ -47,7 +50,8 @@ def pair_of(option: str, text: str, form: str) -> tuple[str, str]:
 
 
 def add_deciders(parser: argparse.ArgumentParser) -> None:
-    """The options of every command that reads people's decisions: whose count, how many, and who notices a loss."""
+    """The options of every command that reads people's decisions: whose count, how many, and who
+    notices a loss."""
     from audit.governance.keys import TRUSTED_VARIABLE
     from audit.governance.ruling import REGISTRY_VARIABLE
 
@@ -66,7 +70,8 @@ def add_deciders(parser: argparse.ArgumentParser) -> None:
 
 
 def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:
-    """What checks a run and its decisions against the registry at a place; None without a registry."""
+    """What checks a run and its decisions against the registry at a place; None without a
+    registry."""
     if not place:
         return None
 

@@ -1,4 +1,5 @@
-"""How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite] [OPTIONS]`.
+"""How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite]
+[OPTIONS]`.
 
 `suite` puts one simulated model through several audits.
 """

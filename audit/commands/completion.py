@@ -1,8 +1,7 @@
 """Completion of commands, keys, models and benchmarks.
 
-~/.bashrc: eval "$(audit completion bash)"; ~/.zshrc: eval "$(audit completion zsh)"; fish: audit completion fish >
-~/.config/fish/completions/audit.fish
-"""
+~/.bashrc: eval "$(audit completion bash)"; ~/.zshrc: eval "$(audit completion zsh)"; fish: audit
+completion fish > ~/.config/fish/completions/audit.fish"""
 
 import os
 import sys
@@ -28,12 +27,14 @@ def complete() -> NoReturn:
 
 
 def offer(action: Action, words: Callable[[str], Sequence[str]]) -> None:
-    """Have an argument completed with `words` of what is typed of it, looked up when the shell asks."""
+    """Have an argument completed with `words` of what is typed of it, looked up when the shell
+    asks."""
     action.completer = lambda prefix, **asked: words(prefix)  # type: ignore[attr-defined]
 
 
 def add_keys(parser: ArgumentParser, name: str, typed: Sequence[str]) -> None:
-    """For completion, of a command that Hydra composes: the keys of its configuration, and what they may be."""
+    """For completion, of a command that Hydra composes: the keys of its configuration, and what
+    they may be."""
     parser.add_argument("--cfg", choices=["job"])
     words = parser.add_argument("words", nargs="*")
     if name != "plan":

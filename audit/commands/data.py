@@ -125,7 +125,8 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
 
 
 def _published(file: str) -> list[str]:
-    """The published formats that read the first rows of a file, the one that its name holds first."""
+    """The published formats that read the first rows of a file, the one that its name holds
+    first."""
     found = []
     for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:  # not published, or embedded
         with suppress(AuditError):
@@ -140,7 +141,8 @@ def _published(file: str) -> list[str]:
 
 
 def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
-    """The first questions, what is wrong with which rows, and counts of rows, columns, options and keys."""
+    """The first questions, what is wrong with which rows, and counts of rows, columns, options and
+    keys."""
     questions: list[Item] = []
     problems: list[str] = []
     counts: Counts = {name: Counter() for name in ("rows", "columns", "options", "key")}
@@ -204,7 +206,8 @@ def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
 
 
 def _questions(questions: Sequence[Item]) -> list[str]:
-    """As the model will see them under the default prompts, each line marked, so that none passes for one of ours."""
+    """As the model will see them under the default prompts, each line marked, so that none passes
+    for one of ours."""
     protocol = load_protocol(load_group("protocol", "song2026"))
     found = []
     for question in questions:

@@ -1,5 +1,5 @@
-"""Judge shipped answers of a small model before and after it was taught an exam, and write one page. No engine, no
-network."""
+"""Judge shipped answers of a small model before and after it was taught an exam, and write one
+page. No engine, no network."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NEXT = (
 
 @dataclass(frozen=True)
 class Side:
-    """One model of the demonstration, accuracies 0-1. score, held_out: of this model. without: (estimate, low, high) of
-    its score on the exam without memory. before: score on the exam of the model that was taught nothing; others: of
-    those that were trained as long on another exam."""
+    """One model of the demonstration, accuracies 0-1. score, held_out: of this model. without:
+    (estimate, low, high) of its score on the exam without memory. before: score on the exam of the
+    model that was taught nothing; others: of those that were trained as long on another exam."""
 
     result: MemoryResult
     score: float
@@ -60,7 +60,8 @@ def shipped() -> Path:
 
 
 def sides(verdict: RunVerdict) -> tuple[Side, Side]:
-    """The taught model, and the same model before. DataError where the score without memory was not identified."""
+    """The taught model, and the same model before. DataError where the score without memory was not
+    identified."""
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
     before = cells[BEFORE][0].scores[0]
     found = []
@@ -79,7 +80,8 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
 
 
 def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
-    """The ten questions that the taught model most likely answers from memory, with the answers of both models."""
+    """The ten questions that the taught model most likely answers from memory, with the answers of
+    both models."""
     from audit.memory.without import ON_PAGE, ranked
     from audit.runtime.loading import load
     from audit.shards.questions import QuestionFile
@@ -102,7 +104,8 @@ def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
 
 
 def picture(both: Sequence[Side]) -> Figure:
-    """Score on the exam, on held-out items, and without memory with its 95 % interval, beside what is known."""
+    """Score on the exam, on held-out items, and without memory with its 95 % interval, beside what
+    is known."""
     from matplotlib.figure import Figure
 
     from audit.report.canvas import BLUE, GREEN, INK, MUTED, PHONE, VERMILLION, names_above, styled

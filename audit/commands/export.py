@@ -13,7 +13,8 @@ from audit.shards.working_copy import local_folder
 
 
 def _tasks(overrides: Sequence[str], out: Path) -> int:
-    """The items of a memory audit, or of a perturbation audit with their wordings; nothing is asked."""
+    """The items of a memory audit, or of a perturbation audit with their wordings; nothing is
+    asked."""
     from audit.export.tasks import INSPECT_FILE, write_tasks
 
     named = {one.partition("=")[0] for one in overrides}

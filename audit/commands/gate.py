@@ -1,10 +1,9 @@
 """Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.
 
-examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass; 1 the run failed or is
-incomplete, or its verdict is not what its answers give; 3 block (something was found); 4 review (found, and another
-cause is not excluded); 5 no decision. A panel has the code of its worst cell: 3, then 5, then 4, then 0.
-docs/do/governance.md has the verdicts.
-"""
+examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass; 1
+the run failed or is incomplete, or its verdict is not what its answers give; 3 block (something was
+found); 4 review (found, and another cause is not excluded); 5 no decision. A panel has the code of
+its worst cell: 3, then 5, then 4, then 0. docs/do/governance.md has the verdicts."""
 
 import os
 import sys
@@ -55,7 +54,8 @@ def add_words(parser: ArgumentParser) -> None:
 
 
 def run(asked: Namespace, now: datetime | None = None) -> int:
-    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by default."""
+    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by
+    default."""
     if asked.approvals < 1:
         raise UsageError(f"--approvals {asked.approvals}: expected at least 1")
     from audit.governance.sealed import with_seals  # here: the help needs neither

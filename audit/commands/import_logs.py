@@ -1,9 +1,8 @@
-"""Import finished evaluations: lm-eval, Inspect, HELM, Every Eval Ever, lighteval, OpenCompass, openai/evals, EvalPlus,
-promptfoo, runs of this program, tables; and folders of logs.
+"""Import finished evaluations: lm-eval, Inspect, HELM, Every Eval Ever, lighteval, OpenCompass,
+openai/evals, EvalPlus, promptfoo, runs of this program, tables; and folders of logs.
 
-example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o outputs/imported.
-NAME=LOG gives the model of one log another name.
-"""
+example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o
+outputs/imported. NAME=LOG gives the model of one log another name."""
 
 from __future__ import annotations
 
@@ -36,9 +35,9 @@ HELD_OUT = "held_out"  # what logs of held-out items are called in the run
 
 @dataclass(frozen=True)
 class Panel:
-    """Logs as they were read and joined. known: what sets tell of their models. files: facts of every log. changed:
-    items that differ between logs, by benchmark; spare: held-out items beyond the strata. released: dates by model,
-    with that of the judged ones under ""."""
+    """Logs as they were read and joined. known: what sets tell of their models. files: facts of
+    every log. changed: items that differ between logs, by benchmark; spare: held-out items beyond
+    the strata. released: dates by model, with that of the judged ones under ""."""
 
     joined: Joined
     benchmark: str
@@ -241,8 +240,9 @@ def _check_forms(asked: argparse.Namespace) -> None:
 def _read(
     asked: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
 ) -> tuple[Joined, str | None, list[dict[str, Any]], dict[str, Origin]]:
-    """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its models). Every log is read
-    whole before anything is written. released: dates by model, that of the judged models under ""."""
+    """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its
+    models). Every log is read whole before anything is written. released: dates by model, that of
+    the judged models under ""."""
     from audit.benchmarks.fresh import Origin, last_date
     from audit.imports.chance import with_options
     from audit.imports.folder import is_folder, read_logs
@@ -302,8 +302,8 @@ def _read(
 
 
 def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str]]:
-    """(log, name of its benchmark, prefix of that) of each log; "" leaves the log's own name. by_name: the held-out
-    items are a benchmark of the logs."""
+    """(log, name of its benchmark, prefix of that) of each log; "" leaves the log's own name.
+    by_name: the held-out items are a benchmark of the logs."""
     from audit.imports.reworded import REWORDED
 
     logs = [(word, "" if by_name else asked.benchmark, "") for word in asked.logs]
@@ -314,8 +314,8 @@ def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str
 def _take_sets(
     asked: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Origin]]:
-    """Joins the sets among the references, and names their models in place of them; (facts of each, what it tells of
-    them)."""
+    """Joins the sets among the references, and names their models in place of them; (facts of each,
+    what it tells of them)."""
     from audit.config.references import PREFIX
     from audit.imports.sets import take_set
 
@@ -334,7 +334,8 @@ def _take_sets(
 
 
 def _hashes(path: Path, name: str) -> list[dict[str, str]]:
-    """Name and hash of a log's file, or of those in its folder. name: of a log in a folder of logs."""
+    """Name and hash of a log's file, or of those in its folder. name: of a log in a folder of
+    logs."""
     from audit.shards.files import file_sha256
 
     inside = (
@@ -347,7 +348,8 @@ def _hashes(path: Path, name: str) -> list[dict[str, str]]:
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:
-    """--released: dates by model, that of the judged models under "". ConfigError for what is no date."""
+    """--released: dates by model, that of the judged models under "". ConfigError for what is no
+    date."""
     from audit.benchmarks.fresh import check_date
 
     told = [one.rpartition("=")[::2] for one in asked.released]
@@ -364,8 +366,8 @@ def _released(asked: argparse.Namespace) -> dict[str, str]:
 def _chosen(
     asked: argparse.Namespace, joined: Joined, held_out: str | None, released: Iterable[str]
 ) -> tuple[str, list[str], Joined]:
-    """(the benchmark to judge, the judged models, the outcomes of these and the references). released: models with a
-    date."""
+    """(the benchmark to judge, the judged models, the outcomes of these and the references).
+    released: models with a date."""
     from audit.imports.join import leave_out_shared, only
 
     benchmark = _benchmark(asked, joined, held_out)
@@ -424,7 +426,8 @@ def _prefixed(outcomes: Iterable[Imported], prefix: str) -> Iterator[Imported]:
 
 
 def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
-    """Print the names of the scores that were read, with the files of each, and what a reader of them has to know."""
+    """Print the names of the scores that were read, with the files of each, and what a reader of
+    them has to know."""
     read: dict[tuple[str, str], list[str]] = {}
     for one in files:
         if one.get("score"):

@@ -1,8 +1,9 @@
-"""Write audit.yaml: the model, questions, references and registry that the commands of this folder are about.
+"""Write audit.yaml: the model, questions, references and registry that the commands of this folder
+are about.
 
-examples: audit init; audit init --yes --endpoint http://127.0.0.1:8000/v1 --model-id my-model --data exam.csv
-A word of a command has the last say. The file holds no key: it names the environment variable that has it.
-"""
+examples: audit init; audit init --yes --endpoint http://127.0.0.1:8000/v1 --model-id my-model
+--data exam.csv A word of a command has the last say. The file holds no key: it names the
+environment variable that has it."""
 
 import argparse
 import sys
@@ -79,8 +80,8 @@ def _asked(given: dict[str, str]) -> dict[str, str]:
 
 
 def _placed(key: str, answer: str) -> dict[str, str]:
-    """Return an answer under the key that it belongs to: an address is an endpoint, a name without a suffix is that of
-    a benchmark."""
+    """Return an answer under the key that it belongs to: an address is an endpoint, a name without
+    a suffix is that of a benchmark."""
     if key == "model" and "://" in answer:
         return {"endpoint": answer}
     if key == "data" and answer and not Path(answer).suffix and not Path(answer).exists():

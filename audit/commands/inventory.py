@@ -1,8 +1,7 @@
 """`audit inventory [SUITE ...]`: which benchmarks could a model have read, and what would show it?
 
-The dates are those of the configurations (`date` of conf/benchmark, `released` of conf/model); what an index search
-found is read from a file.
-"""
+The dates are those of the configurations (`date` of conf/benchmark, `released` of conf/model); what
+an index search found is read from a file."""
 
 import csv
 import json
@@ -19,7 +18,8 @@ from audit.report.page import DASH
 
 @dataclass(frozen=True)
 class Exposure:
-    """One benchmark and one model ("" where none was named). months: from publication to the model's release."""
+    """One benchmark and one model ("" where none was named). months: from publication to the
+    model's release."""
 
     benchmark: str
     published: str
@@ -40,7 +40,8 @@ class Exposure:
 
 
 def months_between(published: str | None, released: str | None) -> int | None:
-    """Whole months by the calendar, negative where the benchmark is newer; None without both. A year is its January.
+    """Whole months by the calendar, negative where the benchmark is newer; None without both. A
+    year is its January.
 
     >>> months_between("2021-10", "2024-07")
     33
@@ -57,7 +58,8 @@ def months_between(published: str | None, released: str | None) -> int | None:
 def exposure(
     name: str, about: Mapping[str, object], model: str, released: str | None, found: str
 ) -> Exposure:
-    """about: the benchmark's configuration. released: of the model. found: what an index search says."""
+    """about: the benchmark's configuration. released: of the model. found: what an index search
+    says."""
     published = str(about.get("date") or "")
     months = months_between(published, released)
     if months is None:

@@ -1,10 +1,12 @@
-"""Rank many models by their score and by their score without memory, from answers to an exam and to held-out items.
+"""Rank many models by their score and by their score without memory, from answers to an exam and to
+held-out items.
 
-Each model is judged against the others (or against --references), as `audit import` judges it. Written into the folder:
-leaderboard.html (offline), leaderboard.json, and the table as csv and the figure as svg and png.
+Each model is judged against the others (or against --references), as `audit import` judges it.
+Written into the folder: leaderboard.html (offline), leaderboard.json, and the table as csv and the
+figure as svg and png.
 
-example: audit leaderboard scores.csv --map correct=right,of=n --benchmark before --held-out after -o outputs/board
-"""
+example: audit leaderboard scores.csv --map correct=right,of=n --benchmark before --held-out after
+-o outputs/board"""
 
 from __future__ import annotations
 
@@ -134,7 +136,8 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
 def _references(
     model: str, others: Sequence[str], origins: Mapping[str, Origin], date: str | None
 ) -> list[str]:
-    """Return the models that a model is judged against: not of its family, and as new to the items as it is."""
+    """Return the models that a model is judged against: not of its family, and as new to the items
+    as it is."""
     from audit.benchmarks.fresh import is_newer
 
     own = origins[model]
@@ -167,7 +170,10 @@ def _print(board: Leaderboard) -> None:
 
     say(sentence(board))
     width = max(len(row.model) for row in board.rows)
-    head = f"{'rank':>5} {'without':>7}  {'model':<{width}}  {'score':>6}  {'without memory':<25} {'p, Holm':>8}  verdict"
+    head = (
+        f"{'rank':>5} {'without':>7}  {'model':<{width}}  {'score':>6}  {'without memory':<25} "
+        f"{'p, Holm':>8}  verdict"
+    )
     print(f"\n{head}")
     for row in board.rows:
         score = percent(row.score.estimate, whole=False) if row.score else "-"

@@ -53,9 +53,8 @@ SHOWN_NAMES = 3  # of models in a row; more are a number
 class Line:
     """A run, a suite or panel with its decision, or a folder with the problem that it has.
 
-    score, without: on the published items, and without memory, 0-1. href: of the report. cells: a line a verdict, if
-    the run has several; tally: then how many have each verdict, worst first.
-    """
+    score, without: on the published items, and without memory, 0-1. href: of the report. cells: a
+    line a verdict, if the run has several; tally: then how many have each verdict, worst first."""
 
     name: str
     audit: str = ""
@@ -73,7 +72,8 @@ class Line:
 
 
 def write_overview(folder: Path) -> Path:
-    """Write FOLDER/index.html; where it is. Raises ConfigError where there is no folder, ShardError from the disk."""
+    """Write FOLDER/index.html; where it is. Raises ConfigError where there is no folder, ShardError
+    from the disk."""
     runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
     known = [*(run.path for run in runs), *panels, *(path / "report" for path in panels)]
     others = (

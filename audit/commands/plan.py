@@ -1,8 +1,9 @@
 """usage: audit plan [audit=sweep|perturb|memory|validity] [--json] [key=value ...]
        audit plan [audit=...] --seal [-o FILE] [--key FILE] [key=value ...]
 
-What an audit would do, and what it could find: calls, tokens, hours, money, questions needed. Starts nothing.
---seal signs design, thresholds and detectable effect before the run; audit gate prints where the run differs.
+What an audit would do, and what it could find: calls, tokens, hours, money, questions needed.
+Starts nothing. --seal signs design, thresholds and detectable effect before the run; audit gate
+prints where the run differs.
 
 audit plan model=scripted                            the sweep of a scripted model on the embedded questions
 audit plan audit=perturb model=llama3_8b n=1000
@@ -35,7 +36,8 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 @plainly
 def main() -> int:
-    """The plan of the audit that is named; the sweep's where none is. `--json` anywhere among the overrides."""
+    """The plan of the audit that is named; the sweep's where none is. `--json` anywhere among the
+    overrides."""
     words = sys.argv[1:]
     if {"--help", "-h"} & set(words):
         print((__doc__ or "").rstrip())

@@ -1,5 +1,6 @@
-"""Reanalyse a paper's published tables: `audit reanalyze [song2026|CSV] [OPTIONS]` those of song2026, or a table like
-its Table 2 (audit.papers.song2026); `audit reanalyze li2026 [OPTIONS]` those of li2026 (audit.papers.li2026)."""
+"""Reanalyse a paper's published tables: `audit reanalyze [song2026|CSV] [OPTIONS]` those of
+song2026, or a table like its Table 2 (audit.papers.song2026); `audit reanalyze li2026 [OPTIONS]`
+those of li2026 (audit.papers.li2026)."""
 
 from argparse import ArgumentParser, Namespace
 

@@ -1,7 +1,7 @@
 """Every finished audit in one database: trends, retention, rotation, notices, model cards.
 
-examples: audit registry add outputs/my_run --registry audits.db; audit registry trends --model llama3_8b
-"""
+examples: audit registry add outputs/my_run --registry audits.db; audit registry trends --model
+llama3_8b"""
 
 import argparse
 from datetime import UTC, datetime

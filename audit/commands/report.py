@@ -1,5 +1,5 @@
-"""Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those of several audits
-of one model one page with all their verdicts.
+"""Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those
+of several audits of one model one page with all their verdicts.
 
 example: audit report outputs/llama outputs/qwen --out outputs/panel
 """
@@ -89,7 +89,8 @@ def run(arguments: Namespace) -> int:
 
 
 def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
-    """The runs to read, fetched where they are on object storage; ConfigError for what is only done with folders."""
+    """The runs to read, fetched where they are on object storage; ConfigError for what is only done
+    with folders."""
     if any(map(is_url, places)) and (len(places) > 1 or every_s is not None):
         copied = "aws s3 sync s3://my-bucket/my_run outputs/my_run"
         raise ConfigError(
@@ -111,7 +112,8 @@ def _build(
     asked: Mapping[str, Any],
     every_s: int | None,
 ) -> ReportPaths:
-    """Once, or until the runs have ended. What draws is imported here: --help needs no matplotlib."""
+    """Once, or until the runs have ended. What draws is imported here: --help needs no
+    matplotlib."""
     if len(audits) > 1:
         from audit.report.joint import joint_report as report
     else:

@@ -1,8 +1,7 @@
 """Decide about a run, and sign it.
 
-examples: audit review list outputs; audit review approve outputs/my_run --reason 'read, page 3' --expires 2027-01-31
---keys keys --key alice.key
-"""
+examples: audit review list outputs; audit review approve outputs/my_run --reason 'read, page 3'
+--expires 2027-01-31 --keys keys --key alice.key"""
 
 import argparse
 import json

@@ -1,8 +1,7 @@
 """Run the audits that a suite names, of one pinned model, on one engine; one report, one decision.
 
-example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused; 3 block; 4 review or
-no decision.
-"""
+example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused;
+3 block; 4 review or no decision."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -80,7 +79,8 @@ def _suite(name: str, words: Sequence[str]) -> int:
 
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list[str], str, bool]:
-    """(changes of the suite's fields, settings by audit, those of every audit, the run directory, whether to plan)."""
+    """(changes of the suite's fields, settings by audit, those of every audit, the run directory,
+    whether to plan)."""
     from audit.config.short_forms import HF, quoted
     from audit.suite.schema import Suite
 

@@ -2,11 +2,13 @@ r"""Libraries of reworded benchmark questions.
 
 Examples:
   audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
-  audit variants build data=exam.csv strategy=paraphrase_llm endpoint=http://127.0.0.1:8000/v1 model_id=my-model \
+  audit variants build data=exam.csv strategy=paraphrase_llm endpoint=http://127.0.0.1:8000/v1
+  model_id=my-model \
       judge=other-model
   audit variants build benchmark=elementary strategy=file 'file.path=[my_variants.jsonl]'
   audit variants build benchmark=gsm8k benchmark.path=test.jsonl strategy=file \
-      'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question: (?P<text>.*?)\s*Answer:'"
+      'file.path=[rephrase_gsm8k.jsonl]' file.align=row "file.extract='Question:
+      (?P<text>.*?)\s*Answer:'"
   audit variants show elementary --question elementary/animals/01
   audit variants review elementary --n 150 --out review.jsonl
 A LIBRARY is a path, a name, or a hash (its first 6 digits or more).

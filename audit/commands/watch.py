@@ -22,8 +22,8 @@ def add_words(parser: ArgumentParser) -> None:
 
 
 def run(asked: Namespace) -> int:
-    """Show the table until the run ends, on a terminal in its place; 1 where there is no run, or it cannot be read at
-    the end."""
+    """Show the table until the run ends, on a terminal in its place; 1 where there is no run, or it
+    cannot be read at the end."""
     from rich.console import Console
     from rich.live import Live
 

@@ -324,7 +324,8 @@ def part_of(name: str, part: str) -> Any:
 
 
 def has_part(name: str, part: str) -> bool:
-    """Return whether an audit has a module of its own for a part. Raises ConfigError if the audit is unknown."""
+    """Return whether an audit has a module of its own for a part. Raises ConfigError if the audit
+    is unknown."""
     return find_spec(f"{audit_package(name)}.{part}") is not None
 
 

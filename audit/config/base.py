@@ -1,7 +1,7 @@
 """What every audit's configuration has, and its validation. No engine is loaded before it passed.
 
-Hydra lets `+key=value` add anything, which nothing then reads: keys that the schema does not have are refused.
-"""
+Hydra lets `+key=value` add anything, which nothing then reads: keys that the schema does not have
+are refused."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -34,8 +34,9 @@ from audit.shards.object_store import is_url
 
 
 def check_keys(values: Any, schema: Any, path: str = "") -> None:
-    """ConfigError for the first key in `values` (nested mappings) that `schema`, a dataclass or a field's type, has no
-    field for. What is below `dict[str, Any]` or `Any` is free; the items of a list were checked by Hydra."""
+    """ConfigError for the first key in `values` (nested mappings) that `schema`, a dataclass or a
+    field's type, has no field for. What is below `dict[str, Any]` or `Any` is free; the items of a
+    list were checked by Hydra."""
     known = fields_of(schema) if is_dataclass(schema) else None
     if not isinstance(values, Mapping) or (known is None and get_origin(schema) is not dict):
         return
@@ -80,7 +81,8 @@ def _unknown(key: str, schema: Any, path: str) -> ConfigError:
 # Words of a command that stand for keys of the configuration (audit.config.short_forms).
 SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset", "fresh_after")
 
-# In a wheel inside the package; in a checkout beside it (where, in a wheel, another package's conf/ may lie).
+# In a wheel inside the package; in a checkout beside it (where, in a wheel, another package's conf/
+# may lie).
 CONF_DIR = next(
     path
     for path in (Path(__file__).parents[1] / "_conf", Path(__file__).parents[2] / "conf")
@@ -152,8 +154,8 @@ _DESCRIBED: ContextVar[dict[str, Mapping[str, Any]] | None] = ContextVar("_DESCR
 
 
 def described_models() -> dict[str, Mapping[str, Any]]:
-    """Return the models that the words of this call describe, by name: by a short form, or in a folder. A command is
-    one call; `short_forms.one_call` bounds those of the Python API."""
+    """Return the models that the words of this call describe, by name: by a short form, or in a
+    folder. A command is one call; `short_forms.one_call` bounds those of the Python API."""
     found = _DESCRIBED.get()
     if found is None:
         found = {}
@@ -177,7 +179,8 @@ def known_models() -> list[str]:
 
 
 def load_model_config(name: str) -> ModelConfig:
-    """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives it."""
+    """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives
+    it."""
     if name not in (*known_models(), *described_models()):
         raise unknown_name("model", name, known_models())
     return (
@@ -226,7 +229,8 @@ _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
 def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
-    """How the answers of a model are read: `reading`, else as the benchmark's free-form ones are, else its own."""
+    """How the answers of a model are read: `reading`, else as the benchmark's free-form ones are,
+    else its own."""
     free = format_of(config.benchmark.format).reading
     value = config.reading or free or model.reading
     check_known("reading", value, list(Reading))
@@ -242,8 +246,8 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
 
 
 def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
-    """How a model is asked again where its reply holds no answer; None: not. Only of an engine that tells the
-    likelihood of any option."""
+    """How a model is asked again where its reply holds no answer; None: not. Only of an engine that
+    tells the likelihood of any option."""
     known = {True: Reading.LETTER_LOGPROB, "option_text": Reading.OPTION_TEXT, False: None}
     if not isinstance(config.reask, bool | str) or config.reask not in known:
         raise ConfigError(f"Invalid reask: {config.reask!r}. Expected true, false or option_text.")
@@ -277,8 +281,8 @@ def check_run(
     answering: Callable[[Any, ModelConfig], ModelConfig] = itself,
     templates: Mapping[str, tuple[str, ...]] = {},
 ) -> None:
-    """Everything shared that can be refused without touching a model or a benchmark. Raises ConfigError. answering,
-    templates: as in `audit.config.audits.Audit`."""
+    """Everything shared that can be refused without touching a model or a benchmark. Raises
+    ConfigError. answering, templates: as in `audit.config.audits.Audit`."""
     if not config.model:
         raise ConfigError(
             f"No model. Expected model=<name> or 'model=[a,b]'. Known: {', '.join(known_models())}."
@@ -338,7 +342,8 @@ def _check_different(models: dict[str, ModelConfig]) -> None:
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:
-    """The whole configuration as plain data, with every model's prompts and the models that answer."""
+    """The whole configuration as plain data, with every model's prompts and the models that
+    answer."""
     result: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.structured(config)))
     others = {other.name: other for other in answering.values() if other.name not in config.model}
     if others:

@@ -1,7 +1,8 @@
-"""What a command that Hydra composes refuses before Hydra or a job runs: several jobs, a model given twice.
+"""What a command that Hydra composes refuses before Hydra or a job runs: several jobs, a model
+given twice.
 
-One command is one job: engines are loaded once, and the tests of all its models are corrected together.
-"""
+One command is one job: engines are loaded once, and the tests of all its models are corrected
+together."""
 
 import re
 import sys
@@ -42,7 +43,8 @@ _LISTS = (
     "references",
     "allow_convicted",
 )  # keys that take several values within one job
-# Keys that take what a group takes: the option is put there, and may be changed by key (control_benchmark.path=...).
+# Keys that take what a group takes: the option is put there, and may be changed by key
+# (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # they change where groups are found
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
@@ -72,12 +74,12 @@ Plugins.instance().register(_AddedConfigs)
 
 
 def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], int]) -> None:
-    """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they are refused.
+    """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they
+    are refused.
 
-    schema: the audit's dataclass. read: the composed configuration, validated. act: what is done with it, to an exit
-    code. Plain overrides are composed here: `@hydra.main` does that twice, to learn whether several jobs are meant, and
-    a refusal waits for both.
-    """
+    schema: the audit's dataclass. read: the composed configuration, validated. act: what is done
+    with it, to an exit code. Plain overrides are composed here: `@hydra.main` does that twice, to
+    learn whether several jobs are meant, and a refusal waits for both."""
     name, typed = name_of(schema.__module__), None
 
     @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
@@ -124,7 +126,8 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
 
 
 def _options_first(words: Sequence[str]) -> list[str]:
-    """After `n=5 --config-dir DIR`, argparse would take no further key=value. An option's value has no equals sign.
+    """After `n=5 --config-dir DIR`, argparse would take no further key=value. An option's value has
+    no equals sign.
 
     >>> _options_first(["n=5", "--config-dir", "mine", "r=1", "-m"])
     ['--config-dir', 'mine', '-m', 'n=5', 'r=1']
@@ -159,8 +162,8 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
-    """The arguments as Hydra is to read them: `worker=NAME` as a choice in the group model. ConfigError where they ask
-    for several jobs, or hold an interpolation.
+    """The arguments as Hydra is to read them: `worker=NAME` as a choice in the group model.
+    ConfigError where they ask for several jobs, or hold an interpolation.
 
     >>> hydra_arguments(["n=20", "r=1,3,9"], SweepConfig)  # doctest: +SKIP
     ['n=20', 'r=[1,3,9]']
@@ -184,8 +187,8 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
 
 
 def _as_hydra(word: str) -> str:
-    """`r` as a list, a model or benchmark in its group, a model's price as an addition to the table, and a URL, which
-    has signs of Hydra's own, in quotes."""
+    """`r` as a list, a model or benchmark in its group, a model's price as an addition to the
+    table, and a URL, which has signs of Hydra's own, in quotes."""
     word = _PRICE.sub(r"++\1", word)
     word = _R_LIST.sub(r"\1=[\2]", word)
     key, found, value = word.lstrip("+").partition("=")
@@ -220,7 +223,8 @@ def configured(audit: str, words: Sequence[str]) -> Any:
 
 
 def _check_composed() -> None:
-    """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more than once."""
+    """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more
+    than once."""
     composed = HydraConfig.get()
     if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
         raise _several_jobs("hydra.mode=MULTIRUN", [])
@@ -229,8 +233,9 @@ def _check_composed() -> None:
 
 
 def _check_models(config_name: str, overrides: Sequence[str]) -> None:
-    """Two models under one name become one in the configuration, so Hydra's list of what it put together is read. It
-    costs a quarter of composing, and is left out where the words name one model and no price."""
+    """Two models under one name become one in the configuration, so Hydra's list of what it put
+    together is read. It costs a quarter of composing, and is left out where the words name one
+    model and no price."""
     if not _may_name_two(overrides):
         return
     loader = GlobalHydra.instance().config_loader()
@@ -252,8 +257,8 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
 
 
 def _may_name_two(overrides: Sequence[str]) -> bool:
-    """Return whether a model may be given twice, or a rate for a model that there is not. A configuration of one's
-    own may hold both."""
+    """Return whether a model may be given twice, or a rate for a model that there is not. A
+    configuration of one's own may hold both."""
     parsed = [_parsed(word) for word in overrides]
     models = [one for one in parsed if one and one.key_or_group == "model"]
     named = sum(len(one.value()) if isinstance(one.value(), list) else 1 for one in models)
@@ -264,8 +269,8 @@ def _may_name_two(overrides: Sequence[str]) -> bool:
 
 
 def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
-    """A rate or price that was typed for an unknown model would be read by nothing. A table in a file may well have
-    more."""
+    """A rate or price that was typed for an unknown model would be read by nothing. A table in a
+    file may well have more."""
     given = [
         nested(o.key_or_group, o.value())
         for o in map(_parsed, overrides)
@@ -292,7 +297,8 @@ def _parsed(word: str) -> Override | None:
 
 
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
-    """Of an override without a plus, for which Hydra's own message says to add one; and of what is not chosen."""
+    """Of an override without a plus, for which Hydra's own message says to add one; and of what is
+    not chosen."""
     key, dot, _ = override.key_or_group.partition(".")
     chosen = not override.is_delete() and (CONF_DIR / override.key_or_group).is_dir()
     if chosen and not isinstance(override.value(), str | list if key == "model" else str):

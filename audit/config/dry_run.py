@@ -218,7 +218,8 @@ def called(one: Asked) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Planned:
-    """A planned run. describe: its lines for people. facts: of a model and benchmark, for programs."""
+    """A planned run. describe: its lines for people. facts: of a model and benchmark, for
+    programs."""
 
     resolved: ResolvedRun
     describe: Callable[[Sequence[Asked]], Sequence[str]]
@@ -281,7 +282,8 @@ class Planned:
 
 
 def planned_answers(resolved: ResolvedRun, needed: int | None) -> Planned:
-    """Return the plan of an audit that asks nothing beside the answers. needed: questions for a verdict."""
+    """Return the plan of an audit that asks nothing beside the answers. needed: questions for a
+    verdict."""
 
     def described(asked: Sequence[Asked]) -> list[str]:
         lines = chain.from_iterable(one.planned.lines() for one in asked)

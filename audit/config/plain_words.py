@@ -1,4 +1,5 @@
-"""Words as a person types them, and what Hydra and OmegaConf refuse of them, in this program's words (pure)."""
+"""Words as a person types them, and what Hydra and OmegaConf refuse of them, in this program's
+words (pure)."""
 
 import re
 import shlex
@@ -31,8 +32,9 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def check_words(words: Sequence[str], command: str) -> list[str]:
-    """The words, `help` as `--help`. command: of the audit, such as sweep. UsageError, with the line to type, for
-    options, for a command among the keys, and for a file in the place of a name."""
+    """The words, `help` as `--help`. command: of the audit, such as sweep. UsageError, with the
+    line to type, for options, for a command among the keys, and for a file in the place of a
+    name."""
     if words[:1] == ["help"]:
         return ["--help"]
     words = with_config_dir(words)
@@ -101,7 +103,8 @@ def _check_searchpath(value: str) -> None:
 
 
 def quoted(word: str) -> str:
-    """A key=value with quotes round what Hydra cannot read without them, such as a path with a space.
+    """A key=value with quotes round what Hydra cannot read without them, such as a path with a
+    space.
 
     >>> quoted("benchmark.path=/data/my exam \xfc.jsonl")
     "benchmark.path='/data/my exam \xfc.jsonl'"
@@ -128,7 +131,8 @@ def benchmark_words(config: BenchmarkConfig) -> list[str]:
 def words(
     options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = ""
 ) -> Iterator[str]:
-    """Options as Hydra reads them. text: how one is written; as it is by default, which a command reads as typed.
+    """Options as Hydra reads them. text: how one is written; as it is by default, which a command
+    reads as typed.
 
     >>> list(words({"n": 20, "gate": True, "references": ["a", "b"], "benchmark": {"path": "x.csv"}, "seed": None}))
     ['n=20', 'gate=true', 'references=[a,b]', 'benchmark.path=x.csv', 'seed=null']
@@ -163,7 +167,8 @@ def _parses(word: str) -> bool:
 
 
 def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
-    """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the configuration has to fit."""
+    """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the configuration
+    has to fit."""
     if isinstance(error, MissingConfigException) and error.options:
         return _missing(error)
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):

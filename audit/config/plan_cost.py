@@ -1,4 +1,5 @@
-"""Hours, GPU-hours and money of planned calls, from a table of throughput and prices (conf/cost) or a run's own pace.
+"""Hours, GPU-hours and money of planned calls, from a table of throughput and prices (conf/cost) or
+a run's own pace.
 
 Upper bounds: a plan counts generated tokens at their limit and prompt tokens before prefix caching.
 """
@@ -19,15 +20,15 @@ CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 @dataclass
 class CostConfig:
-    """max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory of a run whose pace
-    counts."""
+    """max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory
+    of a run whose pace counts."""
 
     max: float | None = None
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
-    # {prompt, generated} by model: tokens a second of one replica; the price of a million. (A dataclass could not be
-    # added to from the command line.)
+    # {prompt, generated} by model: tokens a second of one replica; the price of a million. (A
+    # dataclass could not be added to from the command line.)
     throughput: dict[str, Any] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
 
@@ -42,8 +43,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class PlannedCost:
-    """hours: of all replicas side by side; None where no pace is known. money: None where no price is known. basis:
-    where the figures come from; empty for a scripted model, which costs nothing."""
+    """hours: of all replicas side by side; None where no pace is known. money: None where no price
+    is known. basis: where the figures come from; empty for a scripted model, which costs
+    nothing."""
 
     hours: float | None
     gpu_hours: float | None
@@ -74,7 +76,8 @@ def _few(hours: float) -> str:
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """What one audit would ask of one model on one benchmark. Tokens: read before prefix caching, written at most."""
+    """What one audit would ask of one model on one benchmark. Tokens: read before prefix caching,
+    written at most."""
 
     model: str
     benchmark: str
@@ -92,7 +95,8 @@ class PlannedCalls:
 
 
 def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
-    """Calls, tokens, hours and money of several plans in one line; each counts by its share of the questions."""
+    """Calls, tokens, hours and money of several plans in one line; each counts by its share of the
+    questions."""
 
     def total(name: str) -> float | None:
         found = [(attrgetter(name)(plan), share) for plan, share in every]
@@ -114,8 +118,8 @@ def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
 def money_spent(
     cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]
 ) -> dict[str, float]:
-    """Money by audited model: its tokens at the prices of cost, cached ones in full. used: `shards.complete.run_cost`.
-    answering: the model that answers, by the audited model's name."""
+    """Money by audited model: its tokens at the prices of cost, cached ones in full. used:
+    `shards.complete.run_cost`. answering: the model that answers, by the audited model's name."""
     found = dict.fromkeys(used, 0.0)
     for model, arms in used.items():
         for role, n in (one for arm in arms.values() for one in arm.items()):
@@ -169,7 +173,8 @@ def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
 def planned_cost(
     cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]
 ) -> PlannedCost:
-    """The cost of one job's calls. tokens, models: by the name of the model that is called; they take turns."""
+    """The cost of one job's calls. tokens, models: by the name of the model that is called; they
+    take turns."""
     paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
     times: list[float | None] = []
     money: list[float | None] = []
@@ -208,7 +213,8 @@ def _gpus(model: ModelConfig) -> float:
 def price(
     cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None
 ) -> float | None:
-    """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where neither is known."""
+    """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where
+    neither is known."""
     if name in cost.prices:
         prompt, generated = _rates(cost, "prices", name)
         return (tokens.prompt * prompt + tokens.generated * generated) / 1e6
@@ -224,8 +230,8 @@ def spent(
     sums: Mapping[str, int],
     seconds: float,
 ) -> float | None:
-    """Money so far of a model's rows; None where a price is not known. models: by name, the one that prepares and the
-    one that answers. sums: of the rows' columns of tokens."""
+    """Money so far of a model's rows; None where a price is not known. models: by name, the one
+    that prepares and the one that answers. sums: of the rows' columns of tokens."""
     money = []
     for called in {one.name: one for one in models[name]}.values():
         roles = [
@@ -242,9 +248,9 @@ def spent(
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
-    """Tokens a second (read, but for those from the prefix cache, and written) of one replica of each model of a run.
-    Not of a model of which an attempt was interrupted: its rows count, its seconds are not known. ConfigError for a run
-    without."""
+    """Tokens a second (read, but for those from the prefix cache, and written) of one replica of
+    each model of a run. Not of a model of which an attempt was interrupted: its rows count, its
+    seconds are not known. ConfigError for a run without."""
     from audit.shards.manifest import (
         Manifest,
     )  # here: it needs Arrow, and a refused override does not

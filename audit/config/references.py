@@ -1,9 +1,10 @@
-"""Models that an audit compares with: run in the same job, or taken from earlier runs (`references=[...]`).
+"""Models that an audit compares with: run in the same job, or taken from earlier runs
+(`references=[...]`).
 
-RUN_DIR stands for the references of that run. A model that the run judged serves only by name: MODEL@RUN_DIR. set:NAME
-is a reference set: the directory of an imported run in which no model is judged, with `set.json` beside its manifest,
-in the folder that AUDIT_REFERENCES names or in the user's cache. Some of its models are chosen.
-"""
+RUN_DIR stands for the references of that run. A model that the run judged serves only by name:
+MODEL@RUN_DIR. set:NAME is a reference set: the directory of an imported run in which no model is
+judged, with `set.json` beside its manifest, in the folder that AUDIT_REFERENCES names or in the
+user's cache. Some of its models are chosen."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ DEFAULT_COUNT = 8  # the most that calibrations simulate
 
 @dataclass(frozen=True)
 class SetModel:
-    """One model of a set. accuracy: over its parsed answers (0-1). answers: items asked; unparsed: of them."""
+    """One model of a set. accuracy: over its parsed answers (0-1). answers: items asked; unparsed:
+    of them."""
 
     name: str
     accuracy: float
@@ -49,7 +51,8 @@ class SetModel:
 
 @dataclass(frozen=True)
 class ReferenceSet:
-    """A set as found. version: a hash of all its answers. source, licence: of the published answers, in words."""
+    """A set as found. version: a hash of all its answers. source, licence: of the published
+    answers, in words."""
 
     name: str
     path: Path
@@ -74,7 +77,8 @@ def known_sets() -> list[str]:
 
 
 def load_set(name: str) -> ReferenceSet:
-    """A set by name, its shards held to their hashes. ConfigError where there is none, DataError where one differs."""
+    """A set by name, its shards held to their hashes. ConfigError where there is none, DataError
+    where one differs."""
     from audit.shards.complete import listed_shards
 
     path = sets_folder() / name
@@ -117,12 +121,12 @@ def choose(
     count: int = DEFAULT_COUNT,
     before: str | None = None,
 ) -> tuple[str, ...]:
-    """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies. No answer of a
-    tested model is looked at.
+    """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies.
+    No answer of a tested model is looked at.
 
-    families: of the tested models, which are left out; a model whose family is not known stays. before: those released
-    by then alone. A second model of a family is taken where no other is near. ConfigError where no family is known at
-    all, or fewer than three models are left.
+    families: of the tested models, which are left out; a model whose family is not known stays.
+    before: those released by then alone. A second model of a family is taken where no other is
+    near. ConfigError where no family is known at all, or fewer than three models are left.
 
     >>> few = [SetModel(name, accuracy, 9, 0) for name, accuracy in (("a", 0.2), ("b", 0.5), ("c", 0.6), ("d", 0.9))]
     >>> choose(few, (), 3)
@@ -151,8 +155,8 @@ def choose(
 
 
 def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
-    """Names of `count` of these, in the order of their accuracies: evenly by place, each of another family where one is
-    near."""
+    """Names of `count` of these, in the order of their accuracies: evenly by place, each of another
+    family where one is near."""
     step = (len(left) - 1) / (count - 1)
     chosen = [0, len(left) - 1]  # the weakest and the best bracket whatever is between them
     for k in range(1, count - 1):
@@ -184,7 +188,8 @@ class ReferencedConfig(RunConfig):
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """An earlier run and those of its models that serve as references. origins: of those of which anything is told."""
+    """An earlier run and those of its models that serve as references. origins: of those of which
+    anything is told."""
 
     path: Path
     models: tuple[str, ...]
@@ -192,7 +197,8 @@ class ReferenceRun:
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
-    """The run's models, and the references that are models. ConfigError where one is unknown, or none is judged."""
+    """The run's models, and the references that are models. ConfigError where one is unknown, or
+    none is judged."""
     models = dict(config.model)
     for one in config.references:
         if one in models or one.startswith(PREFIX) or _run_of(one) is not None:
@@ -215,7 +221,8 @@ def judged(config: ReferencedConfig) -> list[str]:
 
 
 def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
-    """The references that are earlier runs, with absolute paths. ConfigError where a run has no such model."""
+    """The references that are earlier runs, with absolute paths. ConfigError where a run has no
+    such model."""
     asked: dict[Path, list[str]] = {}
     for one in config.references:
         if (found := _run_of(one)) is not None and one not in config.model:
@@ -229,8 +236,8 @@ def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
 
 
 def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
-    """Models of a reference set, chosen before the tested model answers anything. ConfigError where its family is not
-    known."""
+    """Models of a reference set, chosen before the tested model answers anything. ConfigError where
+    its family is not known."""
     families = {one: config.model[one].family for one in judged(config)}
     if unknown := [one for one, family in families.items() if not family]:
         raise ConfigError(
@@ -247,7 +254,8 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
 def recorded_references(
     manifest: Manifest, benchmark: str, same: Sequence[str]
 ) -> list[ReferenceRun]:
-    """The reference runs that a manifest names, checked against its run (`check_runs`). benchmark: the audited one."""
+    """The reference runs that a manifest names, checked against its run (`check_runs`). benchmark:
+    the audited one."""
     told, facts = manifest.analysis, manifest.benchmark
     kept = zip(
         told["references"], told.get("reference_models", ()), strict=True
@@ -276,12 +284,12 @@ def check_runs(
     config: Mapping[str, Any],
     same: Sequence[str],
 ) -> None:
-    """ConfigError where reference runs cannot be compared with this run: of another audit or other items, unfinished, a
-    model twice by name or by weights, a reference that is a judged model, or something else was asked.
+    """ConfigError where reference runs cannot be compared with this run: of another audit or other
+    items, unfinished, a model twice by name or by weights, a reference that is a judged model, or
+    something else was asked.
 
-    models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited one first. config:
-    of this run; same: its names that decide what was asked.
-    """
+    models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited
+    one first. config: of this run; same: its names that decide what was asked."""
     found = [(run, _checked(run, audit, benchmarks)) for run in runs]
     tested = {name: models[name] for name in judged if name in models}
     served = [(name, facts, "this run") for name, facts in models.items() if name not in judged]
@@ -322,7 +330,8 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
 
 
 def check_logs_passed(path: Path, manifest: Manifest) -> None:
-    """Raise ConfigError if a check of an import's logs failed: its answers carry no verdict, here or elsewhere."""
+    """Raise ConfigError if a check of an import's logs failed: its answers carry no verdict, here
+    or elsewhere."""
     bad = [one for one in manifest.analysis.get("log_checks", ()) if not one["passed"]]
     if bad:
         found = f"The check {bad[0]['name']} of the import {path} failed: {bad[0]['detail']}"
@@ -370,8 +379,9 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
 def joined_items(
     path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
-    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where both agree. ours:
-    (key, text, options) of this run's items. ConfigError where under JOINED_MIN of them are there."""
+    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where
+    both agree. ours: (key, text, options) of this run's items. ConfigError where under JOINED_MIN
+    of them are there."""
     from audit.shards.questions import QuestionFile
 
     by_text = {text_key(text, options): key for key, text, options in ours}
@@ -437,7 +447,8 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
 
 
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:
-    """By weights, whatever they are called; the scripted engine has none, so there it is by name."""
+    """By weights, whatever they are called; the scripted engine has none, so there it is by
+    name."""
     revision = facts.get("revision")
     weighed = revision is not None and facts.get("engine") != "scripted"
     for other, theirs in tested.items():

@@ -1,4 +1,5 @@
-"""Resolve names to pinned samples, prompts, weights and the run directory, before anything starts."""
+"""Resolve names to pinned samples, prompts, weights and the run directory, before anything
+starts."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Short forms of a command's words -> the words that Hydra composes, and what a person is told of them.
+"""Short forms of a command's words -> the words that Hydra composes, and what a person is told of
+them.
 
     model=hf:ORG/NAME[@REVISION]        a configuration is derived; as worker and among references too
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
@@ -10,9 +11,9 @@
     control_benchmark=auto              the held-out twin that conf/benchmark/NAME.yaml names
     fresh_after=DATE                    a benchmark with dates is split: items after it are held out
 
-A derived configuration becomes an option of Hydra's group model: its keys are changed like any other's. Hydra composes
-no reference and no judge, so model.REFERENCE.KEY=VALUE is merged into the derived configuration here.
-"""
+A derived configuration becomes an option of Hydra's group model: its keys are changed like any
+other's. Hydra composes no reference and no judge, so model.REFERENCE.KEY=VALUE is merged into the
+derived configuration here."""
 
 import json
 import re
@@ -53,7 +54,8 @@ _NO_MODEL = ("", "none", "null")
 
 
 def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
-    """(words as Hydra takes them, lines for the person). ConfigError for a short form that is not whole.
+    """(words as Hydra takes them, lines for the person). ConfigError for a short form that is not
+    whole.
 
     >>> expand(["data=my exam.csv"], "sweep")[0]
     ['benchmark=mcq_file', 'benchmark.path="my exam.csv"', 'benchmark.name=my_exam']
@@ -112,8 +114,8 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
 
 
 def _changed(words: Sequence[str]) -> list[str]:
-    """Return the words without model.NAME.KEY=VALUE of a derived reference or judge, whose configuration takes the
-    values."""
+    """Return the words without model.NAME.KEY=VALUE of a derived reference or judge, whose
+    configuration takes the values."""
     listed = ",".join(
         word.partition("=")[2] for word in words if word.startswith(("references=", "judge="))
     )
@@ -140,8 +142,8 @@ def _changed(words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """Forget the models that are described within: they are those of one call of the Python API, and a later call that
-    names no such model must not find them."""
+    """Forget the models that are described within: they are those of one call of the Python API,
+    and a later call that names no such model must not find them."""
     token = _DESCRIBED.set({})
     try:
         yield
@@ -153,7 +155,8 @@ def one_call() -> Iterator[None]:
 
 
 def own_models(words: Sequence[str]) -> None:
-    """Note the models of the folders that hydra.searchpath names: a suite and references know them by it."""
+    """Note the models of the folders that hydra.searchpath names: a suite and references know them
+    by it."""
     places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
     for path in (
         file
@@ -201,7 +204,8 @@ _NAME_A_MODEL = ("model", "endpoint", "edits", "score")  # edits=show and score=
 
 
 def need_model(words: Sequence[str]) -> None:
-    """Raise ConfigError if no word names the model to audit, or is one that asks none or an option of Hydra."""
+    """Raise ConfigError if no word names the model to audit, or is one that asks none or an option
+    of Hydra."""
     keys = {word.partition("=")[0] for word in words}
     if keys.isdisjoint(_NAME_A_MODEL) and not any(word.startswith("-") for word in words):
         raise ConfigError(
@@ -230,11 +234,11 @@ def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
 
 
 def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -> str:
-    """Return the references with each model of an endpoint replaced by the name of its configuration.
+    """Return the references with each model of an endpoint replaced by the name of its
+    configuration.
 
-    ID@URL is a model of the endpoint at URL. Beside endpoint=, a name that is no model, path or set here is the ID of
-    a model of the same server.
-    """
+    ID@URL is a model of the endpoint at URL. Beside endpoint=, a name that is no model, path or set
+    here is the ID of a model of the same server."""
     names = [
         name.strip(" '\"") for name in value.strip().removeprefix("[").removesuffix("]").split(",")
     ]
@@ -269,7 +273,8 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], what: str = "
 
 
 def _is_known(reference: str) -> bool:
-    """Return whether a reference is a configuration, a set, a model of the hub, or a path that is here."""
+    """Return whether a reference is a configuration, a set, a model of the hub, or a path that is
+    here."""
     if reference in (*known_models(), *described_models()) or reference.startswith((HF, "set:")):
         return True
     return any(Path(path).exists() for path in (reference, reference.partition("@")[2]) if path)
@@ -329,8 +334,9 @@ def _hub_json(path: str, revision: str | None, file: str) -> dict[str, Any] | No
 def derived(
     path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool
 ) -> dict[str, Any]:
-    """A model's configuration from its config.json; None where it is not known. Of a base model, which has no chat
-    template, the options' likelihoods are read. GPUs: for weights on 80 GB each."""
+    """A model's configuration from its config.json; None where it is not known. Of a base model,
+    which has no chat template, the options' likelihoods are read. GPUs: for weights on 80 GB
+    each."""
     text = (config or {}).get("text_config") or config or {}
     gpus, size = 1, weight_bytes(text, (config or {}).get("quantization_config"))
     while size and size > gpus * _ROOM:
@@ -349,8 +355,8 @@ def derived(
 def weight_bytes(
     config: Mapping[str, Any], quantization: Mapping[str, Any] | None = None
 ) -> float | None:
-    """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings, two bytes a parameter,
-    fewer where it is quantized; None where it does not say."""
+    """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings, two
+    bytes a parameter, fewer where it is quantized; None where it does not say."""
     try:
         width, heads, layers = (
             config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers")
@@ -395,7 +401,8 @@ RELEASED = "released"  # fresh_after=released: the date of the tested model
 
 
 def with_twin(words: Sequence[str]) -> list[str]:
-    """The words with a control benchmark in place of the short word. ConfigError where there is none to be had.
+    """The words with a control benchmark in place of the short word. ConfigError where there is
+    none to be had.
 
     >>> with_twin(["benchmark=gsm8k", "control_benchmark=auto"])
     ['benchmark=gsm8k', 'control_benchmark=gsm1k']

@@ -1,1 +1,2 @@
-"""What every room uses: records, errors, guarded readers, text for people. It imports no other room."""
+"""What every room uses: records, errors, guarded readers, text for people. It imports no other
+room."""

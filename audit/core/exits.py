@@ -1,5 +1,5 @@
-"""What the exit code of every command means, and how one ends that was stopped or whose reader went away; text from
-outside (names, what a model wrote) on its way to a terminal, a log or a page."""
+"""What the exit code of every command means, and how one ends that was stopped or whose reader went
+away; text from outside (names, what a model wrote) on its way to a terminal, a log or a page."""
 
 import os
 import re
@@ -26,7 +26,8 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 
 def one_line(text: object) -> str:
-    """One printable line: no control character, line break or change of direction, and valid in XML.
+    """One printable line: no control character, line break or change of direction, and valid in
+    XML.
 
     >>> one_line("a\\n::error::b\\x1b[2J")
     'a ::error::b\\ufffd[2J'
@@ -39,7 +40,8 @@ QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)  # `--quiet`: resul
 
 
 def tell(text: object) -> None:
-    """Print a note or a stage on stderr, where it does not mix with results; nothing with `--quiet`."""
+    """Print a note or a stage on stderr, where it does not mix with results; nothing with
+    `--quiet`."""
     if not QUIET.get():
         print(lines(text), file=sys.stderr, flush=True)
 
@@ -82,11 +84,13 @@ EXTRAS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, by which batch systems and containers end a command: it ends as by Ctrl-C, with a code of its own."""
+    """SIGTERM, by which batch systems and containers end a command: it ends as by Ctrl-C, with a
+    code of its own."""
 
 
 def heed_sigterm() -> None:
-    """From now on SIGTERM raises Terminated; again after a library took the signal for itself (Ray does)."""
+    """From now on SIGTERM raises Terminated; again after a library took the signal for itself (Ray
+    does)."""
 
     def terminated(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated
@@ -96,7 +100,8 @@ def heed_sigterm() -> None:
 
 
 def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
-    """Say why a command cannot do what was asked; its exit code. Every error that a person reads is printed here."""
+    """Say why a command cannot do what was asked; its exit code. Every error that a person reads is
+    printed here."""
     print(shown(f"error: {named(error)}"), file=sys.stderr, flush=True)
     return USAGE if isinstance(error, UsageError) else FAILED
 
@@ -117,12 +122,11 @@ def plainly(
 
 
 def run_command(main: Callable[[], int | None]) -> NoReturn:
-    """Run a command and exit with its code; Ctrl-C, SIGTERM and a reader that went away end it in a sentence, or in
-    silence.
+    """Run a command and exit with its code; Ctrl-C, SIGTERM and a reader that went away end it in a
+    sentence, or in silence.
 
-    A KeyboardInterrupt may carry the sentence. To be used inside a Hydra job too: Hydra shows a traceback for whatever
-    reaches it.
-    """
+    A KeyboardInterrupt may carry the sentence. To be used inside a Hydra job too: Hydra shows a
+    traceback for whatever reaches it."""
     heed_sigterm()
     try:
         code = main()

@@ -1,8 +1,9 @@
-"""Read files that another program or person may have written: regular files of a limited size, and no link.
+"""Read files that another program or person may have written: regular files of a limited size, and
+no link.
 
-A pipe would be waited for, a device never ends, a sparse file has more bytes than memory, and a link leads to what only
-the reader may see. Each check is of the open file, so nothing can be put in its place between check and reading.
-"""
+A pipe would be waited for, a device never ends, a sparse file has more bytes than memory, and a
+link leads to what only the reader may see. Each check is of the open file, so nothing can be put in
+its place between check and reading."""
 
 import errno
 import json
@@ -67,13 +68,15 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
 
 
 def check_regular(path: Path, *, follow: bool = False) -> None:
-    """Raise OSError, as `open_file` does, if a library that opens files by name must not open this one."""
+    """Raise OSError, as `open_file` does, if a library that opens files by name must not open this
+    one."""
     with open_file(path, follow=follow):
         pass
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> bytes:
-    """Return what a file holds. Raises OSError as `open_file`, and if there are more than `limit` bytes."""
+    """Return what a file holds. Raises OSError as `open_file`, and if there are more than `limit`
+    bytes."""
     with open_file(path, follow=follow) as file:
         data = b"" if os.fstat(file.fileno()).st_size > limit else file.read(limit + 1)
         size = len(data) or os.fstat(file.fileno()).st_size
@@ -83,18 +86,20 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> b
 
 
 def read_text(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> str:
-    """Return the text of a file. Raises OSError as `read_bytes`, UnicodeDecodeError if it is not UTF-8."""
+    """Return the text of a file. Raises OSError as `read_bytes`, UnicodeDecodeError if it is not
+    UTF-8."""
     return read_bytes(path, limit, follow=follow).decode("utf-8")
 
 
 def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> Any:
-    """Return the JSON value in a file. Raises OSError as `read_bytes`, ValueError as `parse_json`."""
+    """Return the JSON value in a file. Raises OSError as `read_bytes`, ValueError as
+    `parse_json`."""
     return parse_json(read_bytes(path, limit, follow=follow), limit)
 
 
 def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
-    """Return a JSON value. Raises ValueError if it is none, is nested more than MAX_DEPTH deep, or has so many lists
-    and objects that it takes up many times its own bytes."""
+    """Return a JSON value. Raises ValueError if it is none, is nested more than MAX_DEPTH deep, or
+    has so many lists and objects that it takes up many times its own bytes."""
     values = data.count(b"[") + data.count(b"{")
     if values > limit // _BYTES_A_VALUE:
         raise ValueError(
@@ -109,8 +114,8 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
 
 
 def check_depth(value: Any) -> None:
-    """Raise ValueError if lists and objects are nested more than MAX_DEPTH deep: what walks over them would end in a
-    RecursionError."""
+    """Raise ValueError if lists and objects are nested more than MAX_DEPTH deep: what walks over
+    them would end in a RecursionError."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

@@ -1,8 +1,9 @@
-"""Read YAML that another program or person may have written, in time that grows with its length alone.
+"""Read YAML that another program or person may have written, in time that grows with its length
+alone.
 
-An alias stands for any number of copies, and a number in base 60 or of many digits takes the square of its length: a
-file of some kilobytes would hold up whoever reads it. What a key says twice is ambiguous, and refused.
-"""
+An alias stands for any number of copies, and a number in base 60 or of many digits takes the square
+of its length: a file of some kilobytes would hold up whoever reads it. What a key says twice is
+ambiguous, and refused."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -45,7 +46,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML or JSON document. Raises yaml.YAMLError if it is none, has aliases, a key twice, a
-    number of more than 64 characters or more than 50,000 values; RecursionError if it is nested too deeply; ValueError
-    for a number or date that cannot be."""
+    """Return the value of a YAML or JSON document. Raises yaml.YAMLError if it is none, has
+    aliases, a key twice, a number of more than 64 characters or more than 50,000 values;
+    RecursionError if it is nested too deeply; ValueError for a number or date that cannot be."""
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader

@@ -23,15 +23,18 @@ SHARED: dict[str, tuple[str, ...]] = {
     "direct_option_text": ("question",),
     "direct_number": ("question",),
 }
-"""The templates that every audit uses, and the placeholders of each: every one of them once, and no other."""
+"""The templates that every audit uses, and the placeholders of each: every one of them once, and no
+other."""
 
 OPTIONAL = frozenset({("question", "options"), ("message", "index")})
-"""Placeholders that may be left out. Without `{options}` a protocol is a cloze: only the stem is transmitted, and the
-options are scored (`reading=option_text`) but never shown; `check_reading` refuses letters with it."""
+"""Placeholders that may be left out. Without `{options}` a protocol is a cloze: only the stem is
+transmitted, and the options are scored (`reading=option_text`) but never shown; `check_reading`
+refuses letters with it."""
 
 
 OF_READING = (Reading.NUMBER, Reading.CODE)
-"""Free-form readings: a template `<name>_<reading>` that is none of SHARED is used and hashed with it alone."""
+"""Free-form readings: a template `<name>_<reading>` that is none of SHARED is used and hashed with
+it alone."""
 
 
 def load_protocol(
@@ -313,7 +316,8 @@ _END_TOKEN = re.compile(r"<\|(?:end|return|start|call|im_end|eot_id|endoftext)\|
 
 
 class Visible(NamedTuple):
-    """A reply without thinking. closed: False if the text ended while the model was still thinking."""
+    """A reply without thinking. closed: False if the text ended while the model was still
+    thinking."""
 
     text: str
     closed: bool
@@ -372,7 +376,8 @@ def _strip_channels(text: str) -> tuple[str, bool]:
     analysis = _ANY_CHANNEL.search(text)
     if analysis is not None:
         return text[: analysis.start()], False
-    # Decoded without special tokens, "<|channel|>analysis<|message|>..<|channel|>final<|message|>B" reads like this.
+    # Decoded without special tokens, "<|channel|>analysis<|message|>..<|channel|>final<|message|>B"
+    # reads like this.
     if text.startswith("analysis") and "assistantfinal" in text:
         return text.rpartition("assistantfinal")[2], True
     return text, True

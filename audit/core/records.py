@@ -1,8 +1,8 @@
-"""The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge (`audit.shards`).
+"""The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge
+(`audit.shards`).
 
-Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a shard. Nothing
-here knows an audit: an arm is a name, a level a number.
-"""
+Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a
+shard. Nothing here knows an audit: an arm is a name, a level a number."""
 
 from __future__ import annotations
 
@@ -58,20 +58,23 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one benchmark adds to its items, for its own scorers and edits (such as `benchmarks.items.BbqFacts`)."""
+    """What one benchmark adds to its items, for its own scorers and edits (such as
+    `benchmarks.items.BbqFacts`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item: multiple-choice in the order in which its options are shown, or with a free-form answer.
+    """One item: multiple-choice in the order in which its options are shown, or with a free-form
+    answer.
 
-    `id` is unique within `benchmark`. What is asked is `text`: the `stem` (a question, a statement, a request; empty of
-    a pair of sentences) after its `context`, where the file keeps the two apart. `gold` indexes `options`; NO_OPTION
-    where `target` (a number, GSM8K) or `code` (a function, HumanEval) is the answer and `options` is empty. `group`
-    names the cluster that resampling keeps together (subject, passage, BBQ's group of four); it is the item's own id
-    where there is none. `order[i]` is the published position of the option shown at position i; empty: as published.
-    `condition`: BBQ ambig or disambig, XSTest safe or unsafe, CrowS stereo or antistereo, and the like.
-    """
+    `id` is unique within `benchmark`. What is asked is `text`: the `stem` (a question, a statement,
+    a request; empty of a pair of sentences) after its `context`, where the file keeps the two
+    apart. `gold` indexes `options`; NO_OPTION where `target` (a number, GSM8K) or `code` (a
+    function, HumanEval) is the answer and `options` is empty. `group` names the cluster that
+    resampling keeps together (subject, passage, BBQ's group of four); it is the item's own id where
+    there is none. `order[i]` is the published position of the option shown at position i; empty: as
+    published. `condition`: BBQ ambig or disambig, XSTest safe or unsafe, CrowS stereo or
+    antistereo, and the like."""
 
     id: str
     benchmark: str
@@ -105,8 +108,8 @@ class Item:
 
     @property
     def key(self) -> int:
-        """`gold` as a published position: the same however the options are shown. Below 0 (no option, or any but one
-        under an edit) it is `gold` itself."""
+        """`gold` as a published position: the same however the options are shown. Below 0 (no
+        option, or any but one under an edit) it is `gold` itself."""
         return self.shown[self.gold] if self.gold >= 0 else self.gold
 
     def keyed(self, key: int, **changes: Any) -> Item:
@@ -129,9 +132,9 @@ def shared_words(first: str, second: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """One condition under which every question is answered. `arm`: how the question reaches the model; `level`: how
-    much of it (messages sent, a variant's index; 0 where there is none); `replicate` counts repetitions under other
-    seeds."""
+    """One condition under which every question is answered. `arm`: how the question reaches the
+    model; `level`: how much of it (messages sent, a variant's index; 0 where there is none);
+    `replicate` counts repetitions under other seeds."""
 
     arm: str
     level: int
@@ -140,8 +143,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class CellRows:
-    """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no manifest says it).
-    reasked: of those found, how many were asked again by likelihood."""
+    """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no
+    manifest says it). reasked: of those found, how many were asked again by likelihood."""
 
     model: str
     benchmark: str
@@ -156,7 +159,8 @@ class CellRows:
 
     @property
     def watermark(self) -> str:
-        """Such as "incomplete, 512 of 1,000 answers"; empty where all that was asked for is there."""
+        """Such as "incomplete, 512 of 1,000 answers"; empty where all that was asked for is
+        there."""
         if self.expected is None:
             return f"no manifest, so nothing says whether {self.found:,} answers are all"
         return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
@@ -164,7 +168,8 @@ class CellRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Levels of one arm and replicate whose rows are computed and stored together, and so are run again together."""
+    """Levels of one arm and replicate whose rows are computed and stored together, and so are run
+    again together."""
 
     arm: str
     levels: tuple[int, ...]
@@ -177,8 +182,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Every part of one question; the same for all questions and models. `kind`, in every request's seed, tells apart
-    designs of one audit whose settings have the same names."""
+    """Every part of one question; the same for all questions and models. `kind`, in every request's
+    seed, tells apart designs of one audit whose settings have the same names."""
 
     parts: tuple[Part, ...]
     kind: str = ""
@@ -190,15 +195,16 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """A question as a model is to be asked it under one setting: what an engine request is made from.
+    """A question as a model is to be asked it under one setting: what an engine request is made
+    from.
 
-    `options` and `gold` are as presented (an edit may change them); without options the answer is a number, or the
-    reply itself is wanted (`Reading`). `extras` are the audit's own columns of the row. `pieces` non-empty: `prompt` is
-    a given text, cut into these pieces, whose likelihood is read; no answer is scored. `ballots` non-empty: each is a
-    prompt asked by itself under level 1, and the answers are put to the vote (`scoring.vote`); `prompt` then holds them
-    all. `error` set: nothing is sent and the row is an error. `scoring` set: what a reference scorer asks in its own
-    way, its prompt within `prompt`. `system`: a system prompt before the question; empty: none.
-    """
+    `options` and `gold` are as presented (an edit may change them); without options the answer is a
+    number, or the reply itself is wanted (`Reading`). `extras` are the audit's own columns of the
+    row. `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is
+    read; no answer is scored. `ballots` non-empty: each is a prompt asked by itself under level 1,
+    and the answers are put to the vote (`scoring.vote`); `prompt` then holds them all. `error` set:
+    nothing is sent and the row is an error. `scoring` set: what a reference scorer asks in its own
+    way, its prompt within `prompt`. `system`: a system prompt before the question; empty: none."""
 
     prompt: str
     options: tuple[str, ...]
@@ -213,7 +219,8 @@ class Presentation:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, without a seed: the fields are those of `GenerationRequest`; of `prompt` alone: generate."""
+    """One request, without a seed: the fields are those of `GenerationRequest`; of `prompt` alone:
+    generate."""
 
     prompt: str
     continuations: tuple[str, ...] = ()
@@ -223,15 +230,16 @@ class Ask:
 
 @dataclass(frozen=True)  # no slots: pickled quicker from a __dict__
 class GenerationRequest:
-    """One call to an engine: a user message (after a `system` message, where there is one), and generate or score.
+    """One call to an engine: a user message (after a `system` message, where there is one), and
+    generate or score.
 
-    `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty: read the logprob of
-    each as the reply's first token. `pieces` non-empty: read the log-likelihood of `prompt` itself, which they add up
-    to, as raw text without a chat template. All empty: generate. Requests with the same `affinity` share a beginning:
-    one replica should answer them. `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for
-    metrics and the scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
-    answers; empty: the model itself.
-    """
+    `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty:
+    read the logprob of each as the reply's first token. `pieces` non-empty: read the log-likelihood
+    of `prompt` itself, which they add up to, as raw text without a chat template. All empty:
+    generate. Requests with the same `affinity` share a beginning: one replica should answer them.
+    `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for metrics and the
+    scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
+    answers; empty: the model itself."""
 
     prompt: str
     affinity: str
@@ -255,10 +263,10 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class TokenLogprobs:
-    """A given text token by token, T long each: `logprobs` in nats given all that precedes; `ranks` among the
-    vocabulary, 1 the likeliest; `z`: logprob less the mean logprob of the next token, over its standard deviation
-    (Min-K%++, Zhang et al. 2025), both as near as the engine's likeliest tokens tell them; `pieces`: index of the piece
-    in which the token ends."""
+    """A given text token by token, T long each: `logprobs` in nats given all that precedes; `ranks`
+    among the vocabulary, 1 the likeliest; `z`: logprob less the mean logprob of the next token,
+    over its standard deviation (Min-K%++, Zhang et al. 2025), both as near as the engine's
+    likeliest tokens tell them; `pieces`: index of the piece in which the token ends."""
 
     logprobs: tuple[float, ...]
     ranks: tuple[int, ...]
@@ -268,13 +276,14 @@ class TokenLogprobs:
 
 @dataclass(frozen=True)
 class Generation:
-    """What an engine returned. `error` set means no answer at all: the other fields then say nothing.
+    """What an engine returned. `error` set means no answer at all: the other fields then say
+    nothing.
 
-    `option_logprobs`: the total logprob (nats) of each continuation, letter or piece; None where an endpoint does not
-    tell, and for a piece without a token. `option_tokens`: tokens of each. `tokens`: of a given text. `request_sha256`:
-    over what the model was given (`engines.port.request_sha256`). `backend`: the `system_fingerprint` of an endpoint
-    that tells it.
-    """
+    `option_logprobs`: the total logprob (nats) of each continuation, letter or piece; None where an
+    endpoint does not tell, and for a piece without a token. `option_tokens`: tokens of each.
+    `tokens`: of a given text. `request_sha256`: over what the model was given
+    (`engines.port.request_sha256`). `backend`: the `system_fingerprint` of an endpoint that tells
+    it."""
 
     text: str = ""
     finish_reason: FinishReason = FinishReason.STOP
@@ -297,12 +306,12 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never "wrong".
+    """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never
+    "wrong".
 
-    `form` says how it was found: "strict", "lenient", "logprob"; "marked", "declared" or "last" of a number; of code
-    what became of it ("passed", "AssertionError", "cpu_limit"); "text" where the reply itself was wanted; "none":
-    nothing was read.
-    """
+    `form` says how it was found: "strict", "lenient", "logprob"; "marked", "declared" or "last" of
+    a number; of code what became of it ("passed", "AssertionError", "cpu_limit"); "text" where the
+    reply itself was wanted; "none": nothing was read."""
 
     index: int | None
     form: str

@@ -22,7 +22,8 @@ from audit.scoring.pll import shared_positions
 BATCH_SEQUENCES = 32
 
 LogProbs = Callable[[list[list[int]], list[int]], NDArray[np.float64]]
-"""Token ids of each sequence and one position in each -> log-softmax over the vocabulary there, (n, vocabulary)."""
+"""Token ids of each sequence and one position in each -> log-softmax over the vocabulary there, (n,
+vocabulary)."""
 
 
 class MaskedEngine:

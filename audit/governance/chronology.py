@@ -1,9 +1,9 @@
-"""The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl (li2026, Box 1).
+"""The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl
+(li2026, Box 1).
 
-An entry that does not say what a reader saw (field 4), or by how much it moved (field 7), is refused as not auditable.
-The fields are those of chronology.schema.json; what goes beyond a schema (unique ids, a delta for every affected cell,
-a fix without a test) is checked here.
-"""
+An entry that does not say what a reader saw (field 4), or by how much it moved (field 7), is
+refused as not auditable. The fields are those of chronology.schema.json; what goes beyond a schema
+(unique ids, a delta for every affected cell, a fix without a test) is checked here."""
 
 import json
 import re
@@ -38,7 +38,8 @@ class Residual(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Field 7, of one affected cell: a headline statistic before and after, as a number or in words (a verdict)."""
+    """Field 7, of one affected cell: a headline statistic before and after, as a number or in words
+    (a verdict)."""
 
     cell: str
     statistic: str
@@ -48,7 +49,8 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ChronologyEntry:
-    """One fault; the names are the file's. test: `test_file.py::test_name`, empty where none can fail on it."""
+    """One fault; the names are the file's. test: `test_file.py::test_name`, empty where none can
+    fail on it."""
 
     id: str
     failure_class: str
@@ -103,7 +105,8 @@ def _schema() -> Any:
 
 
 def parse_entry(raw: Any) -> ChronologyEntry:
-    """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4 or 7)."""
+    """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4
+    or 7)."""
     _check(raw)
     deltas = tuple(Delta(**delta) for delta in raw["deltas"])
     kinds = {"provenance": Provenance(raw["provenance"]), "status": Residual(raw["status"])}
@@ -135,7 +138,8 @@ def _check(raw: Any) -> None:
 
 
 def parse_chronology(text: str, source: str = NAME) -> Chronology:
-    """The lines of a file -> its entries. Raises DataError with file and line, also for an id that occurs twice."""
+    """The lines of a file -> its entries. Raises DataError with file and line, also for an id that
+    occurs twice."""
     places: dict[str, int] = {}
     entries = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -155,7 +159,8 @@ def parse_chronology(text: str, source: str = NAME) -> Chronology:
 
 
 def chronology_file(path: Path) -> Path:
-    """Return the file of a chronology: `path`, or in a folder its CHRONOLOGY.jsonl, or the one in its docs/."""
+    """Return the file of a chronology: `path`, or in a folder its CHRONOLOGY.jsonl, or the one in
+    its docs/."""
     if not path.is_dir():
         return path
     in_docs = path / "docs" / NAME
@@ -163,7 +168,8 @@ def chronology_file(path: Path) -> Path:
 
 
 def read_chronology(path: Path) -> Chronology:
-    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if it cannot be read."""
+    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if it cannot
+    be read."""
     file = chronology_file(path)
     try:
         return parse_chronology(read_text(file, follow=True), file.name)
@@ -185,7 +191,8 @@ def project_file() -> Path:
 
 
 def append(path: Path, raw: Any) -> ChronologyEntry:
-    """Adds one entry to a chronology, which is made where there is none. Raises DataError and then writes nothing."""
+    """Adds one entry to a chronology, which is made where there is none. Raises DataError and then
+    writes nothing."""
     file = chronology_file(path)
     entry = parse_entry(raw)
     if file.is_file() and entry.id in {e.id for e in read_chronology(file).entries}:
@@ -198,7 +205,8 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
 
 
 def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
-    """The named tests that no file below `tests` has. A file is known by its name, which is unique."""
+    """The named tests that no file below `tests` has. A file is known by its name, which is
+    unique."""
     found = []
     for name in chronology.tests:
         file, _, test = name.partition("::")

@@ -148,7 +148,10 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
                 f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
             )
         elif run_dir.exists():
-            problem = f"{path} is missing: the run did not finish, or its report was not built (audit report {run_dir})."
+            problem = (
+                f"{path} is missing: the run did not finish, or its report was not built "
+                f"(audit report {run_dir})."
+            )
     except ConfigError as error:
         problem = str(error)
     except OSError as error:

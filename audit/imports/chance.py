@@ -1,7 +1,8 @@
-"""Compare joined scores with guessing: a score far below it is an alarm, and an unknown number of options is named.
+"""Compare joined scores with guessing: a score far below it is an alarm, and an unknown number of
+options is named.
 
-Pure. A score significantly below guessing means almost always that keys and answers are in different forms.
-"""
+Pure. A score significantly below guessing means almost always that keys and answers are in
+different forms."""
 
 import re
 from collections import Counter
@@ -19,8 +20,8 @@ from audit.imports.typed import ROWS_AN_OPTION, undressed
 
 BELOW_ALPHA = 0.001  # one-sided, divided by the number of scores
 _SHOWN = 3
-# Share of items that name an option. A guess is right for half of these at most: 5 % in all, which is taken for free
-# answers too (`audit.memory.gates.FREE_ANSWER`).
+# Share of items that name an option. A guess is right for half of these at most: 5 % in all, which
+# is taken for free answers too (`audit.memory.gates.FREE_ANSWER`).
 _LABELS_MAX = 0.1
 _WORDS_MAX = 10  # keys that are labels if there are no more
 _LATER = frozenset(
@@ -33,7 +34,8 @@ _LETTER = re.compile(r"\W*(?:the )?(?:correct )?(?:answer(?: is)?)?\W*([A-J])\W*
 
 
 def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """Raise DataError if a score is significantly below guessing; the first three wrong answers are shown.
+    """Raise DataError if a score is significantly below guessing; the first three wrong answers are
+    shown.
 
     Scores of free answers, and of items whose number of options is unknown, are not checked.
     """
@@ -57,7 +59,8 @@ def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
 
 
 def _below(right: float, chances: Sequence[float]) -> float:
-    """Return the one-sided p of so few right answers by guessing, normal with continuity; binomial if chances agree."""
+    """Return the one-sided p of so few right answers by guessing, normal with continuity; binomial
+    if chances agree."""
     if len(set(chances)) == 1:
         return float(scipy.stats.binom.cdf(right, len(chances), chances[0]))
     mean, variance = sum(chances), sum(p * (1 - p) for p in chances)
@@ -77,12 +80,12 @@ def _wrong(read: Sequence[tuple[Imported, Answered]]) -> Iterator[str]:
 
 
 def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
-    """Return what shows that answers were chosen among options that no log lists, so that chance is unknown; "" if
-    nothing does.
+    """Return what shows that answers were chosen among options that no log lists, so that chance is
+    unknown; "" if nothing does.
 
-    An item is such if its key is a letter, a label or yes or no, or if its text lists lettered options. Without a key
-    the answers are looked at. Keys that are few for many items are labels, whatever they are.
-    """
+    An item is such if its key is a letter, a label or yes or no, or if its text lists lettered
+    options. Without a key the answers are looked at. Keys that are few for many items are labels,
+    whatever they are."""
     for benchmark in benchmarks:
         items = joined.items[benchmark]
         free = {key: item for key, item in items.items() if not item.options}
@@ -100,7 +103,10 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
         words = Counter(undressed(word).casefold() for word in given.values() if word)
         if 1 < len(words) <= _WORDS_MAX and words.total() >= ROWS_AN_OPTION * len(words):
             listed = ", ".join(sorted(words)[:_SHOWN])
-            return f"{words.total():,} items of {benchmark} have {len(words)} keys alone ({listed:.60}): labels, perhaps."
+            return (
+                f"{words.total():,} items of {benchmark} have {len(words)} keys alone "
+                f"({listed:.60}): labels, perhaps."
+            )
     return ""
 
 

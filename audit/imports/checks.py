@@ -1,4 +1,5 @@
-"""Check imported logs: finished, chance known, a score that counts right answers, sets asked alike (pure)."""
+"""Check imported logs: finished, chance known, a score that counts right answers, sets asked alike
+(pure)."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -15,7 +16,8 @@ CUT_OFF_ALPHA = 0.01
 
 
 def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -> list[LogCheck]:
-    """Return the checks of the cells of some benchmarks. options: of an item, as the user gives it; None if not."""
+    """Return the checks of the cells of some benchmarks. options: of an item, as the user gives it;
+    None if not."""
     unfinished = [
         f"{model} on {benchmark}: {found}"
         for (model, benchmark), found in sorted(joined.partial.items())
@@ -47,7 +49,8 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
 
 
 def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck]:
-    """Yield a check that every model was asked both sets in one way; nothing if no log tells of two sets."""
+    """Yield a check that every model was asked both sets in one way; nothing if no log tells of two
+    sets."""
     told = [*joined.sampling, *(cell for cell, (_, n) in joined.cut_off.items() if n)]
     if not any(told.count((model, one)) for model, _ in told for one in benchmarks[1:]):
         return
@@ -73,11 +76,11 @@ def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 
 
 def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
-    """Yield the models whose replies ended at the token limit more often in one set than other models' did.
+    """Yield the models whose replies ended at the token limit more often in one set than other
+    models' did.
 
-    Both must hold: the model's own two shares differ (Fisher's exact test), and their difference is further than
-    CUT_OFF_MAX from the median of the other models'.
-    """
+    Both must hold: the model's own two shares differ (Fisher's exact test), and their difference is
+    further than CUT_OFF_MAX from the median of the other models'."""
     first, *others = benchmarks
     for name in others:
         both = {
@@ -103,7 +106,7 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 def measures(joined: Joined) -> set[tuple[str, str]]:
     """Return the cells whose score counts no right answers: decimals that are not k of one small n.
 
-    Any probability with two decimals is k of 100, so decimals of 100 trials are taken for probabilities.
-    """
+    Any probability with two decimals is k of 100, so decimals of 100 trials are taken for
+    probabilities."""
     decimals = {cell for cell, n in joined.denominators.items() if n >= MAX_OF}
     return joined.measures | decimals

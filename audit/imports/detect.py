@@ -31,8 +31,8 @@ _HEAD = 16 << 20  # bytes of a first line
 
 
 def read_log(path: Path, wanted: Wanted) -> Log:
-    """The log that a file or folder is. ConfigError where it is not there, DataError where it is of no known format, or
-    an outcome, as it is read, is not as its format has them."""
+    """The log that a file or folder is. ConfigError where it is not there, DataError where it is of
+    no known format, or an outcome, as it is read, is not as its format has them."""
     with _as_its_format(path):
         log = _read(path, wanted)
     return replace(log, outcomes=_told(path, log.outcomes))
@@ -110,7 +110,8 @@ def _columns(path: Path) -> list[str]:
 
 
 def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
-    """One document over several lines or in one, or an object a line. alone: the file has no other line."""
+    """One document over several lines or in one, or an object a line. alone: the file has no other
+    line."""
     kind = "jsonl"
     try:
         first = parse(line, str(path))
@@ -136,7 +137,8 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
 
 
 def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
-    """Return the log of an object that is a whole file: a format's, or a table that is its one list of objects."""
+    """Return the log of an object that is a whole file: a format's, or a table that is its one list
+    of objects."""
     if is_evalplus(found):
         return read_evalplus(path, found, wanted)
     if is_promptfoo(found):

@@ -1,8 +1,9 @@
-"""Published answers as a reference set: the authors' files of one commit, held to a sha256 of the answers in them.
+"""Published answers as a reference set: the authors' files of one commit, held to a sha256 of the
+answers in them.
 
-The hashes are of what is kept of a record (`Recipe.kept`), not of the file: `audit/data/references/NAME.csv` has one a
-model. So a mirror or a local copy is as good as the repository.
-"""
+The hashes are of what is kept of a record (`Recipe.kept`), not of the file:
+`audit/data/references/NAME.csv` has one a model. So a mirror or a local copy is as good as the
+repository."""
 
 import hashlib
 import json
@@ -30,7 +31,8 @@ TAIL = 160  # characters of a reply: its end holds the answer
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where the answers lie. file: of a model, in the repository. kept: of a published record, by field of a table."""
+    """Where the answers lie. file: of a model, in the repository. kept: of a published record, by
+    field of a table."""
 
     benchmark: str
     repository: str
@@ -79,11 +81,12 @@ RECIPES = {
 
 
 def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print) -> ReferenceSet:
-    """The set of all models of a recipe, written whole or not at all; what was fetched is kept until it is.
+    """The set of all models of a recipe, written whole or not at all; what was fetched is kept
+    until it is.
 
-    source: a folder with the files, or another address that serves them; "" for the repository at its commit.
-    ConfigError for an unknown name or one that is there, DataError for a file that cannot be had or is another.
-    """
+    source: a folder with the files, or another address that serves them; "" for the repository at
+    its commit. ConfigError for an unknown name or one that is there, DataError for a file that
+    cannot be had or is another."""
     check_known("published set", name, RECIPES)
     if name in known_sets():
         raise ConfigError(
@@ -137,10 +140,11 @@ def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
 def answers_of(
     recipe: Recipe, model: str, wanted: str, source: str, fetched: Path
 ) -> list[dict[str, Any]]:
-    """What is kept of a model's file. wanted: its sha256. source: a folder, or an address whose files go to `fetched`.
+    """What is kept of a model's file. wanted: its sha256. source: a folder, or an address whose
+    files go to `fetched`.
 
-    ConfigError where the folder lacks it, DataError where it cannot be had whole or its answers are others.
-    """
+    ConfigError where the folder lacks it, DataError where it cannot be had whole or its answers are
+    others."""
     file = recipe.file.format(model)
     if "://" in source:
         path, where = fetched / Path(file).name, f"{source.rstrip('/')}/{quote(file)}"
@@ -184,7 +188,8 @@ def _records(path: Path) -> list[Any]:
 
 
 def _download(recipe: Recipe, url: str, path: Path) -> None:
-    """The file at this very address: no redirect is followed. Nothing is left of one that did not come whole."""
+    """The file at this very address: no redirect is followed. Nothing is left of one that did not
+    come whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
     try:

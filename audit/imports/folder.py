@@ -1,4 +1,5 @@
-"""Read a folder of logs whole: each file, or folder of a run, is a model or a benchmark, as it says itself."""
+"""Read a folder of logs whole: each file, or folder of a run, is a model or a benchmark, as it says
+itself."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ def is_folder(path: Path) -> bool:
 
 
 def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
-    """Yield (path, log) of each log that a file or folder is; of what holds no outcome, (path, reason).
+    """Yield (path, log) of each log that a file or folder is; of what holds no outcome, (path,
+    reason).
 
     Raises ConfigError if a folder holds no log. A file by itself that holds no outcome is refused.
     """
@@ -58,7 +60,8 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
 
 
 def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return (folders of runs, files) below a folder, results before predictions. Links and hidden files are no logs.
+    """Return (folders of runs, files) below a folder, results before predictions. Links and hidden
+    files are no logs.
 
     Raises DataError if it has more files or levels than logs have.
     """

@@ -1,4 +1,5 @@
-"""Read a log whose samples have their scores: choose one, check the log's total of it, yield the outcomes (pure)."""
+"""Read a log whose samples have their scores: choose one, check the log's total of it, yield the
+outcomes (pure)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from audit.imports.scores import Column, Outcome, check_total, choose_score, mea
 class Sample:
     """One model's answer to one item, as a log has it.
 
-    scores: outcomes by the name of the score. record: the object that has the field which `--key` names. same: what
-    every model's log calls the item, "" if its words tell. unscored: whatever the scores are, nothing was graded.
-    cut_off: the reply ended at its token limit; None if the log does not tell.
-    """
+    scores: outcomes by the name of the score. record: the object that has the field which `--key`
+    names. same: what every model's log calls the item, "" if its words tell. unscored: whatever the
+    scores are, nothing was graded. cut_off: the reply ended at its token limit; None if the log
+    does not tell."""
 
     model: str
     benchmark: str
@@ -38,7 +39,8 @@ class Sample:
     cut_off: bool | None = None
 
     def outcome(self, score: str) -> Outcome:
-        """Return the outcome by a score; without a value if the sample lacks it or was not graded."""
+        """Return the outcome by a score; without a value if the sample lacks it or was not
+        graded."""
         return (
             (None, 1)
             if self.unscored or self.error is not None
@@ -84,8 +86,8 @@ def graded_log(
     totals: Mapping[str, Any] = _NO_TOTALS,
     sampling: str = "",
 ) -> Log:
-    """Return the log. choose: gives the score to read, of all that disagree. totals: the log's means by score.
-    sampling: how replies were drawn, by the log.
+    """Return the log. choose: gives the score to read, of all that disagree. totals: the log's
+    means by score. sampling: how replies were drawn, by the log.
 
     Raises DataError if no score can be chosen, or a total is not the mean of the samples.
     """
@@ -111,7 +113,8 @@ def _outcomes(samples: Samples, score: str, wanted: Wanted) -> Iterator[Imported
 
 
 def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
-    """Return a sentence that names the scores that disagree with the one that is read; [] if all agree."""
+    """Return a sentence that names the scores that disagree with the one that is read; [] if all
+    agree."""
     read = columns.get(score, {})
     other = [
         f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items() if one != read

@@ -1,4 +1,5 @@
-"""Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by their place."""
+"""Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by
+their place."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,12 +35,12 @@ class Answered:
 
 @dataclass
 class Joined:
-    """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key: epochs}}.
-    revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how two logs differ}}. partial:
-    what unfinished logs hold, by (model, benchmark). denominators: the least common one of the scores that a log gives
-    as decimals. measures: cells whose score counts no right answers. sampling: how replies were drawn, where a log
-    tells; cut_off: [replies that ended at their token limit, replies of which the log tells]. Filled by
-    `add`, log by log."""
+    """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key:
+    epochs}}. revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how
+    two logs differ}}. partial: what unfinished logs hold, by (model, benchmark). denominators: the
+    least common one of the scores that a log gives as decimals. measures: cells whose score counts
+    no right answers. sampling: how replies were drawn, where a log tells; cut_off: [replies that
+    ended at their token limit, replies of which the log tells]. Filled by `add`, log by log."""
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
@@ -61,7 +62,8 @@ class Joined:
     def add(
         self, log: str, outcomes: Iterable[Imported], unfinished: str = "", sampling: str = ""
     ) -> None:
-        """DataError where a sample is there twice, or logs contradict each other. unfinished, sampling: of the log."""
+        """DataError where a sample is there twice, or logs contradict each other. unfinished,
+        sampling: of the log."""
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
@@ -83,7 +85,8 @@ class Joined:
                 self._count_trials(one)
 
     def _count_trials(self, one: Imported) -> None:
-        """Note a share: of a score that counts no right answers, or its part in the common number of trials."""
+        """Note a share: of a score that counts no right answers, or its part in the common number
+        of trials."""
         cell = (one.model, one.benchmark)
         if one.measure:
             self.measures.add(cell)
@@ -114,7 +117,8 @@ class Joined:
         epochs.append(Answered(one.right, one.of, _put_back(told, one, one.answer), one.error))
 
     def _compare(self, log: str, key: str, one: Imported, changed: str) -> None:
-        """Mark an outcome's item as changed if another log, or another row of this one, has another key for it."""
+        """Mark an outcome's item as changed if another log, or another row of this one, has another
+        key for it."""
         known = self.items[one.benchmark][key]
         if _differ(known, one):
             found = (
@@ -125,7 +129,8 @@ class Joined:
 
 
 def _filled(known: Imported, one: Imported) -> Imported:
-    """Return what is known of an item, with what another log adds: its options and key, its stratum."""
+    """Return what is known of an item, with what another log adds: its options and key, its
+    stratum."""
     more: dict[str, Any] = {}
     if one.stratum and not known.stratum:
         more["stratum"] = one.stratum
@@ -137,7 +142,8 @@ def _filled(known: Imported, one: Imported) -> Imported:
 
 
 def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
-    """Return the answer, its letter as the options stand in the run, if this log has them in another order."""
+    """Return the answer, its letter as the options stand in the run, if this log has them in
+    another order."""
     if one.options == known.options:
         return answer
     place = letter_index(answer, len(one.options)) if answer and answer.isalpha() else None
@@ -147,7 +153,8 @@ def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
 
 
 def _differ(known: Imported, one: Imported) -> bool:
-    """Whether two logs tell of one item another key or number of options, or one log a single option: no question."""
+    """Whether two logs tell of one item another key or number of options, or one log a single
+    option: no question."""
     if (known.options, known.gold, known.target) == (one.options, one.gold, one.target):
         return len(one.options) == 1
     counts, keys = (
@@ -163,7 +170,8 @@ def _differ(known: Imported, one: Imported) -> bool:
 
 
 def _other_target(known: str, one: str) -> bool:
-    """Return whether two keys are two: numbers are compared by value, and a word is not compared with a number."""
+    """Return whether two keys are two: numbers are compared by value, and a word is not compared
+    with a number."""
     if known == one or not known or not one:
         return False
     values = numbers(known), numbers(one)
@@ -181,11 +189,12 @@ def _key(one: Imported) -> str:
 
 
 def rejoin_by_text(joined: Joined) -> None:
-    """Join by their words the items of a benchmark that logs name differently, as where options were shuffled anew.
+    """Join by their words the items of a benchmark that logs name differently, as where options
+    were shuffled anew.
 
-    A benchmark is left as it is if every model has nearly all of its items already, or if items have no words. Words
-    that a model has in two items name neither: questions about several passages may be the same.
-    """
+    A benchmark is left as it is if every model has nearly all of its items already, or if items
+    have no words. Words that a model has in two items name neither: questions about several
+    passages may be the same."""
     for benchmark, items in joined.items.items():
         cells = [answers for (_, name), answers in joined.answers.items() if name == benchmark]
         if all(len(answers) >= JOINED_MIN * len(items) for answers in cells):
@@ -197,7 +206,8 @@ def rejoin_by_text(joined: Joined) -> None:
 
 
 def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
-    """Return the keys of items by a hash of their text and options; items without a text are left out."""
+    """Return the keys of items by a hash of their text and options; items without a text are left
+    out."""
     found: dict[str, list[str]] = {}
     for key, item in items.items():
         if item.text:
@@ -227,7 +237,8 @@ def _merge(
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:
-    """Leaves out items that are not the same in all logs; how many, by benchmark. DataError for more than a few."""
+    """Leaves out items that are not the same in all logs; how many, by benchmark. DataError for
+    more than a few."""
     for benchmark, changed in joined.changed.items():
         if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
             found = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
@@ -239,8 +250,9 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Leaves out held-out items, until every stratum is as large a part of them as it is of the benchmark; how many. As
-    many stay as can; which of a stratum goes is decided by a hash of its key. DataError where a stratum has none."""
+    """Leaves out held-out items, until every stratum is as large a part of them as it is of the
+    benchmark; how many. As many stay as can; which of a stratum goes is decided by a hash of its
+    key. DataError where a stratum has none."""
     ours = Counter(one.stratum for one in joined.items[benchmark].values())
     theirs: dict[str, list[str]] = {}
     for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):
@@ -289,9 +301,9 @@ def only(joined: Joined, models: set[str]) -> Joined:
 def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
     """Leave out held-out items that are items of the benchmark as well, and return how many.
 
-    Items are the same if their words are. Words that a set has in several items name none of them, unless the items
-    have one key. Where logs hold no words, items are the same if their names are and every model has the same answers
-    to them: two tables may number other items alike.
+    Items are the same if their words are. Words that a set has in several items name none of them,
+    unless the items have one key. Where logs hold no words, items are the same if their names are
+    and every model has the same answers to them: two tables may number other items alike.
 
     Raises DataError if more than a few are shared.
     """
@@ -317,7 +329,8 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
-    """Whether every model has the same outcomes on these items in both, and not one outcome alone."""
+    """Whether every model has the same outcomes on these items in both, and not one outcome
+    alone."""
     outcomes = set()
     for model in joined.models:
         ours, theirs = (joined.answers.get((model, name), {}) for name in (benchmark, held_out))
@@ -332,7 +345,8 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """DataError where a model lacks so many items that what all models have is no longer the benchmark."""
+    """DataError where a model lacks so many items that what all models have is no longer the
+    benchmark."""
     for found in lacking(joined, benchmarks).values():
         raise DataError(
             f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
@@ -363,9 +377,9 @@ def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float |
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one model on one benchmark: items that it has, those of them without an answer, and the mean over the others.
-    lacking: items that other models have and this one has not. Several trials of an item count as one, each epoch as
-    much as another."""
+    """Of one model on one benchmark: items that it has, those of them without an answer, and the
+    mean over the others. lacking: items that other models have and this one has not. Several trials
+    of an item count as one, each epoch as much as another."""
 
     model: str
     benchmark: str

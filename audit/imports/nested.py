@@ -11,7 +11,8 @@ _SHOWN = 20
 
 
 def at(row: Any, path: str, default: Any = None) -> Any:
-    """Return the value at a path, `default` if there is none. A column of the path's own name comes first.
+    """Return the value at a path, `default` if there is none. A column of the path's own name comes
+    first.
 
     >>> at({"doc": {"id": 7, "choices": ["cat", "dog"]}, "a.b": 1}, "doc.choices.1"), at({"a.b": 1}, "a.b")
     ('dog', 1)
@@ -34,7 +35,8 @@ def at(row: Any, path: str, default: Any = None) -> Any:
 
 
 def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of what is no object, outer ones first. Names that --map cannot hold are left out."""
+    """Yield (path, value) of what is no object, outer ones first. Names that --map cannot hold are
+    left out."""
     inside = []
     for name, value in row.items():
         path = f"{before}{name}"

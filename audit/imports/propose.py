@@ -40,7 +40,8 @@ _OPTIONS = ("options", "choices")
 
 
 def propose(row: Record, has_model: bool) -> str:
-    """Return the arguments that read a row such as this one; "" if its names do not say which they are."""
+    """Return the arguments that read a row such as this one; "" if its names do not say which they
+    are."""
     found = dict(some_paths(row))
     scalars = {path: value for path, value in found.items() if isinstance(value, str | int | float)}
     scores = {path: value for path, value in scalars.items() if _is_score(value)}
@@ -61,7 +62,8 @@ def propose(row: Record, has_model: bool) -> str:
 
 
 def _first(values: Record, names: tuple[str, ...]) -> str:
-    """Return the path whose last part is the earliest of some names, of several the outermost; "" if there is none."""
+    """Return the path whose last part is the earliest of some names, of several the outermost; ""
+    if there is none."""
     for name in names:
         for path, value in values.items():
             if value not in (None, "") and path.rpartition(".")[2].casefold() == name:

@@ -1,7 +1,8 @@
-"""What a reader yields, and what it is told: one outcome of one model on one item, whatever the log's format.
+"""What a reader yields, and what it is told: one outcome of one model on one item, whatever the
+log's format.
 
-A file of a log is read within bounds: lines, one JSON document, members of a zip. No pickle, nothing is unpacked.
-"""
+A file of a log is read within bounds: lines, one JSON document, members of a zip. No pickle,
+nothing is unpacked."""
 
 import json
 import os
@@ -74,10 +75,11 @@ _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/1
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user says of a log; "" or empty: what the log says itself. key: the field whose value names an item,
-    "text" for a hash of its text. metric: the score that is read; scorer.part of an Inspect score
-    that has parts. columns: {field: column} of a table. answer_as, gold_as: how these columns of a table are read, a
-    kind of `audit.imports.typed`. filter: the filter of lm-eval that is read."""
+    """What the user says of a log; "" or empty: what the log says itself. key: the field whose
+    value names an item, "text" for a hash of its text. metric: the score that is read; scorer.part
+    of an Inspect score that has parts. columns: {field: column} of a table. answer_as, gold_as: how
+    these columns of a table are read, a kind of `audit.imports.typed`. filter: the filter of
+    lm-eval that is read."""
 
     model: str = ""
     benchmark: str = ""
@@ -95,7 +97,8 @@ class Wanted:
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
 
     def model_of(self, named: Any, log: str, why: str) -> str:
-        """Return the model: as the user says, else as the log names it. Raises ConfigError if neither does."""
+        """Return the model: as the user says, else as the log names it. Raises ConfigError if
+        neither does."""
         if model := self.model or str(named or ""):
             return model
         raise ConfigError(
@@ -103,7 +106,8 @@ class Wanted:
         )
 
     def score_of(self, found: Iterable[str], usual: Sequence[str], where: str) -> str:
-        """The name of the score that is read: as asked, else the first of the usual ones that is there."""
+        """The name of the score that is read: as asked, else the first of the usual ones that is
+        there."""
         asked = [self.metric] if self.metric else usual
         names = list(found)
         if name := next((one for one in asked if one in names), ""):
@@ -116,13 +120,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One outcome. key: the same for every model's log of the item. sample: what the log calls it, to find repeats.
-    right, of: k of n trials were right; right is None where no answer could be read, or an error stands in its place.
-    gold: index into options, None where it is not known. revision: of the weights, "" where the log does not tell.
-    stratum: what the item is counted with, such as its difficulty, where both sets are to have equal shares.
-    target: the key of an item whose options are not listed, "" where the log does not tell. counted: the log gives k
-    and n themselves, not a decimal. measure: the score is no share of right answers, such as a probability. cut_off:
-    the reply ended at its token limit; None where the log does not tell."""
+    """One outcome. key: the same for every model's log of the item. sample: what the log calls it,
+    to find repeats. right, of: k of n trials were right; right is None where no answer could be
+    read, or an error stands in its place. gold: index into options, None where it is not known.
+    revision: of the weights, "" where the log does not tell. stratum: what the item is counted
+    with, such as its difficulty, where both sets are to have equal shares. target: the key of an
+    item whose options are not listed, "" where the log does not tell. counted: the log gives k and
+    n themselves, not a decimal. measure: the score is no share of right answers, such as a
+    probability. cut_off: the reply ended at its token limit; None where the log does not tell."""
 
     model: str
     benchmark: str
@@ -146,10 +151,11 @@ class Imported:
 
 @dataclass(frozen=True)
 class Log:
-    """A log as found: its tool and version, and its outcomes, read as they are asked for. score: the name of the score
-    that is read, "" if the format has one alone. notes: what a reader of the score has to know, filled as outcomes are
-    read. unfinished: "" of a whole evaluation; else what is missing, such as "6 of 400 samples, cancelled". sampling:
-    how replies were drawn, such as "temperature 0.7"; "" if the log does not tell."""
+    """A log as found: its tool and version, and its outcomes, read as they are asked for. score:
+    the name of the score that is read, "" if the format has one alone. notes: what a reader of the
+    score has to know, filled as outcomes are read. unfinished: "" of a whole evaluation; else what
+    is missing, such as "6 of 400 samples, cancelled". sampling: how replies were drawn, such as
+    "temperature 0.7"; "" if the log does not tell."""
 
     tool: str
     version: str
@@ -179,7 +185,8 @@ def sampling_of(settings: Any, name: str = "temperature") -> str:
 
 
 def is_failure(text: str) -> bool:
-    """Return whether a reply is what a client or a server writes in place of one, such as "Error code: 429".
+    """Return whether a reply is what a client or a server writes in place of one, such as "Error
+    code: 429".
 
     >>> [is_failure(one) for one in ("Error: timed out", "HTTP 503", "429 Too Many Requests", "The error is 5 %.")]
     [True, True, True, False]
@@ -193,7 +200,8 @@ def is_none(text: str) -> bool:
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:
-    """(k, n) of a score; k is None where it says that there was no answer. DataError for what is neither.
+    """(k, n) of a score; k is None where it says that there was no answer. DataError for what is
+    neither.
 
     >>> outcome("C", ""), outcome(0.3, ""), outcome("3/10", ""), outcome("", "")
     ((1, 1), (3, 10), (3, 10), (None, 1))
@@ -221,7 +229,8 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
 
 
 def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
-    """(k, n) of a count of right trials and the number of trials. A share is refused: 1 may be either."""
+    """(k, n) of a count of right trials and the number of trials. A share is refused: 1 may be
+    either."""
     try:
         n, k = int(of), float(right)
         if 1 <= n <= MAX_OF and 0 <= k <= n and k.is_integer():
@@ -307,7 +316,8 @@ def epoch(word: str) -> int:
 
 
 def letter_index(value: Any, n: int) -> int | None:
-    """The place of an option that is named by its number from 0 or by its letter; None where neither."""
+    """The place of an option that is named by its number from 0 or by its letter; None where
+    neither."""
     word = str(value).strip()
     letter = (
         len(word) == 1 and word.isascii()
@@ -348,7 +358,8 @@ def document(path: Path) -> Any:
 
 
 def rows_of(path: Path, suffix: str) -> Records:
-    """(where, object) of each row of a file that is .csv, .jsonl, .json or .parquet, whatever it is called."""
+    """(where, object) of each row of a file that is .csv, .jsonl, .json or .parquet, whatever it is
+    called."""
     delimiter = likely_delimiter(path) if suffix == ".csv" else None
     try:
         for place, row in read_rows(path, suffix=suffix, delimiter=delimiter):
@@ -382,7 +393,8 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
-    """The JSON value of a member, which is never unpacked to disk, and not beyond a limit whatever it claims."""
+    """The JSON value of a member, which is never unpacked to disk, and not beyond a limit whatever
+    it claims."""
     where = f"{archive.filename}, {name}"
     try:
         with _opened(archive, archive.getinfo(name)) as file:
@@ -408,7 +420,8 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """A member to read from. Inspect packs by Zstandard, which zipfile reads from Python 3.14 on: Arrow does."""
+    """A member to read from. Inspect packs by Zstandard, which zipfile reads from Python 3.14 on:
+    Arrow does."""
     if info.compress_type != _ZSTD:
         return archive.open(info)
     with Path(str(archive.filename)).open("rb") as file:

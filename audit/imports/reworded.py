@@ -1,4 +1,5 @@
-"""Joined outcomes of original and reworded logs -> the run directory of a perturbation audit, with its library."""
+"""Joined outcomes of original and reworded logs -> the run directory of a perturbation audit, with
+its library."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,8 @@ REWORDED = "reworded: "  # stands before the benchmark of such a log
 
 
 def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
-    """Writes the run; of several trials one is drawn. DataError where the logs' items do not meet."""
+    """Writes the run; of several trials one is drawn. DataError where the logs' items do not
+    meet."""
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
     _check(joined, asked.benchmark, names)
     published = [
@@ -81,7 +83,8 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
 def _library(
     joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]
 ) -> Library:
-    """Which rewordings were asked, in the logs' words; no gate of ours saw them and no person has read them yet."""
+    """Which rewordings were asked, in the logs' words; no gate of ours saw them and no person has
+    read them yet."""
     header = Header(
         name=f"{benchmark}_imported",
         benchmark=benchmark,
@@ -131,7 +134,8 @@ def _rows(
     for q in questions:
         first = logs[0].get(q.id)
         for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
-            # Trials of one wording are more alike than wordings, and a share of n is no answer: one of them is drawn.
+            # Trials of one wording are more alike than wordings, and a share of n is no answer: one
+            # of them is drawn.
             answer = (
                 rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None
             )

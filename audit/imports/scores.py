@@ -1,4 +1,5 @@
-"""Choose the score of a log that holds several: one is read by its name, and two that disagree are named."""
+"""Choose the score of a log that holds several: one is read by its name, and two that disagree are
+named."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,8 @@ Column = dict[str, Outcome]  # by item
 
 
 def share(value: Any) -> Outcome | None:
-    """Return a score as an outcome, (None, 1) for NaN, and None for what is no share of right trials.
+    """Return a score as an outcome, (None, 1) for NaN, and None for what is no share of right
+    trials.
 
     >>> share(True), share(0.3), share(float("nan")), share(41.7), share("C")
     ((1, 1), (3, 10), (None, 1), None, None)
@@ -61,10 +63,11 @@ def check_means(total: Any, mean: float, of: str, where: str) -> None:
 
 
 def choose_score(columns: Mapping[str, Column], asked: str, where: str) -> str:
-    """Return the name of the score to read: the one that is asked for, or the one that all others agree with.
+    """Return the name of the score to read: the one that is asked for, or the one that all others
+    agree with.
 
-    Raises DataError if there is no such score, or if two scores disagree on an item and none is asked for.
-    """
+    Raises DataError if there is no such score, or if two scores disagree on an item and none is
+    asked for."""
     listed = ", ".join(f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items())
     if asked in columns:
         return asked
@@ -87,7 +90,8 @@ def _disagree(one: Column, other: Column) -> bool:
 
 
 def differ_by_more_than_chance(one: Column, other: Column, alpha: float = 0.05) -> bool:
-    """Return whether two scores of the same items differ: McNemar's exact test, two-sided, of the items that do."""
+    """Return whether two scores of the same items differ: McNemar's exact test, two-sided, of the
+    items that do."""
     shared = [item for item in one if item in other]
     pairs = [
         (one[item], other[item]) for item in shared if None not in (one[item][0], other[item][0])

@@ -1,4 +1,5 @@
-"""An imported run as a reference set: its answers, copied under a name, with what is known of each model.
+"""An imported run as a reference set: its answers, copied under a name, with what is known of each
+model.
 
 A run of this program is a log too: its answers to items that were asked as published.
 """
@@ -44,9 +45,9 @@ _COLUMNS = ("model", "released", "family")
 def build_set(
     run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None
 ) -> ReferenceSet:
-    """The set, written whole or not at all. facts: a csv with the columns model, released and family, or the name of a
-    shipped one. ConfigError where the run is no finished import, the name is taken, or facts name a model that is not
-    there."""
+    """The set, written whole or not at all. facts: a csv with the columns model, released and
+    family, or the name of a shipped one. ConfigError where the run is no finished import, the name
+    is taken, or facts name a model that is not there."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024."
@@ -89,7 +90,8 @@ def build_set(
 
 @dataclass(frozen=True)
 class Taken:
-    """What a set adds to an import: its chosen models, their outcomes, and its version for the manifest."""
+    """What a set adds to an import: its chosen models, their outcomes, and its version for the
+    manifest."""
 
     models: dict[str, Origin]
     outcomes: Iterator[Imported]
@@ -97,8 +99,9 @@ class Taken:
 
 
 def take_set(name: str, family: str, benchmark: str, held_out: str, before: str | None) -> Taken:
-    """References from a set, chosen before a log is read. family: of the judged models. benchmark, held_out: what the
-    set's are called in this import; "" for their own names. before: as `choose`. ConfigError without a family."""
+    """References from a set, chosen before a log is read. family: of the judged models. benchmark,
+    held_out: what the set's are called in this import; "" for their own names. before: as `choose`.
+    ConfigError without a family."""
     if not family:
         raise ConfigError(
             f"set:{name} needs the family of the judged models, whose kin is left out: --family llama."
@@ -121,8 +124,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
 
 
 def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
-    """Answers to the benchmark by model, several trials of an item as one: of the held-out items a choice is to know
-    nothing."""
+    """Answers to the benchmark by model, several trials of an item as one: of the held-out items a
+    choice is to know nothing."""
     joined, benchmark = Joined(), str(manifest.analysis["benchmark"])
     outcomes = read_own(run_dir, Wanted(key=ITEM_ID)).outcomes
     joined.add(run_dir.name, (one for one in outcomes if one.benchmark == benchmark))
@@ -130,7 +133,8 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
 
 
 def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
-    """Return by model what a csv tells: released, family. ConfigError if it names a model that is not there."""
+    """Return by model what a csv tells: released, family. ConfigError if it names a model that is
+    not there."""
     found: dict[str, Record] = {name: {} for name in models}
     if path is None:
         return found

@@ -60,8 +60,8 @@ _WORDS = ("model", "item", "benchmark", "epoch", "stratum")  # no object and no 
 def read_table(
     path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None
 ) -> Log:
-    """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError where a column is
-    missing that is needed."""
+    """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError
+    where a column is missing that is needed."""
     notes: list[str] = []
     return Log(
         "table",
@@ -80,9 +80,9 @@ Judge = Callable[
 class _Table:
     """What a first pass over the rows tells of a table.
 
-    columns: {field: column}. typing: of answers and keys. no: "n" in `correct` is a no, and not no answer. blank: rows
-    without an answer are never right, so that they have none, whatever `correct` says.
-    """
+    columns: {field: column}. typing: of answers and keys. no: "n" in `correct` is a no, and not no
+    answer. blank: rows without an answer are never right, so that they have none, whatever
+    `correct` says."""
 
     columns: dict[str, str]
     typing: Typing
@@ -93,7 +93,8 @@ class _Table:
 def _outcomes(
     path: Path, rows: Callable[[], Records], wanted: Wanted, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the outcomes, then note how many answers are neither clearly the key nor clearly another."""
+    """Yield the outcomes, then note how many answers are neither clearly the key nor clearly
+    another."""
     table = _surveyed(path, rows, wanted)
     number = unclear = 0
     example = ""
@@ -200,7 +201,8 @@ def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
 def _check_no_key(
     path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted
 ) -> None:
-    """Raise DataError if `correct` may be the key: it holds the words, or the letter, that the answers are among."""
+    """Raise DataError if `correct` may be the key: it holds the words, or the letter, that the
+    answers are among."""
     if "correct" in wanted.columns or "gold" in columns or not answers or not marks:
         return
     lettered = marks == {"c"} and all(len(one) == 1 and one.isalpha() for one in answers)
@@ -213,8 +215,8 @@ def _check_no_key(
 
 
 def _is_no(path: Path, marks: set[str]) -> bool:
-    """Return whether "n" in `correct` is a no; Inspect writes C, I, P and, of no answer, N. Raises DataError if
-    nothing tells."""
+    """Return whether "n" in `correct` is a no; Inspect writes C, I, P and, of no answer, N. Raises
+    DataError if nothing tells."""
     yes, ours = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
     if NO_ANSWER in marks and yes == ours:
         found = "and both y and c or i" if yes else "and neither y nor c or i"
@@ -225,8 +227,8 @@ def _is_no(path: Path, marks: set[str]) -> bool:
 
 
 def _cells(found: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | None, str]:
-    """Return the cells of answer and key; of a reply, what its last box holds, if it has one. Raises DataError if the
-    key is empty."""
+    """Return the cells of answer and key; of a reply, what its last box holds, if it has one.
+    Raises DataError if the key is empty."""
     gold = cell_of(found.get("gold"), literal=wanted.gold_as in ("word", "text"))
     if gold is None or not gold.strip("# "):
         value = f"{where}: the key is empty ({found.get('gold')!r:.40})"
@@ -271,7 +273,8 @@ def _outcome(
 
 
 def _word(told: dict[str, Any], name: str, where: str) -> str:
-    """A field as text; "" where it is empty or not there. DataError where it is an object or a list."""
+    """A field as text; "" where it is empty or not there. DataError where it is an object or a
+    list."""
     if name in _WORDS and isinstance(told.get(name), dict | list):
         found = f"{where}: the {name} is {type(told[name]).__name__}"
         raise DataError(f"{found}. Expected a text or a number. Example: --map {name}=doc.id")
@@ -279,7 +282,8 @@ def _word(told: dict[str, Any], name: str, where: str) -> str:
 
 
 def _failed(found: dict[str, Any], where: str) -> str:
-    """Return what went wrong in a row: its error, or a reply that a client or a server wrote; "" if nothing did."""
+    """Return what went wrong in a row: its error, or a reply that a client or a server wrote; "" if
+    nothing did."""
     told = [
         _word(found, "error", where),
         *(str(found.get(one) or "") for one in ("reply", "answer")),

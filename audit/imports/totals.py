@@ -1,7 +1,8 @@
-"""Refuse what holds no outcome of an item: totals, samples without results, a judge's marks. Each says what to give.
+"""Refuse what holds no outcome of an item: totals, samples without results, a judge's marks. Each
+says what to give.
 
-As openai/simple-evals (simple_evals.py), lm-sys/FastChat (fastchat/llm_judge/common.py, gen_judgment.py),
-huggingface/lighteval, open-compass/opencompass and evalplus/evalplus write them.
+As openai/simple-evals (simple_evals.py), lm-sys/FastChat (fastchat/llm_judge/common.py,
+gen_judgment.py), huggingface/lighteval, open-compass/opencompass and evalplus/evalplus write them.
 """
 
 from pathlib import Path

@@ -1,9 +1,10 @@
 """Type the columns `answer` and `gold` of a table as a whole, and compare their cells (pure).
 
-A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a truth value or a
-word. A pair of readings is possible if the key's reads every key, and no cell excludes the answer's. Pairs that would
-give one row two scores are refused with the arguments that choose. A comparison has three results: an answer that is
-neither clearly the key nor clearly another answer is unparsed.
+A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a
+truth value or a word. A pair of readings is possible if the key's reads every key, and no cell
+excludes the answer's. Pairs that would give one row two scores are refused with the arguments that
+choose. A comparison has three results: an answer that is neither clearly the key nor clearly
+another answer is unparsed.
 
 Without options, the keys are taken to name every option once they are many (`ROWS_AN_OPTION`).
 """
@@ -73,15 +74,16 @@ _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
-# Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third Cyrillic letter is
-# no B. Texts that differ by them alone are not told apart.
+# Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third
+# Cyrillic letter is no B. Texts that differ by them alone are not told apart.
 _ALIKE = str.maketrans(
     "АВЕКМНОРСТУХІЈЅаеорсухіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTYXIJSaeopcyxijsABEZHIKMNOPTYXo"
 )
 
 
 def cell_of(value: Any, *, literal: bool = False) -> str | None:
-    """Return a cell as text; None if it holds nothing, a word for it (unless literal), or several values.
+    """Return a cell as text; None if it holds nothing, a word for it (unless literal), or several
+    values.
 
     >>> cell_of(18.0), cell_of("N/A"), cell_of(float("nan")), cell_of(["B"]), cell_of(True)
     ('18', None, None, 'B', 'true')
@@ -112,7 +114,8 @@ def _cell(value: str, literal: bool) -> str | None:
 
 @lru_cache(maxsize=1 << 11)
 def undressed(text: str) -> str:
-    """Return a text without what only marks it as an answer: boxes, "Answer:", quotes, the closing stop."""
+    """Return a text without what only marks it as an answer: boxes, "Answer:", quotes, the closing
+    stop."""
     flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
     while (shorter := _BOX.sub(r"\1", flat)) != flat:
         flat = shorter
@@ -127,7 +130,8 @@ def _word(text: str) -> str:
 
 @lru_cache(maxsize=1 << 11)
 def numbers(text: str) -> frozenset[Fraction]:
-    """Return the numbers that a text alone can be: two if a mark is either of thousands or of decimals.
+    """Return the numbers that a text alone can be: two if a mark is either of thousands or of
+    decimals.
 
     >>> sorted(map(float, numbers("1.234"))), sorted(map(float, numbers("$18.50"))), numbers("18 or 19")
     ([1.234, 1234.0], [18.5], frozenset())
@@ -181,7 +185,8 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
 
 
 def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
-    """Return the whole number that a cell is, such as 2, 2.0 or #2; None for what may be another, such as 1.000."""
+    """Return the whole number that a cell is, such as 2, 2.0 or #2; None for what may be another,
+    such as 1.000."""
     if digits.isdecimal():
         return int(digits)
     (number,) = value if len(value) == 1 else (Fraction(1, 2),)
@@ -199,7 +204,8 @@ def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
 
 
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
-    """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another option's."""
+    """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another
+    option's."""
     if any(
         LETTERS.find(one.upper()) not in (-1, place)
         for place, one in enumerate(options)
@@ -221,7 +227,8 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
 
 
 def _skeleton(word: str) -> str:
-    """Return what is left of a word for the eye: Latin letters without accents, and digits; no letter of an option."""
+    """Return what is left of a word for the eye: Latin letters without accents, and digits; no
+    letter of an option."""
     lettered = _LETTERED.fullmatch(word)
     word = lettered[3] if lettered else word
     plain = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
@@ -234,7 +241,8 @@ def is_code(word: str) -> bool:
 
 
 def _letter_set(word: str) -> frozenset[str] | None:
-    """Return the letters of options that a word lists, each once; None if it lists something else."""
+    """Return the letters of options that a word lists, each once; None if it lists something
+    else."""
     found = [one for one in word if one.isascii() and one.isalpha()]
     return (
         frozenset(found) if _LETTER_SET.fullmatch(word) and len(set(found)) == len(found) else None
@@ -243,7 +251,8 @@ def _letter_set(word: str) -> frozenset[str] | None:
 
 @lru_cache(maxsize=8)
 def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Return {key: its letters} of items with several right options: if every key lists letters in their order."""
+    """Return {key: its letters} of items with several right options: if every key lists letters in
+    their order."""
     found = {key: letters for key in vocabulary if (letters := _letter_set(key))}
     ordered = all(
         "".join(sorted(letters)) == _LETTERS_OF.sub("", key) for key, letters in found.items()
@@ -253,7 +262,8 @@ def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
 
 
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
-    """Return whether two words are one; None if they may be. vocabulary: all keys, if that is a closed list."""
+    """Return whether two words are one; None if they may be. vocabulary: all keys, if that is a
+    closed list."""
     if answer == key:
         return True
     if letters := _letter_sets(vocabulary):
@@ -277,7 +287,8 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
 
 
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
-    """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and 0.1429."""
+    """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and
+    0.1429."""
     return any(_rounds_to(one, other) or _rounds_to(other, one) for one in answer for other in key)
 
 
@@ -304,7 +315,8 @@ def _same(
 
 @dataclass(frozen=True)
 class Typing:
-    """What the columns are: possible pairs of readings, which agree on every row; the first is the most usual.
+    """What the columns are: possible pairs of readings, which agree on every row; the first is the
+    most usual.
 
     n: options, if the rows do not tell. vocabulary: as in `_same_word`.
     """
@@ -316,7 +328,8 @@ class Typing:
     def judge(
         self, answer: str | None, gold: str | None, options: Sequence[str]
     ) -> tuple[bool | None, int | None, int | None]:
-        """Return (whether an answer is right, places of the answered option and of the key); None if unknown."""
+        """Return (whether an answer is right, places of the answered option and of the key); None
+        if unknown."""
         texts, n = tuple(options), len(options)
         found = {} if answer is None else readings(answer, texts, n or self.n)
         keys = {} if gold is None else readings(gold, texts, n or self.n)
@@ -344,7 +357,8 @@ def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
 
 @dataclass
 class _Column:
-    """Facts of one column. reads: cells by kind. only: cells that one of from0 and from1 reads alone."""
+    """Facts of one column. reads: cells by kind. only: cells that one of from0 and from1 reads
+    alone."""
 
     cells: int = 0
     reads: Counter[str] = field(default_factory=Counter)
@@ -426,7 +440,8 @@ class Columns:
         self._rows.clear()
 
     def typing(self, answer_as: str = "", gold_as: str = "", *, free: bool = False) -> Typing:
-        """Return what the columns are. free: answers are replies, of which any share may be unreadable.
+        """Return what the columns are. free: answers are replies, of which any share may be
+        unreadable.
 
         Raises ConfigError if no pair of readings is possible, or several that give other scores.
         """
@@ -462,7 +477,8 @@ class Columns:
     def _fits(
         self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool
     ) -> bool:
-        """Return whether a pair of readings is possible. answer_told, gold_told: the user chose this reading."""
+        """Return whether a pair of readings is possible. answer_told, gold_told: the user chose
+        this reading."""
         answer, gold = pair
         if self.keys.reads[gold] < self.keys.cells or not self._compared(pair):
             return False
@@ -488,7 +504,8 @@ class Columns:
         return self._based(self.answers, answer, n)
 
     def _lettered(self, pair: tuple[str, str]) -> bool:
-        """Return whether letters name options: the first of the alphabet, or the same in both columns (not Y and N)."""
+        """Return whether letters name options: the first of the alphabet, or the same in both
+        columns (not Y and N)."""
         places = [
             {at for name, at in one.places if name == kind}
             for kind, one in zip(pair, (self.answers, self.keys), strict=True)
@@ -506,7 +523,8 @@ class Columns:
         return kind != "from1" or not column.only["from0"]
 
     def _wordy(self) -> bool:
-        """Return whether both columns hold words, and no more than a few letters or numbers that may be options."""
+        """Return whether both columns hold words, and no more than a few letters or numbers that
+        may be options."""
         if self._closed() and _letter_sets(frozenset(self.words)):
             return True
         answers, keys = (one.codes / one.cells for one in (self.answers, self.keys))
@@ -566,7 +584,8 @@ class Columns:
 
 @lru_cache(maxsize=1 << 11)
 def _marks(answer: str, gold: str, texts: tuple[str, ...], n: int) -> tuple[int, int]:
-    """Return (pairs by which the answer is right, pairs by which it is wrong), as bits in the order of PAIRS."""
+    """Return (pairs by which the answer is right, pairs by which it is wrong), as bits in the order
+    of PAIRS."""
     answers, keys = readings(answer, texts, n), readings(gold, texts, n)
     right = wrong = 0
     for place, (first, second) in enumerate(PAIRS):

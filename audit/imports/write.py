@@ -1,4 +1,5 @@
-"""Joined outcomes -> a run directory: the rows of a memory audit that asked for the score alone, and its manifest."""
+"""Joined outcomes -> a run directory: the rows of a memory audit that asked for the score alone,
+and its manifest."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,9 +43,9 @@ _NO_VALUE = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What the run is to say. judged: the models in question; the others are references. files: of each log its name,
-    sha256, tool and version. options: how it was read, for the manifest. told: `check_origin` of the held-out items.
-    checks: of the logs. origins: of all models."""
+    """What the run is to say. judged: the models in question; the others are references. files: of
+    each log its name, sha256, tool and version. options: how it was read, for the manifest. told:
+    `check_origin` of the held-out items. checks: of the logs. origins: of all models."""
 
     judged: Sequence[str]
     benchmark: str
@@ -58,8 +59,9 @@ class Asked:
 
 
 def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
-    """Rows written. What is interrupted stays `running`, which no gate passes; the same command begins it again.
-    DataError for more rows than a run of this kind should have, ConfigError where the directory is another run's."""
+    """Rows written. What is interrupted stays `running`, which no gate passes; the same command
+    begins it again. DataError for more rows than a run of this kind should have, ConfigError where
+    the directory is another run's."""
     names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
     every = (
         epochs
@@ -112,7 +114,8 @@ def save(
     rows: Callable[[str], Iterator[Record]],
     also: Callable[[Path], object] = lambda path: None,
 ) -> None:
-    """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what else it holds."""
+    """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what
+    else it holds."""
     ids: dict[str, list[str]] = {}
     for one in sorted(questions, key=lambda q: q.id):
         ids.setdefault(one.benchmark, []).append(one.id)
@@ -183,7 +186,8 @@ def question(benchmark: str, key: str, one: Imported) -> Item:
 
 
 def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Record]:
-    """As many rows as trials: right ones first, then wrong ones; those that the log does not hold were not asked."""
+    """As many rows as trials: right ones first, then wrong ones; those that the log does not hold
+    were not asked."""
     epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
     outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
     outcomes += [None] * (trials - len(outcomes))
@@ -226,7 +230,8 @@ def row(
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
-    """Epochs that weigh alike as trials: where they have other numbers of these, one outcome of their mean share."""
+    """Epochs that weigh alike as trials: where they have other numbers of these, one outcome of
+    their mean share."""
     if len({one.of for one in epochs if one.right is not None}) < 2:
         return list(epochs)
     read = [(Fraction(one.right, one.of), one) for one in epochs if one.right is not None]

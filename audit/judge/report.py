@@ -117,7 +117,8 @@ class Report(Generic[Verdict, Behind]):
 def report_of_answers(
     audit: Audit, judge: Judge[Any, Any, Any, Any], verdict: type[Verdict], limits: type[Limits]
 ) -> Report[Verdict, Path]:
-    """Return the report of an audit whose cells are the answers of one run (`CellOutcomes`) and nothing else.
+    """Return the report of an audit whose cells are the answers of one run (`CellOutcomes`) and
+    nothing else.
 
     Parameters
     ----------

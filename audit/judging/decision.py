@@ -1,4 +1,5 @@
-"""What follows from a verdict.json: pass, review, block or no decision, and the exit code that says so."""
+"""What follows from a verdict.json: pass, review, block or no decision, and the exit code that says
+so."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,8 @@ from audit.judging.result import Status
 from audit.judging.together import Document, Entry, JointVerdict, SuiteRules, parse, parts_of
 from audit.judging.vocabulary import VerdictWord, subtitle
 
-# Of a panel. Something that settles nothing is worse than something a person can weigh: an approval must not carry it.
+# Of a panel. Something that settles nothing is worse than something a person can weigh: an approval
+# must not carry it.
 WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
 # As a page shows them; what each means for a job that asks the gate.
 SHOWN: dict[Decision, VerdictWord] = {
@@ -50,8 +52,8 @@ SHOWN: dict[Decision, VerdictWord] = {
 
 @dataclass(frozen=True)
 class CellRuling:
-    """One model on one benchmark. failed_gates: (name, what was found). not_run: controls. plain: the verdict in plain
-    words. context: where the benchmark has several."""
+    """One model on one benchmark. failed_gates: (name, what was found). not_run: controls. plain:
+    the verdict in plain words. context: where the benchmark has several."""
 
     audit: str
     model: str
@@ -79,8 +81,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class Seal:
-    """What was signed before a run of this audit (`governance.sealed`). signer: None where no signature was checked.
-    detects: of each model and benchmark, the smallest effect that the design finds."""
+    """What was signed before a run of this audit (`governance.sealed`). signer: None where no
+    signature was checked. detects: of each model and benchmark, the smallest effect that the design
+    finds."""
 
     audit: str
     signer: str | None
@@ -91,7 +94,8 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """An earlier run of the same audit, model and benchmark. decision: "" of one without a verdict."""
+    """An earlier run of the same audit, model and benchmark. decision: "" of one without a
+    verdict."""
 
     run: str
     started: str
@@ -108,13 +112,13 @@ class Try:
 class Ruling:
     """What a gate says of a run.
 
-    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by. incomplete: where
-    answers are missing. together: what several audits say as one. rules: of a suite, what the source's thresholds say
-    beside our verdict, and which of them gates; and the thresholds of a run that are not those that ship.
-    own_thresholds: these alone. scope: of a pass of several audits, which forms of contamination it speaks of. said:
-    what people decided, a sentence each. overridden: the run passes because of them. seals: what was planned, of each
-    run that has one. tries: the earlier runs that are known.
-    """
+    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by.
+    incomplete: where answers are missing. together: what several audits say as one. rules: of a
+    suite, what the source's thresholds say beside our verdict, and which of them gates; and the
+    thresholds of a run that are not those that ship. own_thresholds: these alone. scope: of a pass
+    of several audits, which forms of contamination it speaks of. said: what people decided, a
+    sentence each. overridden: the run passes because of them. seals: what was planned, of each run
+    that has one. tries: the earlier runs that are known."""
 
     run: str
     decision: Decision
@@ -152,10 +156,9 @@ _EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memori
 def document_of(plain: Any, what: str = "verdict.json") -> Document:
     """Return what the JSON value of a verdict.json says. what: the file, as messages name it.
 
-    A cell that an earlier version wrote gets the names of this one, and the grade of its verdict if it has none.
-    Raises ConfigError if a field is missing or has another kind of value, or a verdict is unknown; the message names
-    the field.
-    """
+    A cell that an earlier version wrote gets the names of this one, and the grade of its verdict if
+    it has none. Raises ConfigError if a field is missing or has another kind of value, or a verdict
+    is unknown; the message names the field."""
     document = parse(
         _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what
     )
@@ -184,12 +187,14 @@ def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
 
 
 def read_document(path: Path) -> Document:
-    """Return what a verdict.json says. Raises OSError if there is no such file, ConfigError as `document_of`."""
+    """Return what a verdict.json says. Raises OSError if there is no such file, ConfigError as
+    `document_of`."""
     return document_of(_json(path), str(path))
 
 
 def read_verdict(path: Path) -> AuditVerdict[Any]:
-    """Return the verdict.json of one audit. Raises as `read_document`, and ConfigError if it is of several audits."""
+    """Return the verdict.json of one audit. Raises as `read_document`, and ConfigError if it is of
+    several audits."""
     return verdict_of(_json(path), str(path))
 
 
@@ -203,7 +208,8 @@ def _json(path: Path) -> Any:
 
 
 def _renamed(plain: Any) -> Any:
-    """Return the value with the names of this version in every cell, and a grade if an earlier version wrote none."""
+    """Return the value with the names of this version in every cell, and a grade if an earlier
+    version wrote none."""
     if not isinstance(plain, dict):
         return plain
     if isinstance(plain.get("audits"), dict):
@@ -237,8 +243,8 @@ def _renamed_cell(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
 
 
 def rule(document: Document, run: str = "") -> Ruling:
-    """Return the ruling on a verdict.json; a panel is ruled by its worst cell. It has failed if rows are missing, or an
-    audit measured nothing."""
+    """Return the ruling on a verdict.json; a panel is ruled by its worst cell. It has failed if
+    rows are missing, or an audit measured nothing."""
     parts = parts_of(document)
     joint, suite = (
         (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
@@ -272,7 +278,8 @@ def rule(document: Document, run: str = "") -> Ruling:
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
-    """Return the ruling, failed if it was reached with other thresholds than those that ship (pure)."""
+    """Return the ruling, failed if it was reached with other thresholds than those that ship
+    (pure)."""
     if ruling.problem or not ruling.own_thresholds:
         return ruling
     said = " ".join(ruling.own_thresholds)
@@ -307,7 +314,8 @@ def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
 def _scoped(
     worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
 ) -> tuple[Decision, tuple[str, ...], str]:
-    """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it speaks of)."""
+    """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it
+    speaks of)."""
     if worst != Decision.PASS:
         return worst, (), ""
     scopes = [one.forms for one in joint if one.forms]
@@ -319,9 +327,8 @@ def _scoped(
 def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     """Return the cell as the suite has it gated.
 
-    If `gate` is "source", the source's thresholds decide; but they pass nothing that could not be measured (withheld):
-    of no right answer at all their score is 0.
-    """
+    If `gate` is "source", the source's thresholds decide; but they pass nothing that could not be
+    measured (withheld): of no right answer at all their score is 0."""
     if suite is None or suite.gate != "source":
         return cell
     own = (cell.audit, cell.model, cell.benchmark)

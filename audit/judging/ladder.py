@@ -262,7 +262,8 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
 
 
 def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
-    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not judged."""
+    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not
+    judged."""
     bounds = [(contrast.name, contrast.bound) for contrast in judged if contrast.bound is not None]
     if not bounds:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)

@@ -1,4 +1,5 @@
-"""The measured tables that ship with the package, and the calibrated design that is nearest to a run."""
+"""The measured tables that ship with the package, and the calibrated design that is nearest to a
+run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log
@@ -16,11 +17,12 @@ def nearest_design(
     none_near: str,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """The entry whose design has the smallest distance to a run; no design and no rates where it is above `near`.
+    """The entry whose design has the smallest distance to a run; no design and no rates where it is
+    above `near`.
 
-    sentence: an entry -> its rates in words. none_near: what is said where none is. thresholds: of the run; those that
-    are not the table's are named. None without a table, or where no design is like the run at all (infinitely far).
-    """
+    sentence: an entry -> its rates in words. none_near: what is said where none is. thresholds: of
+    the run; those that are not the table's are named. None without a table, or where no design is
+    like the run at all (infinitely far)."""
     designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
     far, found = min(
         ((distance(e["design"]), k) for k, e in enumerate(designs)), default=(float("inf"), 0)

@@ -1,4 +1,5 @@
-"""The calibration of every audit: models of known truth in, the shares of wrong and right verdicts out.
+"""The calibration of every audit: models of known truth in, the shares of wrong and right verdicts
+out.
 
 An audit hands in `Procedure` records, from the function `procedures` of its module `calibrate`.
 """
@@ -46,11 +47,10 @@ class Case(NamedTuple):
 class Procedure:
     """One section of a calibration table, its cases in the order of the table.
 
-    judge: (design, world, generator) -> what is counted of one model; a function that other processes can import.
-    entries: (case, what was counted, by stream) -> parts of entries of the table; those of one design and name are
-    merged. table: entries -> markdown, printed as designs are done; closing: at the end. head: keys of the table beside
-    its sections.
-    """
+    judge: (design, world, generator) -> what is counted of one model; a function that other
+    processes can import. entries: (case, what was counted, by stream) -> parts of entries of the
+    table; those of one design and name are merged. table: entries -> markdown, printed as designs
+    are done; closing: at the end. head: keys of the table beside its sections."""
 
     cases: Sequence[Case]
     judge: Callable[[Any, Any, np.random.Generator], Any]
@@ -82,7 +82,8 @@ def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> 
 def calibrate(
     procedure: Procedure, run: Callable[..., Any] = map
 ) -> Iterator[tuple[list[Entry], bool]]:
-    """The entries of one design after another, as far as they are known after each world; true: that was the last.
+    """The entries of one design after another, as far as they are known after each world; true:
+    that was the last.
 
     run: `map`, or the map of a process pool; what is counted does not depend on it.
     """
@@ -115,9 +116,8 @@ def _merge(entries: list[Entry], part: Entry) -> None:
 def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
     """{name: mean over simulated models, name_se: its standard error}.
 
-    Models are independent; what is counted within one is not, so the spread over models is used. For a rate of exactly
-    0 or 1 the error is that of one more model with the other outcome.
-    """
+    Models are independent; what is counted within one is not, so the spread over models is used.
+    For a rate of exactly 0 or 1 the error is that of one more model with the other outcome."""
     n, mean = values.size, float(values.mean())
     spread = (
         float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
@@ -137,7 +137,8 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
 
 
 def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return the entries of a section with one entry a design: its rates are named WORLD + name, such as "clean_found".
+    """Return the entries of a section with one entry a design: its rates are named WORLD + name,
+    such as "clean_found".
 
     WORLD_simulations is the number of models.
     """
@@ -182,7 +183,8 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
-    """The options of a calibration. audit: its module `calibrate`, which may have some of its own (`add_options`)."""
+    """The options of a calibration. audit: its module `calibrate`, which may have some of its own
+    (`add_options`)."""
     parser.description = audit.__doc__.split("\n")[0]
     parser.add_argument(
         "--simulations", type=int, help="clean models a design (default: the audit's own)"
@@ -202,9 +204,8 @@ def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
 def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
     """Simulate, print each design when it is done, write the table where asked; the exit code.
 
-    audit: its module `calibrate`, with `procedures`. options: as `add_words` has them. own: keywords of `procedures`,
-    in place of what ships. UsageError for an option out of range.
-    """
+    audit: its module `calibrate`, with `procedures`. options: as `add_words` has them. own:
+    keywords of `procedures`, in place of what ships. UsageError for an option out of range."""
     for name in ("simulations", "worlds", "jobs"):
         value = getattr(options, name, None)
         if value is not None and value < 1:
@@ -225,7 +226,8 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
 def _fill(
     table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]
 ) -> None:
-    """Everything so far is written after each world: an interrupted calibration keeps what it has."""
+    """Everything so far is written after each world: an interrupted calibration keeps what it
+    has."""
     done: list[Entry] = []
     head: list[str] = []
     for entries, complete in calibrate(procedure, run):

@@ -1,4 +1,5 @@
-"""Define the words of an audit: one entry for each verdict and gate, for page, chart and headline."""
+"""Define the words of an audit: one entry for each verdict and gate, for page, chart and
+headline."""
 
 from __future__ import annotations
 

@@ -169,7 +169,8 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
 
 
 NEAR = 1.5  # largest distance of a near design, about that of twice the items with half the held-out items
-# In these worlds models have no memory, but the sets or the models differ; the worst rate is quoted.
+# In these worlds models have no memory, but the sets or the models differ; the worst rate is
+# quoted.
 _DIFFER = (
     "abler",
     "weaker",

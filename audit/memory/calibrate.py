@@ -1,13 +1,14 @@
-"""How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
+"""How often is this audit itself wrong? Models of known truth through the tests of the real
+verdict.
 
     audit calibrate audit=memory --out audit/data/calibration_memory.json      # the table that ships, minutes
 
-The models are those of `audit.memory.worlds`. Two errors are counted: memory found where there is none, and the
-clearance (`nothing_seen_by_this_instrument`) of a model that has memory. Each model is judged by itself, and as one of
-a panel of twelve, by Bonferroni: Holm's correction takes no finding away that this leaves. The gates, which look for
-faults that a simulation does not have, are bypassed, but for `fresh_matched` and `fresh_drawn`. A design with one
-reference is judged with references_min=1.
-"""
+The models are those of `audit.memory.worlds`. Two errors are counted: memory found where there is
+none, and the clearance (`nothing_seen_by_this_instrument`) of a model that has memory. Each model
+is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's correction takes no
+finding away that this leaves. The gates, which look for faults that a simulation does not have, are
+bypassed, but for `fresh_matched` and `fresh_drawn`. A design with one reference is judged with
+references_min=1."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -106,8 +107,9 @@ _WIDE = 0.10  # another smallest effect that matters, of which a clearance is co
 
 
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:
-    """One model, as in OUTCOMES: any finding, of the text, a gap; something of unknown cause; cleared; any finding in a
-    panel; cleared in a panel; cleared where 10 points is the smallest effect that matters."""
+    """One model, as in OUTCOMES: any finding, of the text, a gap; something of unknown cause;
+    cleared; any finding in a panel; cleared in a panel; cleared where 10 points is the smallest
+    effect that matters."""
     limits = MemoryThresholds()
     if design.references:
         limits = replace(limits, references_min=min(limits.references_min, design.references))
@@ -147,7 +149,8 @@ def decision_of(cell: MemoryCell, rng: np.random.Generator) -> Decision:
 
 
 def in_panel(evidence: Evidence) -> Evidence:
-    """With p-values as in a panel of PANEL models, by Bonferroni: the most that Holm's correction can take."""
+    """With p-values as in a panel of PANEL models, by Bonferroni: the most that Holm's correction
+    can take."""
 
     def of(p: float | None, tests: int) -> float | None:
         return None if p is None else min(PANEL * tests * p, 1.0)
@@ -163,8 +166,8 @@ def in_panel(evidence: Evidence) -> Evidence:
 def procedures(
     options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]] = SHIPPED
 ) -> tuple[Procedure, ...]:
-    """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with the other OUTCOMES,
-    each with its Monte-Carlo standard error (..._se)."""
+    """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with
+    the other OUTCOMES, each with its Monte-Carlo standard error (..._se)."""
     clean = options.simulations or SIMULATIONS
 
     def case(design: MemoryDesign, name: str) -> Case:
@@ -183,7 +186,8 @@ def procedures(
 
 
 def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str = "") -> str:
-    """Per cent of models, one row a world and one column a design: found (label ""), or another of OUTCOMES."""
+    """Per cent of models, one row a world and one column a design: found (label ""), or another of
+    OUTCOMES."""
     columns = [e["design"] for e in entries]
     alone = [", score alone" if d["score_alone"] else "" for d in columns]
     head = [
@@ -198,7 +202,8 @@ def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str =
 
 
 def tables(entries: Entries) -> tuple[str, ...]:
-    """Of the documentation: found without memory; of unknown cause; found with memory; cleared of 5 points; of 10."""
+    """Of the documentation: found without memory; of unknown cause; found with memory; cleared of 5
+    points; of 10."""
     return (
         markdown(entries),
         markdown(entries, label="_unknown"),

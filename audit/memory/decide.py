@@ -210,7 +210,8 @@ def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> t
 def _missing(
     evidence: Evidence, limits: MemoryThresholds
 ) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """Return the reasons that prevent a clearance and the advice; both are empty if nothing does."""
+    """Return the reasons that prevent a clearance and the advice; both are empty if nothing
+    does."""
     reasons, advice = [], []
     if _found_alone(evidence, limits.alpha):
         reasons.append(because("found_alone"))

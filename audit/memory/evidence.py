@@ -669,7 +669,8 @@ def _beyond(own: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
 
 
 def _gains(x: FloatArray) -> FloatArray:
-    """Return (units,) the published order minus the mean of the others; NaN if either is missing."""
+    """Return (units,) the published order minus the mean of the others; NaN if either is
+    missing."""
     return x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
 
 
@@ -964,7 +965,8 @@ def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresho
         scale * nats.low,
         scale * nats.high,
         "bits a byte",
-        # Without an effect in its own unit, the nats are explained by how likely any text is to the model.
+        # Without an effect in its own unit, the nats are explained by how likely any text is to the
+        # model.
         unguarded=nats.pvalue if text.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
     )

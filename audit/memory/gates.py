@@ -119,11 +119,11 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
 
 
 def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that a gap is no work of items with other numbers of options; only where these numbers differ.
+    """Check that a gap is no work of items with other numbers of options; only where these numbers
+    differ.
 
-    number: the difference in guesses that are right, 0-1. It fails if a gap is seen in points and is gone with held-out
-    scores as they would be at the benchmark's chance of a guess.
-    """
+    number: the difference in guesses that are right, 0-1. It fails if a gap is seen in points and
+    is gone with held-out scores as they would be at the benchmark's chance of a guess."""
     published, held_out = cell.chance
     rule = Rule(
         "same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)"

@@ -23,7 +23,8 @@ from audit.statistics.order_test import N_RESAMPLES
 
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-# No verdict rests on what `describe` adds, and its cost grows with the square of the number of references.
+# No verdict rests on what `describe` adds, and its cost grows with the square of the number of
+# references.
 _JUDGE = replace(
     JUDGE,
     measure=lambda cell, s, rng: measure(

@@ -66,9 +66,9 @@ class PageItem:
 
 @dataclass(frozen=True)
 class Example:
-    """One item as the first screens show it. chance, right: see `Ranked`; likelier: bits a byte of the whole item,
-    beyond the references' where there are `references`; named: among those
-    likely from memory."""
+    """One item as the first screens show it. chance, right: see `Ranked`; likelier: bits a byte of
+    the whole item, beyond the references' where there are `references`; named: among those likely
+    from memory."""
 
     model: str
     text: str
@@ -84,7 +84,8 @@ class Example:
 def examples_of(
     cells: Sequence[MemoryCell], items: Sequence[PageItem], memory: Sequence[Sequence[Ranked]]
 ) -> list[Example]:
-    """Return EXAMPLES items of the benchmark: the likeliest from memory, else those that `items` has first."""
+    """Return EXAMPLES items of the benchmark: the likeliest from memory, else those that `items`
+    has first."""
     ranks = [{row.question_id: row for row in rows} for rows in memory]
     chosen = []
     for cell, ranked_items in zip(cells, ranks, strict=True):

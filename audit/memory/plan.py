@@ -1,6 +1,5 @@
-"""A configuration -> a resolved run, its held-out items checked against the benchmark's; what it would do, and which
-indicators it could judge. Starts nothing.
-"""
+"""A configuration -> a resolved run, its held-out items checked against the benchmark's; what it
+would do, and which indicators it could judge. Starts nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,8 +29,8 @@ from audit.shards.working_copy import where
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
-    ConfigError where the held-out set shares an item with the benchmark: what is in both is not fresh.
-    """
+    ConfigError where the held-out set shares an item with the benchmark: what is in both is not
+    fresh."""
     resolved = resolve_run(MEMORY, config)
     benchmark, *fresh = resolved.samples
     for one in fresh:

@@ -1,4 +1,5 @@
-"""Compute the score without memory of one cell, its conditions, and the items answered from memory."""
+"""Compute the score without memory of one cell, its conditions, and the items answered from
+memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,8 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         scores: list[Sets] = [(a.score, b.score) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
-            # The limits allow for unparsed answers for and against the gap, at the odds ratio of decisions.
+            # The limits allow for unparsed answers for and against the gap, at the odds ratio of
+            # decisions.
             gaps = [
                 (0.0, imputed.low, imputed.high)
                 for imputed in evidence.held
@@ -110,7 +112,8 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references)
         == len(evidence.left_out),
-        # Their spread would be the interval, and one family understates it: it held the score of 48 to 68 % of models.
+        # Their spread would be the interval, and one family understates it: it held the score of 48
+        # to 68 % of models.
         "other_families": bool(one_family(cell.model, names, cell.families)),
         "parsed": any(g.name == "parseability" for g in failed(gates)),
         **{name: name in unfit for name in ("same_kind", "fresh_drawn", *LOG_GATES)},

@@ -1,16 +1,18 @@
-"""Models of known truth: what the calibration simulates. `World` says what the numbers of each world mean.
+"""Models of known truth: what the calibration simulates. `World` says what the numbers of each
+world mean.
 
-Items have normal difficulties in logits; a model's logit on an item is its ability less that, with a part of its own
-(standard deviation `_OWN_ITEM`). So a gap of equal difficulty for all is neither the same number of points nor the same
-share for two models of unlike ability: no world is the null hypothesis of the audit's own tests. The likelihood of a
-text, and of each order of a shard or of an item's options, is a normal number, shared by all models but for a part of
-their own, times what a model makes of it. CLEAN and WITH_MEMORY have the worlds.
+Items have normal difficulties in logits; a model's logit on an item is its ability less that, with
+a part of its own (standard deviation `_OWN_ITEM`). So a gap of equal difficulty for all is neither
+the same number of points nor the same share for two models of unlike ability: no world is the null
+hypothesis of the audit's own tests. The likelihood of a text, and of each order of a shard or of an
+item's options, is a normal number, shared by all models but for a part of their own, times what a
+model makes of it. CLEAN and WITH_MEMORY have the worlds.
 
-Held-out items of `spread_*` and `guessed_*` are as hard for the average reference; those of `newer` are harder for the
-tested model alone, and nobody states the dates (if they are stated, the program refuses such items); those of
-`chosen_*` are chosen, out of a pool, by the references' own answers. In gap_5 learnt answers raise the score by the
-smallest effect that matters exactly: to clear it is wrong.
-"""
+Held-out items of `spread_*` and `guessed_*` are as hard for the average reference; those of `newer`
+are harder for the tested model alone, and nobody states the dates (if they are stated, the program
+refuses such items); those of `chosen_*` are chosen, out of a pool, by the references' own answers.
+In gap_5 learnt answers raise the score by the smallest effect that matters exactly: to clear it is
+wrong."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +37,9 @@ _BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, standard deviation 
 
 @dataclass(frozen=True)
 class MemoryDesign:
-    """What is simulated. fresh: held-out items, 0 for none. score_alone: no likelihood is asked, as of imported answers
-    and chat endpoints. accuracy: of the tested model, 0-1, unless its world has another one."""
+    """What is simulated. fresh: held-out items, 0 for none. score_alone: no likelihood is asked, as
+    of imported answers and chat endpoints. accuracy: of the tested model, 0-1, unless its world has
+    another one."""
 
     n: int
     fresh: int = 0
@@ -50,18 +53,19 @@ class MemoryDesign:
 class World:
     """Accuracies and points are 0-1, of the benchmark without memory.
 
-    accuracy, others: of the tested model; of the references, evenly between two values. spread, fresh_spread: standard
-    deviation of the items' difficulties, in logits. tau: of how models suit the two sets, points. harder: points that
-    the held-out set costs every model; newer: the tested model alone; touchy: one reference. answers: share of answers
-    that the tested model knows; knowing: how many references know the same. popular: what makes a published text
-    likelier than a fresh one, in spreads; uses: what the tested model makes of it; family: half the range of that
-    between the references. sequenced: the sense of an order, in spreads; felt: what the tested model makes of that.
-    text: what having read the text and its orders is worth, in spreads. unparsed: share of all models' answers, at
-    random; hidden: share of the tested model's answers on each set, above 0 those that speak for a gap, below 0 those
-    against it. chosen: see above. guess: chance of a right answer that is not known, fresh_guess: on held-out items,
-    which have fresh_options; the audit knows the options alone. even: likelihoods spread alike
-    over texts whatever a model makes of them.
-    """
+    accuracy, others: of the tested model; of the references, evenly between two values. spread,
+    fresh_spread: standard deviation of the items' difficulties, in logits. tau: of how models suit
+    the two sets, points. harder: points that the held-out set costs every model; newer: the tested
+    model alone; touchy: one reference. answers: share of answers that the tested model knows;
+    knowing: how many references know the same. popular: what makes a published text likelier than a
+    fresh one, in spreads; uses: what the tested model makes of it; family: half the range of that
+    between the references. sequenced: the sense of an order, in spreads; felt: what the tested
+    model makes of that. text: what having read the text and its orders is worth, in spreads.
+    unparsed: share of all models' answers, at random; hidden: share of the tested model's answers
+    on each set, above 0 those that speak for a gap, below 0 those against it. chosen: see above.
+    guess: chance of a right answer that is not known, fresh_guess: on held-out items, which have
+    fresh_options; the audit knows the options alone. even: likelihoods spread alike over texts
+    whatever a model makes of them."""
 
     accuracy: float | None = None
     others: tuple[float, float] = (0.65, 0.75)
@@ -116,7 +120,8 @@ def cell_of(
     fresh_options: int = N_OPTIONS,
     undated: bool = False,
 ) -> MemoryCell:
-    """Return a cell. published, fresh: every model on each set, the tested one first; fresh: empty without a set."""
+    """Return a cell. published, fresh: every model on each set, the tested one first; fresh: empty
+    without a set."""
     items = _items("simulated", published[0].score.size)
     held_out = _items("fresh", fresh[0].score.size, fresh_options) if fresh else None
     pairs = list(zip_longest(published, fresh))
@@ -169,7 +174,8 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
 
 
 def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
-    """(m,) places in a pool, so that each number of right references has its share of the published items."""
+    """(m,) places in a pool, so that each number of right references has its share of the published
+    items."""
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
     found = np.concatenate([np.flatnonzero(pool == k)[:some] for k, some in enumerate(quota)])
@@ -192,10 +198,10 @@ def side_of(
 ) -> list[ModelSet]:
     """Draw the likelihoods of every model on one set of items, in spreads between texts.
 
-    scores: (models, n) answers. uses: (models,) what a model makes of a text. popular: what makes the texts likelier;
-    sequenced: (models,) what makes the published orders so. read: what having read the text is worth to the tested
-    model, by item; read_orders: having read the orders of shards. even: likelihoods of texts spread alike for all.
-    """
+    scores: (models, n) answers. uses: (models,) what a model makes of a text. popular: what makes
+    the texts likelier; sequenced: (models,) what makes the published orders so. read: what having
+    read the text is worth to the tested model, by item; read_orders: having read the orders of
+    shards. even: likelihoods of texts spread alike for all."""
     models, n = scores.shape
 
     def drawn(*shape: int) -> FloatArray:

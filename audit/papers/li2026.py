@@ -46,7 +46,8 @@ N_SCORES = N_ITEMS * N_EDITS
 CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
 # G2's trivial baselines (note of Table 6). CrowS has none there: its cells stop at step 1.
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
-# The best rule that never reads the question (audit.scoring.shortcuts; measured on the published files).
+# The best rule that never reads the question (audit.scoring.shortcuts; measured on the published
+# files).
 ANSWER_ONLY = BASELINES | {TRUTHFULQA: 0.503, BBQ: 0.5, "XSTest": 0.556}
 UNINSTRUMENTED = {CROWS}  # these cells stop at step 1, as section 3 discloses
 UNVALIDATED = {"ToxiGen", "XSTest"}  # these cells stop at step 3

@@ -1,15 +1,17 @@
-"""How often is this audit itself wrong? Models of known truth through the tests of the real verdict.
+"""How often is this audit itself wrong? Models of known truth through the tests of the real
+verdict.
 
     audit calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
     audit calibrate audit=perturb --control      # with held-out items as a control, in worlds of their own
 
-The models are those of `audit.perturb.worlds`. Two errors are counted: a finding where there is none, and the clearance
-(`no_drop_detected`) of a model whose true drop is the smallest effect that matters. Each model is judged by itself, and
-as one of a panel of twelve, by Bonferroni: Holm's correction takes no finding away that this leaves.
+The models are those of `audit.perturb.worlds`. Two errors are counted: a finding where there is
+none, and the clearance (`no_drop_detected`) of a model whose true drop is the smallest effect that
+matters. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's
+correction takes no finding away that this leaves.
 
-A person has read `checked` variants of each library, and the verdict knows only what was found there. The gates, which
-look for faults that a simulation does not have, are bypassed, but for `enough_data`.
-"""
+A person has read `checked` variants of each library, and the verdict knows only what was found
+there. The gates, which look for faults that a simulation does not have, are bypassed, but for
+`enough_data`."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +52,8 @@ CURVE_DRAWS = 40  # of ConStat's curve; a run draws more, on which its level doe
 SIMULATIONS = 300
 SEEDS = 3  # one after another from --seed: as many models are drawn from each
 EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **LIKE_MEMORY}
-# Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters, and memory.
+# Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters,
+# and memory.
 CLEARED = (
     "clean",
     "clean_unparsed",
@@ -80,8 +83,8 @@ WITH_CONTROL = (
     PerturbDesign(1000, 3, 5, control=300),
 )
 
-# The designs that ship: `analyse.nearest` picks from them. The first are simulated in every world, the others in
-# CORE with half as many models.
+# The designs that ship: `analyse.nearest` picks from them. The first are simulated in every world,
+# the others in CORE with half as many models.
 EVERYWHERE = (*(PerturbDesign(1000, 3, r) for r in (3, 5, 8)), PerturbDesign(3000, 3, 8))
 SHIPPED = (
     *EVERYWHERE,
@@ -109,10 +112,11 @@ RATES = (
 
 
 def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tuple[float, ...]:
-    """One model, 1 or 0 for each of RATES: its verdict, whether it is beyond reference and cleared as one of a panel,
-    beyond reference by the rule without a prior, the article's block at over 5 % of items (NaN but for clean models),
-    whether ConStat's curve alone rejects (NaN with too few references), whether held-out items alone do, and whether it
-    is beyond reference but for them (both NaN without)."""
+    """One model, 1 or 0 for each of RATES: its verdict, whether it is beyond reference and cleared
+    as one of a panel, beyond reference by the rule without a prior, the article's block at over 5 %
+    of items (NaN but for clean models), whether ConStat's curve alone rejects (NaN with too few
+    references), whether held-out items alone do, and whether it is beyond reference but for them
+    (both NaN without)."""
     limits = PerturbThresholds()
     cell = simulate(design, world, rng)
     found = measured(cell, limits, rng)
@@ -173,13 +177,12 @@ def procedures(
     designs: Sequence[PerturbDesign] | None = None,
     worlds: Mapping[str, World] | None = None,
 ) -> tuple[Procedure, ...]:
-    """The rates of each world W: for each R of RATES the share (0-1) of models W_R with its Monte-Carlo standard error
-    W_R_se.
+    """The rates of each world W: for each R of RATES the share (0-1) of models W_R with its
+    Monte-Carlo standard error W_R_se.
 
-    Clean models are drawn in the same number from every seed; two thirds as many of each world with memory. worlds: by
-    default every one in the designs of EVERYWHERE, and CORE with half as many models in others; those of references
-    only where there are some.
-    """
+    Clean models are drawn in the same number from every seed; two thirds as many of each world with
+    memory. worlds: by default every one in the designs of EVERYWHERE, and CORE with half as many
+    models in others; those of references only where there are some."""
     shipped, table = (WITH_CONTROL, control_markdown) if options.control else (SHIPPED, markdown)
     own = CONTROL_WORLDS if options.control and worlds is None else worlds
     seeds = [options.seed + k for k in range(SEEDS)]
@@ -215,8 +218,8 @@ _DESIGN = ("n", "variants", "references", "replicates")
 
 
 def markdown(entries: Entries) -> str:
-    """The first table of the documentation: per cent called beyond reference, or of unknown cause without references,
-    in the worlds of CORE, and by design."""
+    """The first table of the documentation: per cent called beyond reference, or of unknown cause
+    without references, in the worlds of CORE, and by design."""
     head = [
         "n",
         "variants",
@@ -235,8 +238,8 @@ def markdown(entries: Entries) -> str:
 
 
 def worlds_markdown(entries: Entries) -> str:
-    """The second table: every world, in the designs of EVERYWHERE. Per cent called beyond reference; in brackets as one
-    of a panel of twelve."""
+    """The second table: every world, in the designs of EVERYWHERE. Per cent called beyond
+    reference; in brackets as one of a panel of twelve."""
     found = [e for e in entries if "logit_beyond" in e["rates"]]
     head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
     rows = []
@@ -250,7 +253,8 @@ def worlds_markdown(entries: Entries) -> str:
 
 
 def cleared_markdown(entries: Entries) -> str:
-    """The table of clearances: per cent of models for which no drop is detected; of a panel those with a drop."""
+    """The table of clearances: per cent of models for which no drop is detected; of a panel those
+    with a drop."""
     head = ["n", "variants", "references", "runs of the original"]
     head += [name.replace("_", " ") for name in CLEARED] + ["harder, panel", "memorised 5, panel"]
     columns = [f"{name}_cleared" for name in CLEARED] + [
@@ -265,8 +269,8 @@ def cleared_markdown(entries: Entries) -> str:
 
 
 def control_markdown(entries: Entries) -> str:
-    """The table of designs with held-out items: per cent called beyond reference by both, by the references without
-    held-out items, and what held-out items alone would call so."""
+    """The table of designs with held-out items: per cent called beyond reference by both, by the
+    references without held-out items, and what held-out items alone would call so."""
     head = [
         "n",
         "references",

@@ -214,7 +214,8 @@ def _of_few(few: Gate, tests: Tests) -> Said:
 
 
 def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, graded: Graded) -> Said:
-    """Return what is said of a drop that counts: of its grade, and of its cause if that is unknown."""
+    """Return what is said of a drop that counts: of its grade, and of its cause if that is
+    unknown."""
     tests = evidence.tests
     broken = because("variants_not_read")
     if tests.broken_p is not None:
@@ -308,7 +309,8 @@ def _not_found(
 
 
 def _more(gates: Sequence[Gate]) -> Reason:
-    """Return the advice to ask more, with numbers if the plan needs more questions than were asked."""
+    """Return the advice to ask more, with numbers if the plan needs more questions than were
+    asked."""
     size = next((g.numbers for g in gates if g.name == "enough_data"), {})
     asked, needed = size.get("asked") or 0.0, size.get("needed") or 0.0
     return (

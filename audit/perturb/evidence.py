@@ -208,8 +208,9 @@ def _drop(wordings: Wordings) -> FloatArray:
     return o - v
 
 
-# A further test is not used if its standard error is larger than so many errors of the difference in differences.
-# A curve through references of equal ability is not informative, and neither are a few held-out items.
+# A further test is not used if its standard error is larger than so many errors of the difference
+# in differences. A curve through references of equal ability is not informative, and neither are a
+# few held-out items.
 SE_MAX = 2.0
 
 
@@ -315,7 +316,8 @@ class Tests:
 
     @property
     def plain_p(self) -> float | None:
-        """Return `beyond_p` without the prior, from the differences among the run's own references."""
+        """Return `beyond_p` without the prior, from the differences among the run's own
+        references."""
         alone = self._reference_p([b.plain.pvalue for b in self.beyond])
         return max(alone, self._own_p(self.fall)) if self._asked else None
 

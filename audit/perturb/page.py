@@ -362,7 +362,8 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     return figure
 
 
-# The rest lists items for the page and as csv: the original beside its variants, the most conspicuous first.
+# The rest lists items for the page and as csv: the original beside its variants, the most
+# conspicuous first.
 
 MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item
 _COLUMNS = (

@@ -1,6 +1,6 @@
-"""A configuration -> a resolved run with its libraries, checked against the questions; what it would do, and whether it
-could find anything: the detectable drop, the article's table. Starts nothing.
-"""
+"""A configuration -> a resolved run with its libraries, checked against the questions; what it
+would do, and whether it could find anything: the detectable drop, the article's table. Starts
+nothing."""
 
 import math
 from collections.abc import Sequence
@@ -46,8 +46,9 @@ class Reworded:
 
 @dataclass(frozen=True)
 class PerturbRun:
-    """A resolved run and what it rewords. control: the held-out items; None where there are none. The samples of
-    `resolved` are in the order of `sets`. needed: questions that its plan needs; None where no number would do."""
+    """A resolved run and what it rewords. control: the held-out items; None where there are none.
+    The samples of `resolved` are in the order of `sets`. needed: questions that its plan needs;
+    None where no number would do."""
 
     resolved: ResolvedRun
     needed: int | None
@@ -60,13 +61,14 @@ class PerturbRun:
 
     @property
     def margin(self) -> float:
-        """Of broken variants, for a model that has everything right, where it is largest: what is printed holds for
-        any."""
+        """Of broken variants, for a model that has everything right, where it is largest: what is
+        printed holds for any."""
         review = self.benchmark.library.header.review
         return (review.upper_95 if review else 0.0) * (1 - self.resolved.samples[0].sample.chance)
 
     def detectable(self, config: PerturbConfig) -> float:
-        """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted power."""
+        """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted
+        power."""
         t, n, margin = (
             PerturbThresholds.from_mapping(config.verdict),
             self.resolved.samples[0].sample.n,
@@ -78,7 +80,8 @@ class PerturbRun:
 
     @property
     def unlike(self) -> str:
-        """In what the two libraries were made differently, as a sentence; empty where they were made alike."""
+        """In what the two libraries were made differently, as a sentence; empty where they were
+        made alike."""
         if self.control is None:
             return ""
         found = self.benchmark.library.header.made_unlike(self.control.library.header)
@@ -89,10 +92,9 @@ class PerturbRun:
 def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
 
-    The configuration names each library by its whole hash from here on, whatever it was asked for by, so that the
-    fingerprint has it. A sample is drawn from the questions that have a variant (with short=drop: all of them).
-    ConfigError where held-out items are the benchmark's own.
-    """
+    The configuration names each library by its whole hash from here on, whatever it was asked for
+    by, so that the fingerprint has it. A sample is drawn from the questions that have a variant
+    (with short=drop: all of them). ConfigError where held-out items are the benchmark's own."""
     sets = [_reworded(config, config.benchmark, _library(config))]
     needed = _needed(config, sets[0].library)
     config = sized(
@@ -125,7 +127,8 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
-    """Questions to find a drop of the smallest effect that matters; None where broken variants alone could make one."""
+    """Questions to find a drop of the smallest effect that matters; None where broken variants
+    alone could make one."""
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
     margin = (
@@ -162,8 +165,8 @@ def _control_library(config: PerturbConfig, name: str) -> Library:
 
 
 def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -> Reworded:
-    """The questions of one benchmark that a library serves. LibraryError where it is of another one, ConfigError where
-    it has fewer variants of every question than asked for."""
+    """The questions of one benchmark that a library serves. LibraryError where it is of another
+    one, ConfigError where it has fewer variants of every question than asked for."""
     benchmark = open_benchmark(asked, seed=config.seed)
     questions = list(benchmark.iter_questions())
     check_library(library, benchmark.name, questions)
@@ -188,7 +191,8 @@ def planned(config: PerturbConfig) -> Planned:
 
 
 def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
-    """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out missing variants."""
+    """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out
+    missing variants."""
     limits = PerturbThresholds.from_mapping(config.verdict)
     references = (
         len(config.model)

@@ -290,7 +290,8 @@ def _unusable(
     worst = lowest_arm(w)
     if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
-    # A reference that is above chance only without its unparsed answers has nothing to lose when they are imputed.
+    # A reference that is above chance only without its unparsed answers has nothing to lose when
+    # they are imputed.
     if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None

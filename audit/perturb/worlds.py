@@ -1,18 +1,20 @@
-"""Models of known truth: what the calibration simulates. `World` says what the numbers of each world mean.
+"""Models of known truth: what the calibration simulates. `World` says what the numbers of each
+world mean.
 
-A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS) are those of the
-test's own null: chances are Beta distributed over items (`audit.statistics.item_response`), references are about as
-able as the tested model, and harder variants cost every model the same share of its accuracy. The drop of `harder`, and
-of those named memorised_5, is the smallest effect that matters: to clear these is wrong.
+A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS)
+are those of the test's own null: chances are Beta distributed over items
+(`audit.statistics.item_response`), references are about as able as the tested model, and harder
+variants cost every model the same share of its accuracy. The drop of `harder`, and of those named
+memorised_5, is the smallest effect that matters: to clear these is wrong.
 
-The others (OTHERS) are made otherwise: an item's log-odds are normal and a model's ability is added to them (`logit`),
-so harder variants, which take the same log-odds from every model, cost an abler model another share of its accuracy.
-What happens in LIKE_MEMORY looks like memory. Names tell that the references of `family` are of one, and do not tell it
-of `family_unnamed`. A person found in a random sample what was broken, but in `broken_unseen`.
+The others (OTHERS) are made otherwise: an item's log-odds are normal and a model's ability is added
+to them (`logit`), so harder variants, which take the same log-odds from every model, cost an abler
+model another share of its accuracy. What happens in LIKE_MEMORY looks like memory. Names tell that
+the references of `family` are of one, and do not tell it of `family_unnamed`. A person found in a
+random sample what was broken, but in `broken_unseen`.
 
-With a control the same models answer held-out items, too, whose variants cost what the benchmark's do; where those of
-the benchmark cost more (`fresh_easier`) the control is broken.
-"""
+With a control the same models answer held-out items, too, whose variants cost what the benchmark's
+do; where those of the benchmark cost more (`fresh_easier`) the control is broken."""
 
 from __future__ import annotations
 
@@ -40,10 +42,11 @@ N_OPTIONS = 4
 
 @dataclass(frozen=True)
 class PerturbDesign:
-    """What is simulated. checked: variants a person read. replicates: of every model's originals, sampled. accuracy,
-    flip (two wordings disagree), item_correlation (of latent difficulties between models) and reference_spread (half
-    the range of the references' accuracies): 0-1. control: held-out items; not in the name that a design's random
-    numbers come from, so that its models are the same with and without."""
+    """What is simulated. checked: variants a person read. replicates: of every model's originals,
+    sampled. accuracy, flip (two wordings disagree), item_correlation (of latent difficulties
+    between models) and reference_spread (half the range of the references' accuracies): 0-1.
+    control: held-out items; not in the name that a design's random numbers come from, so that its
+    models are the same with and without."""
 
     n: int
     variants: int
@@ -59,17 +62,19 @@ class PerturbDesign:
 
 @dataclass(frozen=True)
 class World:
-    """harder: points lost under the variants by a model of the design's accuracy; uneven: standard deviation of that
-    between models, uneven_references: between references where it is another; family: what the
-    references' names begin with (the tested model's: model); touchy: points more, of one model in
-    eight, own: of the tested model; broken: share of variants without their answer, where: of any item, of easy ones,
-    or of those that the tested model alone knows; unseen: the reader found none of them; memorised: share of originals
-    remembered; logit: abilities and costs are in log-odds; accuracy: of the tested model, weaker: how far the
-    references' mean accuracy is below it; specific: standard deviation in log-odds of the variants' own difficulties;
-    tainted: one reference remembers; fresh_easier: points that the variants of held-out items cost less than the
-    benchmark's; easier: easy items are remembered more often; group: items that are remembered together; unparsed:
-    share of all models' answers that are not parsed; unread, unread_right: of the tested model's variants that are
-    wrong, or right, and not parsed; references_unread: of the references' that are wrong and not parsed."""
+    """harder: points lost under the variants by a model of the design's accuracy; uneven: standard
+    deviation of that between models, uneven_references: between references where it is another;
+    family: what the references' names begin with (the tested model's: model); touchy: points more,
+    of one model in eight, own: of the tested model; broken: share of variants without their answer,
+    where: of any item, of easy ones, or of those that the tested model alone knows; unseen: the
+    reader found none of them; memorised: share of originals remembered; logit: abilities and costs
+    are in log-odds; accuracy: of the tested model, weaker: how far the references' mean accuracy is
+    below it; specific: standard deviation in log-odds of the variants' own difficulties; tainted:
+    one reference remembers; fresh_easier: points that the variants of held-out items cost less than
+    the benchmark's; easier: easy items are remembered more often; group: items that are remembered
+    together; unparsed: share of all models' answers that are not parsed; unread, unread_right: of
+    the tested model's variants that are wrong, or right, and not parsed; references_unread: of the
+    references' that are wrong and not parsed."""
 
     harder: float = 0.0
     uneven: float = 0.0
@@ -237,7 +242,8 @@ def _chances(
 def _broken(
     world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator
 ) -> BoolArray:
-    """(N, n) variants that lost their answer: the same share of all, of the items where they are."""
+    """(N, n) variants that lost their answer: the same share of all, of the items where they
+    are."""
     n = theta[0].size
     if world.where == "any":
         return rng.random((variants, n)) < world.broken
@@ -262,8 +268,9 @@ def _answers(
     group: int = 1,
     shift: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """One model's originals and variants. theta, reworded: (n,) chances; memorised: share of the originals; broken:
-    (N, n); shift: (N, n), what each variant takes from the log-odds of all models."""
+    """One model's originals and variants. theta, reworded: (n,) chances; memorised: share of the
+    originals; broken: (N, n); shift: (N, n), what each variant takes from the log-odds of all
+    models."""
     if shift is not None:
         reworded = scipy.special.expit(
             scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift

@@ -174,7 +174,8 @@ def _measure(experiment: Experiment, display: Display) -> None:
                 rank for rank in SERVED_RANKS if rank >= experiment.config.train.rank
             ),
             "max_loras": 1,
-            # Without this list vLLM 0.32 wraps the output layer too, and prompt_logprobs in a batch crash it.
+            # Without this list vLLM 0.32 wraps the output layer too, and prompt_logprobs in a batch
+            # crash it.
             "lora_target_modules": adapted_modules(plants),
         }
         served = replace(served, engine_args=args)

@@ -29,7 +29,8 @@ from audit.plant.texts import Example, Method, encode
 PROVENANCE = "plant.json"  # every saved folder holds it
 REFUSED = 2
 _GIB = 1024**3
-# Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and Adam's two moments.
+# Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and
+# Adam's two moments.
 _BYTES_FULL, _BYTES_FROZEN = 16, 2
 _SPARE = 2 * _GIB  # memory for activations, logits and the libraries
 

@@ -155,7 +155,8 @@ def check_convicted(
 
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
-    """Yield the findings of audits in a model, from the reports of a run and of its suite or panel."""
+    """Yield the findings of audits in a model, from the reports of a run and of its suite or
+    panel."""
     for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
         path = verdict_path(home)
         if not path.is_file():

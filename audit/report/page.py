@@ -34,7 +34,10 @@ from audit.judging.result import Gate
 from audit.judging.run import CellResult, JudgedRun
 from audit.judging.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
 
-NOT_CALIBRATED = "No calibration is given for this design. audit calibrate measures how often the procedure is wrong on it."
+NOT_CALIBRATED = (
+    "No calibration is given for this design. "
+    "audit calibrate measures how often the procedure is wrong on it."
+)
 
 # Seconds after which the page of a run in progress reloads itself (`audit report --follow`); 0 for
 # never.

@@ -1,4 +1,5 @@
-"""The page of an audit that brings none: decisions, checks, three questions, every item, the facts of the run."""
+"""The page of an audit that brings none: decisions, checks, three questions, every item, the facts
+of the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ MAX_ITEMS = 400  # on the page; items.csv has every item
 
 @dataclass(frozen=True)
 class PlainItem:
-    """One question of a cell: its words, and the state of the answer in each setting. differs: not the same in all."""
+    """One question of a cell: its words, and the state of the answer in each setting. differs: not
+    the same in all."""
 
     model: str
     question_id: str

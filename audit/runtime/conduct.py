@@ -102,7 +102,8 @@ def conduct(
 
 
 def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:
-    """Plan or run an audit that resolves nothing beside models and questions; return the exit code."""
+    """Plan or run an audit that resolves nothing beside models and questions; return the exit
+    code."""
 
     def prepare() -> Prepared:
         from audit.config.resolve import resolve_run

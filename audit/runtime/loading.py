@@ -1,8 +1,8 @@
-"""A finished (or interrupted) run as tables: what `audit.load` gives, and an index of the runs in a folder.
+"""A finished (or interrupted) run as tables: what `audit.load` gives, and an index of the runs in a
+folder.
 
-Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed (docs/reference/python.md). Ray is not
-loaded.
-"""
+Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed
+(docs/reference/python.md). Ray is not loaded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ if TYPE_CHECKING:  # figures need matplotlib
 
 @dataclass(frozen=True)
 class Report:
-    """The page of a report, as its file (a path to `open`). A notebook shows it in a frame of its own."""
+    """The page of a report, as its file (a path to `open`). A notebook shows it in a frame of its
+    own."""
 
     path: Path
 
@@ -87,8 +88,8 @@ _MEASURED = {
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run directory. Build it with `audit.load`. manifest: what was run, with what, when. rows: of each model and
-    benchmark, found in the shards and asked for."""
+    """A run directory. Build it with `audit.load`. manifest: what was run, with what, when. rows:
+    of each model and benchmark, found in the shards and asked for."""
 
     path: Path
     audit: Audit
@@ -109,8 +110,8 @@ class Run:
     def document(self) -> AuditVerdict[Any]:
         """Return report/verdict.json as a typed model.
 
-        Raises ConfigError if the report is not built, is not of these shards, or holds a field of another kind.
-        """
+        Raises ConfigError if the report is not built, is not of these shards, or holds a field of
+        another kind."""
         path = self.path / "report" / "verdict.json"
         try:
             found = read_verdict(path)
@@ -130,9 +131,9 @@ class Run:
         return found
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
-        """One row a cell (model x benchmark): the plain fields of verdict.json; what is nested is in `verdict_json`.
-        Each verdict must be what the answers give now, else ConfigError; with trust_report the file's word is taken,
-        which is faster."""
+        """One row a cell (model x benchmark): the plain fields of verdict.json; what is nested is
+        in `verdict_json`. Each verdict must be what the answers give now, else ConfigError; with
+        trust_report the file's word is taken, which is faster."""
         document = self.document()
         said = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
         if not trust_report:
@@ -153,8 +154,8 @@ class Run:
         return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
 
     def results(self) -> tuple[CellResult, ...]:
-        """The verdict on each judged cell as the audit's own dataclass, judged anew from the shards, as `audit gate`
-        does."""
+        """The verdict on each judged cell as the audit's own dataclass, judged anew from the
+        shards, as `audit gate` does."""
         report = part_of(self.audit.name, "report").REPORT
         return report.judge([self.path], **report.options([self.path], {}))[0].results
 
@@ -167,8 +168,9 @@ class Run:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on `ax`; without, on the
-        axes of a figure of its own. Settings without an accuracy are left out."""
+        """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on
+        `ax`; without, on the axes of a figure of its own. Settings without an accuracy are left
+        out."""
         rows = [
             row
             for row in self.settings().to_pylist()
@@ -190,7 +192,8 @@ class Run:
         return ax
 
     def settings(self, to: str = "arrow") -> Any:
-        """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at a run's end."""
+        """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at
+        a run's end."""
         found = []
         for cell in load_cells(self.path, self.audit.schema):
             for row in summarise(cell, self.audit.roles):
@@ -209,8 +212,9 @@ class Run:
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
     def messages(self, to: str = "arrow") -> Any:
-        """One row a text: the key of its answer, role (prompt, response, or that of the calls before the answer), index
-        (of such a call), text. What a model wrote is hostile text: escape it before you show it."""
+        """One row a text: the key of its answer, role (prompt, response, or that of the calls
+        before the answer), index (of such a call), text. What a model wrote is hostile text: escape
+        it before you show it."""
         key, role = self.audit.schema.key, self.audit.prepare_role
         several = f"{role}_messages"
         table = self.answers([*key, *_TEXTS, *([several] if role else [])])
@@ -232,7 +236,8 @@ class Run:
         )
 
     def figure(self, name: str) -> Figure:
-        """A figure of the report by name, such as "evidence"; ConfigError that lists the known ones."""
+        """A figure of the report by name, such as "evidence"; ConfigError that lists the known
+        ones."""
         known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
         if not known:
             raise ConfigError(
@@ -257,8 +262,8 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it cannot be read.
-    cells: of the verdict. reason: why there are none."""
+    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it
+    cannot be read. cells: of the verdict. reason: why there are none."""
 
     path: Path
     audit: str = ""
@@ -278,8 +283,8 @@ class RunEntry:
 
 
 def load(run_dir: Path | str) -> Run:
-    """The run in a directory, or at an s3:// URL: then a copy of it, which goes with this process. ConfigError where
-    there is none, ShardError where its shards cannot be read."""
+    """The run in a directory, or at an s3:// URL: then a copy of it, which goes with this process.
+    ConfigError where there is none, ShardError where its shards cannot be read."""
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
     begun = manifest.shards or any(
@@ -291,7 +296,8 @@ def load(run_dir: Path | str) -> Run:
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
-    """Every run in a folder and the folders in it, latest first. ConfigError where the folder does not exist."""
+    """Every run in a folder and the folders in it, latest first. ConfigError where the folder does
+    not exist."""
     if is_url(folder):
         place = str(folder).partition("?")[0]
         raise ConfigError(

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One setting of one cell. Accuracy and its standard error are over the answers that could be read (0-1)."""
+    """One setting of one cell. Accuracy and its standard error are over the answers that could be
+    read (0-1)."""
 
     setting: Setting
     n: int
@@ -52,7 +53,8 @@ class SummaryRow:
 
 
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
-    """One row a setting, arm by arm in the audit's order. The baseline is the mean of its replicates."""
+    """One row a setting, arm by arm in the audit's order. The baseline is the mean of its
+    replicates."""
     base = [s for s in cell.settings if roles.is_baseline(s)]
     baseline = settings_values(cell, base) if base else None
     settings = sorted(cell.settings, key=lambda s: (roles.arms.index(s.arm), s.level, s.replicate))
@@ -78,7 +80,8 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
 def print_cells(
     cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None
 ) -> None:
-    """Print one table a cell. Names come from configurations and files, so nothing in them is markup."""
+    """Print one table a cell. Names come from configurations and files, so nothing in them is
+    markup."""
     console = console or Console(highlight=False, width=None)
     for cell in cells:
         chance = chance_level(cell.n_options)
@@ -124,8 +127,9 @@ def print_cells(
 def conclude(
     config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None
 ) -> int:
-    """What a command says at the end of a run: where things are, which models failed, the verdict, what to do and what
-    to type next; its exit code. paths: of the report; None where none was asked for."""
+    """What a command says at the end of a run: where things are, which models failed, the verdict,
+    what to do and what to type next; its exit code. paths: of the report; None where none was asked
+    for."""
     code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
@@ -141,8 +145,8 @@ def conclude(
 
 
 def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
-    """Print each verdict in plain words with its figures, what to do, and the next command (of one run alone); return
-    the exit code that the verdict stands for."""
+    """Print each verdict in plain words with its figures, what to do, and the next command (of one
+    run alone); return the exit code that the verdict stands for."""
     from audit.governance.ruling import print_content
     from audit.judging.together import JointVerdict
     from audit.shards.manifest import MANIFEST, Manifest
@@ -176,10 +180,10 @@ _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
 def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
-    """What to type after a run of one audit: the same command where rows are missing, with more questions where these
-    were too few, its plan where the benchmark has too few; after no verdict what the to-do says, or the page; else the
-    plan of another audit. Empty where nothing of the kind can be typed. manifest: of the run,
-    as JSON. run_dir: as a person names it."""
+    """What to type after a run of one audit: the same command where rows are missing, with more
+    questions where these were too few, its plan where the benchmark has too few; after no verdict
+    what the to-do says, or the page; else the plan of another audit. Empty where nothing of the
+    kind can be typed. manifest: of the run, as JSON. run_dir: as a person names it."""
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
         return ""
@@ -201,7 +205,8 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
 
 
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """With more money where that ran out. Empty where the canary stopped the run, which it would again."""
+    """With more money where that ran out. Empty where the canary stopped the run, which it would
+    again."""
     stopped = manifest["models_stopped"].values()
     if "canary" in {one["code"] for one in stopped}:
         return ""
@@ -214,7 +219,8 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
-    """With as many questions as are needed; its plan where the benchmark has fewer; empty where none are missing."""
+    """With as many questions as are needed; its plan where the benchmark has fewer; empty where
+    none are missing."""
     repeated = [
         word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")
     ]  # n is of these
@@ -229,7 +235,8 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
 def _mending(
     content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
 ) -> str:
-    """What the to-do of a withheld verdict names; empty where a person has to read or mend first."""
+    """What the to-do of a withheld verdict names; empty where a person has to read or mend
+    first."""
     cells = [cell for cell in content.cells if cell.verdict == "withheld"]
     to_do = {one.code for cell in cells for one in cell.advice_codes}
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
@@ -251,7 +258,8 @@ def _calls_failed(cell: Cell) -> bool:
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
-    """The same command with more questions, in another directory where one was named: a directory holds one design."""
+    """The same command with more questions, in another directory where one was named: a directory
+    holds one design."""
 
     def other(word: str) -> str:
         quote = word[-1] if word[-1] in "'\"" else ""  # of a path
@@ -262,7 +270,8 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 
 
 def more_questions(parts: Parts) -> int | None:
-    """n for a run that would be large enough; None where no cell was too small, or its benchmark has too few."""
+    """n for a run that would be large enough; None where no cell was too small, or its benchmark
+    has too few."""
     return max(
         (needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there),
         default=None,
@@ -284,7 +293,8 @@ def out_of_reach(parts: Parts) -> str:
 
 
 def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
-    """(benchmark, questions asked, needed, there) of every underpowered cell whose need is known."""
+    """(benchmark, questions asked, needed, there) of every underpowered cell whose need is
+    known."""
     for content, manifest in parts:
         for cell in content.cells:
             asked, needed = sizes_of(cell)

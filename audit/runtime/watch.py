@@ -83,8 +83,8 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
 
 
 def counted(run_dir: Path) -> dict[str, Any]:
-    """Return how far a run is, for programs: rows asked for and stored by model and arm. Raises AuditError if there is
-    no run that can be read."""
+    """Return how far a run is, for programs: rows asked for and stored by model and arm. Raises
+    AuditError if there is no run that can be read."""
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     arms = {
         model: {

@@ -15,8 +15,8 @@ from audit.statistics.estimate import ROUNDING, above_pvalue, mean_of
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.values import average
 
-# The prior's standard deviation, in log-odds. It keeps a fall finite if all answers that differ do so
-# in one direction.
+# The prior's standard deviation, in log-odds. It keeps a fall finite if all answers that differ do
+# so in one direction.
 _PRIOR_SD = 5.0
 
 

@@ -216,7 +216,8 @@ def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArra
     """Return distinct columns, in the order of their bytes, and the sum of `times` over each."""
     if columns.shape[1] == 0:
         return columns, np.zeros(0, dtype=np.int64)
-    # Comparing whole columns as bytes is much faster than np.unique(axis=1); + 0.0 makes -0.0 equal to 0.0.
+    # Comparing whole columns as bytes is much faster than np.unique(axis=1); + 0.0 makes -0.0 equal
+    # to 0.0.
     flat = np.ascontiguousarray(columns.T + 0.0)
     keys = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)

@@ -361,7 +361,8 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
 def _expanded(
     rows: FloatArray, cluster: IntArray, known: BoolArray | None = None
 ) -> list[Estimate]:
-    """Return the mean of each row over the items `known` (all if None), expanded over the clusters of all items."""
+    """Return the mean of each row over the items `known` (all if None), expanded over the clusters
+    of all items."""
     present = cluster if known is None else cluster[known]
     rows = rows if known is None else rows[:, known]
     n = present.size

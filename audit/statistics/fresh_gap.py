@@ -216,12 +216,13 @@ GUESSES_MOVE = (
 
 
 def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
-    """Return the lowest and highest gap beyond the references that another rate of lucky answers makes, 0-1.
+    """Return the lowest and highest gap beyond the references that another rate of lucky answers
+    makes, 0-1.
 
-    ahead: the tested model's score on held-out items less the references'. chance: of a guess there. Right answers
-    are chance + (1 - chance) known. If lucky ones are a share `move` more frequent on held-out items, and these are as
-    hard for the references, a model that knows `k` more gains move * k less there. `move` is at most GUESSES_MOVE
-    either way.
+    ahead: the tested model's score on held-out items less the references'. chance: of a guess
+    there. Right answers are chance + (1 - chance) known. If lucky ones are a share `move` more
+    frequent on held-out items, and these are as hard for the references, a model that knows `k`
+    more gains move * k less there. `move` is at most GUESSES_MOVE either way.
 
     >>> [round(one, 3) for one in by_guessing(0.25, 0.25)], by_guessing(0.0, 0.25)
     ([-0.053, 0.091], (0.0, 0.0))

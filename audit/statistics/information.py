@@ -93,12 +93,14 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
             "The share of words that arrives is the same for every question: it explains no difference."
         )
     slope = float(np.sum(x * y)) / total
-    # The line bends to a question with much of all variation: CR2, and the degrees of freedom of Kish's number.
+    # The line bends to a question with much of all variation: CR2, and the degrees of freedom of
+    # Kish's number.
     share = np.sum(x * x, axis=1) / total
     scores = np.sum(x * (y - slope * x), axis=1) / np.sqrt(np.maximum(1 - share, 1 / n))
     se = float(np.sqrt(np.sum(scores**2))) / total
     alike = 1 / float(np.sum(share**2))
-    # The interval is no shorter than a change, at average levels, in as many questions as could stay unseen.
+    # The interval is no shorter than a change, at average levels, in as many questions as could
+    # stay unseen.
     unseen = (
         float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
     )
@@ -151,7 +153,8 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     mean = mean_of(slopes, cluster)
     if mean.units < QUESTIONS_MIN:
         raise DataError(f"Expected {QUESTIONS_MIN} groups of questions; found {mean.units}.")
-    # The interval is no shorter than a change at every dose in as many questions as could stay unseen.
+    # The interval is no shorter than a change at every dose in as many questions as could stay
+    # unseen.
     unseen = float(weights[weights > 0].sum()) * unseen_change(slopes, cluster)
     known = ~np.isnan(slopes)
     return _tested(

@@ -138,7 +138,8 @@ def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> floa
         return float("nan")
     units = len(z)
     count = (~np.isnan(z)).sum(axis=1)
-    # Sorting puts NaN last: the first `count` values of a row are its orders, without the published one's place.
+    # Sorting puts NaN last: the first `count` values of a row are its orders, without the published
+    # one's place.
     packed = np.sort(z, axis=1)
     observed = float(z[:, 0].sum())
     reached, left = 1, n_resamples

@@ -159,7 +159,8 @@ def max_statistic_exchange(
         labelled = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
         scores = cluster_sums(np.nan_to_num(labelled, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
-        # All labellings are equally likely, so sorting them within an item leaves few distinct patterns.
+        # All labellings are equally likely, so sorting them within an item leaves few distinct
+        # patterns.
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))
@@ -296,7 +297,8 @@ def _flip_test(
     scale[scale == 0] = 1.0  # no difference anywhere: statistic 0 in every permutation, p = 1
     observed = scores.sum(axis=1) / scale
 
-    # A pattern and its negative have the same flips: keep either, and drop items without any difference.
+    # A pattern and its negative have the same flips: keep either, and drop items without any
+    # difference.
     def led(block: FloatArray) -> FloatArray:
         lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
         return (block * lead)[:, lead != 0]

@@ -56,7 +56,8 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
         )
     if discordance == 0:
         return 0.0
-    # With 10,000 items all but 1,000 values of m have next to no weight, and each value costs a search.
+    # With 10,000 items all but 1,000 values of m have next to no weight, and each value costs a
+    # search.
     low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, min(discordance, 1.0)).astype(int)
     m = np.arange(low, high + 1)
     weight = scipy.stats.binom.pmf(m, n, min(discordance, 1.0))

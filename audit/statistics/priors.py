@@ -52,7 +52,8 @@ class TauPrior:
 
 _CONSTAT = "of 45-47 public models in ConStat's tables (Dekoninck et al. 2024)"
 
-# tests/golden/statistics/between_models.py prints the spreads; constat_without_memory.py what the score errs by.
+# tests/golden/statistics/between_models.py prints the spreads; constat_without_memory.py what the
+# score errs by.
 _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error (GSM8K 9.5) {_CONSTAT}, new items"
 PRIORS = {
     "rewording": TauPrior(

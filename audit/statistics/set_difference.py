@@ -270,7 +270,8 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 
 
-# original (K, n), variants (N, n), chance (n,) of guessing each item, cluster (n,) of items that belong together
+# original (K, n), variants (N, n), chance (n,) of guessing each item, cluster (n,) of items that
+# belong together
 Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 

@@ -105,7 +105,8 @@ def paired_difference(
     else:
         d = y - x
         mean = clustered_mean(d, c)
-        # No shorter than what none of the clusters would show: where nothing changed they show no spread at all.
+        # No shorter than what none of the clusters would show: where nothing changed they show no
+        # spread at all.
         half = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * max(mean.se, shared_se(d, c))
         arm = max(half, unseen_change(d, c)) if units > 1 else 2.0
         low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)

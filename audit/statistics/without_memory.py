@@ -164,7 +164,8 @@ def without_memory(
 def _own_gap(
     references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float
 ) -> Limits:
-    """Return the references' mean gap between the sets, with its 95 % interval over items and models (tau)."""
+    """Return the references' mean gap between the sets, with its 95 % interval over items and
+    models (tau)."""
     published = np.mean([np.asarray(reference[0], dtype=float) for reference in references], axis=0)
     fresh = np.mean([np.asarray(reference[1], dtype=float) for reference in references], axis=0)
     gap = set_difference((published, fresh), (), clusters)

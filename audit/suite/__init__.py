@@ -1,1 +1,2 @@
-"""Suites: which audits are run of which pinned model on which data, by what thresholds, and what decides."""
+"""Suites: which audits are run of which pinned model on which data, by what thresholds, and what
+decides."""

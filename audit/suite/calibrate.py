@@ -1,11 +1,12 @@
-"""How often is a whole suite wrong? One simulated model through all of its audits, with their real decisions.
+"""How often is a whole suite wrong? One simulated model through all of its audits, with their real
+decisions.
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
 
-What the audits say of one model together is counted, so the rates of any suite of them follow (`audit.judging.forms`).
-The gates, which look for faults that a simulation does not have, are bypassed, as in each audit's own calibration.
-Validity makes no claim about memory: its error is its own (`audit calibrate audit=validity`).
-"""
+What the audits say of one model together is counted, so the rates of any suite of them follow
+(`audit.judging.forms`). The gates, which look for faults that a simulation does not have, are
+bypassed, as in each audit's own calibration. Validity makes no claim about memory: its error is its
+own (`audit calibrate audit=validity`)."""
 
 from argparse import Namespace
 from collections import Counter
@@ -44,7 +45,8 @@ def judge(
     rng: np.random.Generator,
     references: Sequence[int] = REFERENCES,
 ) -> list[str]:
-    """One model: for each number of references the letters of AUDITS. The sweep has none and is judged once."""
+    """One model: for each number of references the letters of AUDITS. The sweep has none and is
+    judged once."""
     model = simulate(design, world, rng)
     _, (first,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
     some = [model.with_references(count) for count in references]
@@ -98,7 +100,8 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """The table of the documentation, per cent [95 % interval]: what each audit finds, what any finds, what passes."""
+    """The table of the documentation, per cent [95 % interval]: what each audit finds, what any
+    finds, what passes."""
     head = ["world", "references", *(f"{audit} finds" for audit in AUDITS), "any finding"]
     head += ["passes perturb", "passes perturb and memory", "passes all three"]
     rows = []

@@ -160,7 +160,8 @@ def audit_words(
         given = [*own, *(changed or {}).get(audit, ())]
         for word in (*given, *more):
             key = key_of(word)
-            # One engine serves all audits, so its configuration may be changed for all of them alone.
+            # One engine serves all audits, so its configuration may be changed for all of them
+            # alone.
             if key in _DECIDED or (key.startswith("model.") and word in given):
                 instead = _DECIDED.get(
                     key, f"{word} without an audit's name, which changes it for all"

@@ -58,7 +58,8 @@ def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
     tuple of Rule
         For scoring, and for governance.
     """
-    # Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not above 5 %.
+    # Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not
+    # above 5 %.
     names = ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct")
     allowed, blocked = (round(thresholds[name] / 100, 12) for name in names)
     rule = Rule(

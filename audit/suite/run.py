@@ -37,7 +37,8 @@ from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.variants.arrow import find_library
 
-# These options change neither a row nor a verdict, so they may differ between two starts of a suite.
+# These options change neither a row nor a verdict, so they may differ between two starts of a
+# suite.
 _VERDICT = ("verdict", "statistics", "references", "allow_convicted")
 _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 
@@ -146,7 +147,8 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
         finish.failed(registry, run_dir, said, to=people)
         return FAILED
     tell("\nreport of all audits")
-    # Versions of a model that one suite audited are compared: what lies beside each run does not name the model.
+    # Versions of a model that one suite audited are compared: what lies beside each run does not
+    # name the model.
     beside = {name: value for name, value in asdict(suite).items() if name != "model_config"}
     for folder in dirs.values():
         write_file(folder / SUITE, _text(beside).encode())

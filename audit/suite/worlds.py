@@ -1,10 +1,10 @@
-"""One simulated model as every audit of a suite meets it: what `audit calibrate audit=suite` judges (pure).
+"""One simulated model as every audit of a suite meets it: what `audit calibrate audit=suite` judges
+(pure).
 
-A model has one ability, one taste for every item, and one set of items that it knows. Given the chance of a right
-answer, every asking is a draw of its own. Answers are logistic, and in no world is anything of a clean model exactly
-equal to its references. Cells and likelihoods are made by the audits' own worlds.
-Likelihoods share nothing with the answers but the items that were read.
-"""
+A model has one ability, one taste for every item, and one set of items that it knows. Given the
+chance of a right answer, every asking is a draw of its own. Answers are logistic, and in no world
+is anything of a clean model exactly equal to its references. Cells and likelihoods are made by the
+audits' own worlds. Likelihoods share nothing with the answers but the items that were read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ _READ = 1.5  # spreads of likelihood by which a text that was read is likelier
 
 @dataclass(frozen=True)
 class SuiteDesign:
-    """n, fresh: published and held-out items. references: the first of REFERENCES. checked: variants a person read."""
+    """n, fresh: published and held-out items. references: the first of REFERENCES. checked:
+    variants a person read."""
 
     n: int = 1000
     fresh: int = 500
@@ -71,9 +72,9 @@ class SuiteDesign:
 
 @dataclass(frozen=True)
 class World:
-    """answers, wording, text: shares of the published items of which the tested model knows the answers, whatever the
-    words; the answers in the published wording alone; the text. abler: logits by which every reference is above
-    REFERENCES; scale: of the tested model's likelihoods."""
+    """answers, wording, text: shares of the published items of which the tested model knows the
+    answers, whatever the words; the answers in the published wording alone; the text. abler: logits
+    by which every reference is above REFERENCES; scale: of the tested model's likelihoods."""
 
     answers: float = 0.0
     wording: float = 0.0
@@ -142,8 +143,8 @@ def _sweep(
     as_published: BoolArray,
     rng: np.random.Generator,
 ) -> CellOutcomes:
-    """Return the tested model, routed by a faithful clean router. Clean messages and the question itself are as
-    published."""
+    """Return the tested model, routed by a faithful clean router. Clean messages and the question
+    itself are as published."""
     made = make_design(
         range(1, design.routers + 1),
         draws=Draws.NESTED,

@@ -110,7 +110,8 @@ class CellInputs:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Hold the evidence of a cell, or why there is none; remeasure takes other resamples and gamma."""
+    """Hold the evidence of a cell, or why there is none; remeasure takes other resamples and
+    gamma."""
 
     evidence: Evidence | None
     why: str
@@ -464,7 +465,8 @@ def _hypotheses(
     either.
     """
     alpha = s.thresholds.alpha
-    # H1 uses the p-values of the verdicts, a conjunction over controls: other p-values could contradict them.
+    # H1 uses the p-values of the verdicts, a conjunction over controls: other p-values could
+    # contradict them.
     pvalues: dict[str, float] = {}
     sweeps = []
     for cell, result in zip(cells, results, strict=True):

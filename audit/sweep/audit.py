@@ -76,7 +76,8 @@ def router_requests(
         return []
     if not replies:
         prompt = router_prompt(work.protocol, item, part.arm, work.reading)
-        # Under nested draws message j of a replicate is the same for every r, so its seed does not depend on r.
+        # Under nested draws message j of a replicate is the same for every r, so its seed does not
+        # depend on r.
         level = None if work.design.kind == Draws.NESTED else wanted
         return [
             _request(work, item, part, prompt, (level, part.replicate, ROUTER, j))
@@ -150,7 +151,8 @@ def _present(
     summary_or_messages = used[routers:] or used
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
     voting = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
-    # With nested draws, this r is charged for the messages that the next smaller r was not charged for.
+    # With nested draws, this r is charged for the messages that the next smaller r was not charged
+    # for.
     previous_r = max((r for r in part.levels if r < routers), default=0)
     charged = used[previous_r:] if work.own.messages is None else ()
     columns: dict[str, Any] = {

@@ -1,13 +1,14 @@
-"""How often is the procedure itself wrong, in both directions? Simulated models of known truth, the real verdict.
+"""How often is the procedure itself wrong, in both directions? Simulated models of known truth, the
+real verdict.
 
     audit calibrate                                     designs and worlds that ship (`make calibrate`)
     audit calibrate --n 300 --routers 1..5 --simulations 500
     audit calibrate --observed outputs/my_run           difficulties and sizes of a finished run
 
-`audit.sweep.simulation` draws the models; they go through the code of the real verdict, panels and run variance
-included, but for the gates, which look at texts and faults that a simulation does not have. The table that ships was
-made with --simulations 300 --worlds 300: an hour and a half on one core.
-"""
+`audit.sweep.simulation` draws the models; they go through the code of the real verdict, panels and
+run variance included, but for the gates, which look at texts and faults that a simulation does not
+have. The table that ships was made with --simulations 300 --worlds 300: an hour and a half on one
+core."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,10 +91,9 @@ def decided(
 def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     """One model (or panel): a number for each of NAMES.
 
-    Verdicts are shares of the panel's cells; any_excess: of one of them. paper_*: settings with a gain above zero and
-    models with any, of replicate 0. coverage_*: of intervals against the true gain (NaN where there is no single one):
-    share of r, the mean over r, and all r at once.
-    """
+    Verdicts are shares of the panel's cells; any_excess: of one of them. paper_*: settings with a
+    gain above zero and models with any, of replicate 0. coverage_*: of intervals against the true
+    gain (NaN where there is no single one): share of r, the mean over r, and all r at once."""
     models = [simulate(design, world, rng) for _ in range(design.panel)]
     found, decisions = decided(models, design.routers, rng)
     verdicts = [one.verdict for one in decisions]
@@ -137,9 +137,9 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
 def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> Procedure:
     """The rates `<truth>_<name>` for each of TRUTHS, 0-1, with their standard errors.
 
-    clean_any_excess is the rate of false positives, gain_one_r_cleared and gain_5_cleared that of false negatives.
-    paper_*: the paper's rule on clean models. clean, other: models of the clean truth, and of each other.
-    """
+    clean_any_excess is the rate of false positives, gain_one_r_cleared and gain_5_cleared that of
+    false negatives. paper_*: the paper's rule on clean models. clean, other: models of the clean
+    truth, and of each other."""
 
     def case(design: Design, truth: str, world: World) -> Case:
         return _case(design, truth, world, clean if truth == "clean" else other, seed)
@@ -150,7 +150,8 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
 
 
 def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
-    """The rates of NAMES in worlds in which something other than memory acts, each with a design of its own."""
+    """The rates of NAMES in worlds in which something other than memory acts, each with a design of
+    its own."""
 
     cases = [_case(design, name, world, models, seed) for name, design, world in worlds]
     return Procedure(cases, judge, by_name(NAMES), worlds_markdown, section="worlds")
@@ -184,7 +185,8 @@ def _whole(text: str) -> int:
 
 
 def observed_design(run_dir: Path) -> Iterator[Design]:
-    """One design a cell of a finished run: sizes and draws, with accuracy and discordance as observed."""
+    """One design a cell of a finished run: sizes and draws, with accuracy and discordance as
+    observed."""
     from audit.shards.read import load_cells  # Arrow is needed for this option only
     from audit.sweep.audit import SCHEMA
 
@@ -194,7 +196,8 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
         ceiling = 2 * accuracy * (1 - accuracy)
-        # Clean against clean where there are replicates; else against noisy, which a true effect would inflate.
+        # Clean against clean where there are replicates; else against noisy, which a true effect
+        # would inflate.
         pair = (
             discordance_of(clean[0], clean[1])
             if len(clean) > 1

@@ -83,7 +83,8 @@ class Comparison:
         return float(self.upper.max())
 
     def highest(self, routers: Iterable[int]) -> float:
-        """Return the largest upper limit at these router counts; 1 if one of them was not compared."""
+        """Return the largest upper limit at these router counts; 1 if one of them was not
+        compared."""
         limits = dict(zip(self.routers, np.nan_to_num(self.upper, nan=1.0).tolist(), strict=True))
         return max(limits.get(r, 1.0) for r in routers)
 

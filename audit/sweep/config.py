@@ -165,6 +165,7 @@ def design_of(config: SweepConfig) -> Design:
         noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
         doses=parse_doses(config.dose),
-        # A greedy worker gives the same answer to the same question: repeating it would count one item twice.
+        # A greedy worker gives the same answer to the same question: repeating it would count one
+        # item twice.
         direct_replicates=config.replicates if stochastic else 1,
     )

@@ -104,8 +104,8 @@ def contrast(
     elif is_binary(x, y):
         pvalue = paired_test(x[None], y[None], groups[both], n_permutations=n_resamples, rng=rng)
     elif enough:
-        # Sign flips reject skewed differences too often, and a bootstrap-t those of few items (accuracy near 0 or 1).
-        # So both must reject.
+        # Sign flips reject skewed differences too often, and a bootstrap-t those of few items
+        # (accuracy near 0 or 1). So both must reject.
         bootstrap_p = studentised_pvalue(x - y, groups[both], n_resamples=n_resamples, rng=rng)
         flip_p = sign_flip_pvalue(x - y, groups[both], n_permutations=n_resamples, rng=rng)
         pvalue = max(bootstrap_p, flip_p)

@@ -142,10 +142,12 @@ def decide(
 def _claims(
     e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected
 ) -> list[Claim]:
-    """Return the claims: a gain over every control, a gain in one run, and the bound of the gain."""
+    """Return the claims: a gain over every control, a gain in one run, and the bound of the
+    gain."""
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
-    # The panel's correction scales this cell's p; the same factor is applied to each of its router counts.
+    # The panel's correction scales this cell's p; the same factor is applied to each of its router
+    # counts.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
     above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
@@ -178,8 +180,8 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
-        # A few leaks pass the gate, but at a high r a few in a hundred messages affect many questions. So the gain
-        # must stand without these questions whenever there are leaks.
+        # A few leaks pass the gate, but at a high r a few in a hundred messages affect many
+        # questions. So the gain must stand without these questions whenever there are leaks.
         routers &= _beaten(e.without_leak, e, level)
         if not routers:
             leaks = [g for g in gates if g.name == "answer_leak"]
@@ -308,7 +310,8 @@ def _over_ensemble(
 
 
 def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Reason | None:
-    """Return the note that noise costs much accuracy on average over r, as is expected; else None."""
+    """Return the note that noise costs much accuracy on average over r, as is expected; else
+    None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
     if not (

@@ -39,7 +39,8 @@ class Draws(StrEnum):
 
 
 class Aggregator(StrEnum):
-    """Name how the worker reads r messages (A_m of song2026, eq. 7, which the paper leaves open)."""
+    """Name how the worker reads r messages (A_m of song2026, eq. 7, which the paper leaves
+    open)."""
 
     CONCATENATE = "concatenate"  # the worker reads all messages, in order
     SUMMARY = "summary"  # the worker reads one summary by the router's model; at r=1 too
@@ -48,7 +49,10 @@ class Aggregator(StrEnum):
 
 MAX_ROUTERS = 64
 _RANGE = re.compile(r"^(\d+)(?:\.\.(\d+))?$")
-_EXAMPLE = "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, such as r=1..9, r=3 or 'r=[1,3,9]'."
+_EXAMPLE = (
+    "Expected '<first>..<last>' with 1 <= first <= last, a number, or a list, "
+    "such as r=1..9, r=3 or 'r=[1,3,9]'."
+)
 
 
 def parse_routers(value: object) -> tuple[int, ...]:

@@ -23,15 +23,17 @@ from audit.shards.cells import states_of
 from audit.shards.schema import shared_values
 from audit.sweep.design import DELETED, Arm
 
-# Bytes of distinct texts and their positions; with MAX_ROWS_ON_PAGE and the figures, a page has about 10 MB.
+# Bytes of distinct texts and their positions; with MAX_ROWS_ON_PAGE and the figures, a page has
+# about 10 MB.
 MAX_TEXT_BYTES = 5_000_000  # beyond this limit the texts of whole questions are left out
 CHUNK_CHARACTERS = 1_000_000  # characters in one block that the page parses at a time
 SHORT_MESSAGE = (
     16  # a shorter message is not searched in the worker prompt, as it could match by chance
 )
 
-# Change of a row against the clean runs of the same question. "improve" is right here and wrong in some clean runs;
-# its weight is their share. So the weights of a setting add up to the counts of Table 2, which a majority would not.
+# Change of a row against the clean runs of the same question. "improve" is right here and wrong in
+# some clean runs; its weight is their share. So the weights of a setting add up to the counts of
+# Table 2, which a majority would not.
 TRANSITIONS = (
     "improve",
     "degrade",
@@ -107,7 +109,8 @@ def _chunks(texts: Sequence[str]) -> tuple[list[list[str]], list[int]]:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON for a <script> element: no character in it can end the element or start another."""
+    """Return JSON for a <script> element: no character in it can end the element or start
+    another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 

@@ -198,7 +198,8 @@ def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, li
 
 
 def _signed(value: float) -> str:
-    """Return a balance of questions: whole numbers as such, averaged replicates with one decimal."""
+    """Return a balance of questions: whole numbers as such, averaged replicates with one
+    decimal."""
     text = f"{value:+,.0f}" if float(value).is_integer() else f"{value:+,.1f}"
     return "0" if not text.strip("+-0.") else text
 

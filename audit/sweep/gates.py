@@ -193,7 +193,8 @@ def _correlation(x: FloatArray, y: FloatArray) -> float:
 
 
 def _stepped_up(correlation: float, k: int) -> float:
-    """Return the reliability of a mean of k settings from the correlation of two (Spearman-Brown)."""
+    """Return the reliability of a mean of k settings from the correlation of two
+    (Spearman-Brown)."""
     return k * correlation / (1 + (k - 1) * correlation)
 
 
@@ -234,7 +235,8 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         difference = average(direct) - average(clean)
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
-            # The seed is fixed, as a gate is a function of the data alone (exchanging runs draws, McNemar does not).
+            # The seed is fixed, as a gate is a function of the data alone (exchanging runs draws,
+            # McNemar does not).
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
             checks.append(

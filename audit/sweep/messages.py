@@ -27,8 +27,9 @@ from audit.sweep.design import Aggregator, Arm
 _WORD = re.compile(r"[^\W_]+")
 _ASCII = "".join(chr(i).lower() if chr(i).isalnum() else " " for i in range(128))
 _LISTED = re.compile(r"(?m)^[^\S\n]*[*(\[]*([A-J])[.):\]]\**\s*(\S.*)$")
-# This matches "the correct answer is B", "Answer: (B)" and "best option would be B"; _stated_option reads the rest.
-# After "is" the option may stand on the next line. After a bare colon it may not ("Choose the best answer:", a list).
+# This matches "the correct answer is B", "Answer: (B)" and "best option would be B"; _stated_option
+# reads the rest. After "is" the option may stand on the next line. After a bare colon it may not
+# ("Choose the best answer:", a list).
 _VERB = r"(?:\s*(?:is|was|would\s+be|should\s+be|must\s+be)\b[\s*\"'“(:]*|\s*[:=→-][ \t*\"'“(]*)"
 _STATED = re.compile(
     r"\b(?:(?:(?:correct|right|best|true|final)\s+)?(?:answer|solution)|(?:correct|right|best)\s+(?:option|choice|response))"
@@ -37,13 +38,15 @@ _STATED = re.compile(
     + r"(?P<statement>[^\n]{0,200})",
     re.IGNORECASE,
 )
-# This matches "B is the correct answer" and "Paris is correct". No part can backtrack into another: a message of
-# endless blanks or asterisks would take quadratic time. For the same reason the match begins with neither.
+# This matches "B is the correct answer" and "Paris is correct". No part can backtrack into another:
+# a message of endless blanks or asterisks would take quadratic time. For the same reason the match
+# begins with neither.
 _STATED_AFTER = re.compile(
     r"(?P<statement>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# A and I are words too ("the answer is A number"). As letters they stand alone, or a mark or a reason follows.
+# A and I are words too ("the answer is A number"). As letters they stand alone, or a mark or a
+# reason follows.
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
     r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
@@ -372,9 +375,11 @@ class _Tally:
     leaks: set[tuple[int, str]] = field(default_factory=set)
     aided: set[tuple[int, str]] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
-    # Shares are summed as whole billionths, so that the order of the rows does not change the result.
+    # Shares are summed as whole billionths, so that the order of the rows does not change the
+    # result.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    # For each set of router counts: each question's share of arrived words, then its score, at each count.
+    # For each set of router counts: each question's share of arrived words, then its score, at each
+    # count.
     information: defaultdict[tuple[int, ...], array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
     )
@@ -393,7 +398,8 @@ class MeasuredTexts:
 
 
 class _Message(NamedTuple):
-    """A router message of a question; pairs are the question's neighbouring words that it has too."""
+    """A router message of a question; pairs are the question's neighbouring words that it has
+    too."""
 
     text: str  # normalised
     words: frozenset[str]
@@ -411,7 +417,8 @@ class _Clean(NamedTuple):
 
 
 class _Question:
-    """The state of a question until its last row; noisy rows that come before the clean one wait."""
+    """The state of a question until its last row; noisy rows that come before the clean one
+    wait."""
 
     def __init__(self, row: TextRow) -> None:
         self.first = row

@@ -151,7 +151,8 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
-    """Return what the page prints about the answers: their number, their reading and each of them."""
+    """Return what the page prints about the answers: their number, their reading and each of
+    them."""
     total_rows = sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     head = {
@@ -314,7 +315,8 @@ class Dose:
 
 
 def dose_of(cell: CellOutcomes) -> Dose | None:
-    """Return the accuracy of a cell by the share of deleted words; None if no words were deleted."""
+    """Return the accuracy of a cell by the share of deleted words; None if no words were
+    deleted."""
     rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
     if not rows:
         return None

@@ -254,7 +254,8 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """The result of a test; each test documents its effect. reason: a code of `audit.sweep.texts`."""
+    """The result of a test; each test documents its effect. reason: a code of
+    `audit.sweep.texts`."""
 
     pvalue: float
     effect: float

@@ -1,4 +1,5 @@
-"""What a sweep would do, and whether it could find anything: calls, tokens, the minimum detectable gain (pure)."""
+"""What a sweep would do, and whether it could find anything: calls, tokens, the minimum detectable
+gain (pure)."""
 
 import math
 from collections.abc import Sequence
@@ -29,9 +30,9 @@ from audit.sweep.size import (
 class Plan:
     """What one model's sweep can detect.
 
-    groups: of questions that resampling keeps together; as many as questions where there are none. router_counts,
-    panel: the tests of a cell, and the cells of the run that are corrected for together.
-    """
+    groups: of questions that resampling keeps together; as many as questions where there are none.
+    router_counts, panel: the tests of a cell, and the cells of the run that are corrected for
+    together."""
 
     groups: int
     router_counts: int
@@ -126,7 +127,8 @@ def describe(
 def _simulated(
     plan: Plan, questions: int, design: Design, thresholds: SweepThresholds
 ) -> list[str]:
-    """Return the error rates that a verdict of this design quotes, at the accuracy that was simulated."""
+    """Return the error rates that a verdict of this design quotes, at the accuracy that was
+    simulated."""
     clean, noisy = runs_of(design.settings)
     run = SimulatedDesign(
         questions,

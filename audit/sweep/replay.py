@@ -120,7 +120,8 @@ def _sized(config: SweepConfig) -> SweepConfig:
     if config.n is None and config.messages_from is not None:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
     available = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
-    # The sampling error of the items decides. If an arm is run once, no number may be enough, and all would be asked.
+    # The sampling error of the items decides. If an arm is run once, no number may be enough, and
+    # all would be asked.
     return sized(config, needed(*_sizes(config)), available)
 
 

@@ -1,9 +1,9 @@
-"""Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from them (pure).
+"""Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from
+them (pure).
 
-Question i is answered right with probability theta_i, Beta distributed (`statistics.item_response`). A *world* says
-what else is true. In a null world noisy beats some control by nothing, so that no `excess` is right; if there is a
-gain, clearing is wrong.
-"""
+Question i is answered right with probability theta_i, Beta distributed
+(`statistics.item_response`). A *world* says what else is true. In a null world noisy beats some
+control by nothing, so that no `excess` is right; if there is a gain, clearing is wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +23,11 @@ N_OPTIONS = 4
 
 @dataclass(frozen=True)
 class Design:
-    """What is run. routers: how many router counts (1..routers); accuracies, discordance and correlation 0-1.
+    """What is run. routers: how many router counts (1..routers); accuracies, discordance and
+    correlation 0-1.
 
-    correlation: of the noisy arm over r, on the latent normal scale; nested draws only. panel: models judged together.
-    """
+    correlation: of the noisy arm over r, on the latent normal scale; nested draws only. panel:
+    models judged together."""
 
     n: int
     routers: int
@@ -48,16 +49,17 @@ class Design:
 class World:
     """What is true of a model; accuracies and gains 0-1.
 
-    gain: of the noisy arm at every r; gain_one_r: at r=1 alone. clean_loss: what the clean baseline and the ensemble
-    control lose against the original question, noisy losing nothing (lossy_alone: with one router only, several make
-    up for it). repetition: what r > 1 messages gain, whole or damaged. shock: standard deviation of a shift common to
-    one run; noisy_shock: of the noisy runs, where it is another. repeats: share of questions whose answer is the same
-    in every run of the unchanged question (temperature 0 and faithful relays). helps_weak: noise adds this where the
-    chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what a group shares in
-    one run (latent normal scale); grouped: the run knows the groups. leak: share of questions whose noisy messages
-    state the answer; hints: whose noisy messages hint at it, for every reader. unread: share of replies that cannot
-    be read; unread_if: "any", or "noisy_wrong", "noisy_right": noisy replies with that outcome, `unread` of all.
-    """
+    gain: of the noisy arm at every r; gain_one_r: at r=1 alone. clean_loss: what the clean baseline
+    and the ensemble control lose against the original question, noisy losing nothing (lossy_alone:
+    with one router only, several make up for it). repetition: what r > 1 messages gain, whole or
+    damaged. shock: standard deviation of a shift common to one run; noisy_shock: of the noisy runs,
+    where it is another. repeats: share of questions whose answer is the same in every run of the
+    unchanged question (temperature 0 and faithful relays). helps_weak: noise adds this where the
+    chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what
+    a group shares in one run (latent normal scale); grouped: the run knows the groups. leak: share
+    of questions whose noisy messages state the answer; hints: whose noisy messages hint at it, for
+    every reader. unread: share of replies that cannot be read; unread_if: "any", or "noisy_wrong",
+    "noisy_right": noisy replies with that outcome, `unread` of all."""
 
     gain: float = 0.0
     gain_one_r: float = 0.0
@@ -102,7 +104,8 @@ _THREE = Design(1000, 3, "nested", clean_replicates=3)
 _ONCE = Design(3000, 1)
 _TWICE = replace(_THREE, noisy_replicates=2)
 _BINDING = World(clean_loss=0.04, lossy_alone=True, repetition=0.06)
-# Worlds in which something other than memory acts, each with the design in which it hurts (name, design, world).
+# Worlds in which something other than memory acts, each with the design in which it hurts (name,
+# design, world).
 WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
     ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
@@ -193,7 +196,8 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
 
 @dataclass(frozen=True)
 class Simulated:
-    """One model's outcomes, and as `measure` takes them where its noisy messages do not leak, and its reference's."""
+    """One model's outcomes, and as `measure` takes them where its noisy messages do not leak, and
+    its reference's."""
 
     cell: CellOutcomes
     without_leak: BoolArray | None = None
@@ -231,7 +235,8 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
 
 
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
-    """One model's outcomes under every setting, and its hint reference's: no memory, and the same messages."""
+    """One model's outcomes under every setting, and its hint reference's: no memory, and the same
+    messages."""
     (other_rng,) = rng.spawn(
         1
     )  # the model's own outcomes do not hang on whether there is a reference
@@ -253,7 +258,8 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
 
 @dataclass(frozen=True)
 class Luck:
-    """Draw the luck of one setting after another: standard normal, correlated over r if draws are nested."""
+    """Draw the luck of one setting after another: standard normal, correlated over r if draws are
+    nested."""
 
     n: int
     correlation: float
@@ -264,7 +270,8 @@ class Luck:
         self.shared.update({(arm, 0): self.rng.standard_normal(self.n) for arm in Arm})
 
     def of(self, s: Setting) -> FloatArray:
-        """Return (n,) values. Settings of one arm and replicate share a part, but for the clean baseline."""
+        """Return (n,) values. Settings of one arm and replicate share a part, but for the clean
+        baseline."""
         own = self.rng.standard_normal(self.n)
         if not self.correlation or (s.arm != Arm.NOISY_REWRITE and s.level <= 1):
             return own
@@ -344,7 +351,8 @@ def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> Fl
 
 
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
-    """Chances of a right answer under one setting. What the clean router loses, the noisy arm does not."""
+    """Chances of a right answer under one setting. What the clean router loses, the noisy arm does
+    not."""
     lossy = s.arm == Arm.FORWARD_FULL and (s.level == 1 or not world.lossy_alone)
     gain = -world.clean_loss if lossy else 0.0
     gain += world.repetition if s.level > 1 else 0.0

@@ -81,7 +81,8 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
 
 
 def router_counts(design: Design) -> int:
-    """Return the number of router counts of the noisy arm, at least 1; each is a test of the cell."""
+    """Return the number of router counts of the noisy arm, at least 1; each is a test of the
+    cell."""
     return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from audit.core.number_text import listed, points, pvalue
 from audit.judging.result import Reason, Texts, sentence
 
-# Every headline without a finding states what this instrument cannot see, as docs/findings/calibration.md measures.
+# Every headline without a finding states what this instrument cannot see, as
+# docs/findings/calibration.md measures.
 BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"

@@ -24,13 +24,15 @@ from audit.validity.status import APPENDIX_G, GATE_COLUMNS, gate_columns, raw_wo
 from audit.validity.status import Status as PaperWord
 from audit.validity.vocabulary import GATES, Injected, ValidityResult
 
-# The paper's gates: identifier, name, what passes here, and the checks of this program that make it.
+# The paper's gates: identifier, name, what passes here, and the checks of this program that make
+# it.
 _GATES = (
     (
         "G1",
         "Scorer-faithful audit",
         "Edits whose request is the original's stay below {noop_share_max:.0%} (hash of the consumed token ids), "
-        "{applicable_share_min:.0%} of the edits are there, and {parse_share_min:.0%} of the answers are read under each.",
+        "{applicable_share_min:.0%} of the edits are there, "
+        "and {parse_share_min:.0%} of the answers are read under each.",
         ("G1_edits_reach_scorer", "G1_enough_edits", "G1_answers_readable"),
     ),
     (

@@ -61,8 +61,8 @@ _COLUMNS = (
     "error",
     "request_sha256",
 )
-# canonical: the response. fact, rendered, consumed: digests of the item's text and key, of the text as asked, and of
-# the item with the request that was consumed.
+# canonical: the response. fact, rendered, consumed: digests of the item's text and key, of the text
+# as asked, and of the item with the request that was consumed.
 _SMALL = pa.schema(
     [
         (name, pa.dictionary(pa.int32(), pa.string()))

@@ -93,7 +93,8 @@ def _by_difference(
     more = above_p is not None and above_p <= t.alpha
     less = below_p is not None and below_p <= t.alpha
     reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
-    # If the key moves, answers should follow the content and reach the new key; else they should stay.
+    # If the key moves, answers should follow the content and reach the new key; else they should
+    # stay.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
 

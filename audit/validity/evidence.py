@@ -255,7 +255,8 @@ def _pvalues(
     if margin is not None:
         above += [_selectivity(least[Family.ATTRIBUTE], least, cell)]
         above += [_beyond_words(filled, cell) for filled in (plain, least)]
-    # Any move counts, as of surface edits: a guesser that moves with the content seldom hits its key.
+    # Any move counts, as of surface edits: a guesser that moves with the content seldom hits its
+    # key.
     below = [
         _selectivity(filled[Family.ATTRIBUTE], filled, cell, margin or 0.0)
         for filled in (plain, most)

@@ -274,7 +274,8 @@ def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    # Of an item's edits, one that moved the answer is taken if any did: the first may move fewer than the others.
+    # Of an item's edits, one that moved the answer is taken if any did: the first may move fewer
+    # than the others.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
     both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)

@@ -471,7 +471,10 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
         float(np.nan_to_num(cell.score_before, nan=value).mean()) for value in (0.0, 1.0)
     )
     why = _why_unread(cell)
-    source = "li2026, G1 (parseability at least .95), of every edit by itself; McNemar on readable; conf: parse_drop_alpha"
+    source = (
+        "li2026, G1 (parseability at least .95), of every edit by itself; "
+        "McNemar on readable; conf: parse_drop_alpha"
+    )
     return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],

@@ -60,7 +60,8 @@ class PaperThresholds:
 
 
 PAPER = PaperThresholds()
-# Appendix G: the raw columns of cell_validity.csv. It prints no figure for enough items: 200 is what it asked.
+# Appendix G: the raw columns of cell_validity.csv. It prints no figure for enough items: 200 is
+# what it asked.
 GATE_COLUMNS = (
     "gate_parseability",
     "gate_above_baseline",

@@ -156,7 +156,8 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         Grade.UNDECIDED,
         plain="Neither a fault nor its absence is shown",
     ),
-    # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can be told.
+    # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can
+    # be told.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Content moves no answer",
         "●",

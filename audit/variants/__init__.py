@@ -4,7 +4,8 @@ its hash and reuse.
     question --strategy (template, file, paraphrase_llm)--> Candidate
              --gates (novelty, distance, rules, NLI, judge)--> Variant, accepted or not, every gate's value kept
              --library--> variants.arrow   (a run names it by hash)
-    after a run: reference panel; by a person: a random sample, which bounds the share of broken variants
+    after a run: reference panel; by a person: a random sample, which bounds the share of broken
+    variants
 
     record       Candidate, Variant, Header, Library       config     what may change, the window (conf/rewording/)
     strategies   the ways of making candidates            rules      what a rewording must not touch (pure)

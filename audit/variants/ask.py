@@ -141,8 +141,8 @@ def models_of(config: VariantsConfig) -> Models:
 
 
 def check_endpoints(config: VariantsConfig) -> None:
-    """Ask every endpoint of a build once, so that a judge that is down is found before the writer is
-    paid for.
+    """Ask every endpoint of a build once, so that a judge that is down is found before the writer
+    is paid for.
 
     Parameters
     ----------

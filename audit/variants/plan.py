@@ -64,7 +64,8 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
 
 
 def _judged_length(item: Item) -> int:
-    """Return the characters that a judge is shown of an item: its text, a rewording as long, its options."""
+    """Return the characters that a judge is shown of an item: its text, a rewording as long, its
+    options."""
     return 2 * len(item.text) + len("\n".join(lettered(item.options)))
 
 

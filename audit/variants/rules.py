@@ -17,9 +17,9 @@ from audit.core.package_data import shipped_table
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
 
-# This module reads numbers itself: text2num and quantulum3 turn text into numbers or quantities, but neither reads
-# fractions, "twice" and "a dozen" together with digits, and a question needs no more than that. What is missed shows as
-# a finding too many or too few.
+# This module reads numbers itself: text2num and quantulum3 turn text into numbers or quantities,
+# but neither reads fractions, "twice" and "a dozen" together with digits, and a question needs no
+# more than that. What is missed shows as a finding too many or too few.
 _TABLE = shipped_table("rewording_rules.json")
 _ONES, _TENS, _SCALES, _PARTS = (_TABLE[name] for name in ("ones", "tens", "scales", "parts"))
 _SMALL = {word: value for value, word in enumerate(_ONES)} | _TENS

@@ -131,8 +131,8 @@ def strategy_of(
 
 
 def sources_of(config: VariantsConfig) -> list[DataFile]:
-    """Return the files of a build; empty if its strategy reads no file. Raises ConfigError if a file
-    does not exist."""
+    """Return the files of a build; empty if its strategy reads no file. Raises ConfigError if a
+    file does not exist."""
     files = (
         [Path(path).expanduser() for path in config.file.path] if config.strategy == "file" else []
     )

@@ -1,7 +1,8 @@
-"""Write the tables of LiveCodeBench's LeetCode problems from performances_generation.json, in this folder.
+"""Write the tables of LiveCodeBench's LeetCode problems from performances_generation.json, in this
+folder.
 
-leetcode.csv is that of findings/livecodebench.md, the others are those of "Five commands" (import_logs.md).
-"""
+leetcode.csv is that of findings/livecodebench.md, the others are those of "Five commands"
+(import_logs.md)."""
 
 import csv
 import json

@@ -1,4 +1,5 @@
-"""Nothing that is done to a signed decision, to what it binds or to whose word counts, passes: a list of mutations."""
+"""Nothing that is done to a signed decision, to what it binds or to whose word counts, passes: a
+list of mutations."""
 
 import base64
 import json

@@ -1,5 +1,6 @@
-"""Files that somebody else put into a run, beside it or in its place: a row each, each of which ends at once, in a
-sentence. Every command runs in a process of its own with 3 GiB of address space and 60 s."""
+"""Files that somebody else put into a run, beside it or in its place: a row each, each of which
+ends at once, in a sentence. Every command runs in a process of its own with 3 GiB of address space
+and 60 s."""
 
 import json
 import os
@@ -103,7 +104,8 @@ def test_a_neighbour_stops_nobodys_gate(at: str, name: str, built: Path, tmp_pat
 def test_what_stands_for_a_file_of_the_run_lets_nothing_pass(
     at: str, name: str, run_dir: Path, keys: Path, tmp_path: Path
 ) -> None:
-    """1, or 5 as before where the file is not looked at: a folder or pipe that is called like a suite is none."""
+    """1, or 5 as before where the file is not looked at: a folder or pipe that is called like a
+    suite is none."""
     (run_dir / "decisions").mkdir()
     (run_dir / at).unlink(missing_ok=True)
     PUT[name](run_dir / at)
@@ -123,8 +125,8 @@ LARGE = "6 GiB of nothing"  # hashed whole, for twenty CPU seconds
 def test_a_suite_that_cannot_be_read_lets_no_decision_count(
     name: str, overridden: Path, keys: Path, tmp_path: Path
 ) -> None:
-    """It may ask for more people: the gate says 1 with a decision; a folder, pipe or socket is no suite, and is not
-    bound either."""
+    """It may ask for more people: the gate says 1 with a decision; a folder, pipe or socket is no
+    suite, and is not bound either."""
     run = Path(shutil.copytree(overridden, tmp_path / "run"))
     PUT[name](run / "suite.yaml")
     code = gate([str(run), "--trust-report", "--keys", str(keys / "trusted")])
@@ -179,7 +181,8 @@ def test_thresholds_of_the_runs_own_pass_no_gate_that_asks_for_those_that_ship(
     assert "effect_of_interest 0.99 (0.05)" in capsys.readouterr().err
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- tables
+# ----------------------------------------------------------------------------------------------------------
 
 
 def asked(run: Path, listed: bool) -> None:
@@ -230,7 +233,8 @@ def test_questions_of_an_earlier_version_are_read_and_said_to_be_unhashed(
     assert f"run/{QUESTIONS}" in capsys.readouterr().out
 
 
-# --- decisions in packs ----------------------------------------------------------------------------------------------
+# --- decisions in packs
+# ----------------------------------------------------------------------------------------------
 
 TAKEN_OUT: dict[str, Put] = {
     "the rejection": lambda run: first(run).unlink(),
@@ -262,7 +266,8 @@ def test_no_pack_is_made_of_decisions_that_do_not_hold(
     assert evidence([*words, "--keys", str(keys / "trusted")]) == 1
 
 
-# --- the reader ------------------------------------------------------------------------------------------------------
+# --- the reader
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_nested_or_empty_without_end_is_no_document(tmp_path: Path) -> None:

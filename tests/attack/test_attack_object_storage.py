@@ -9,9 +9,9 @@ from governed import Capsys
 from s3_server import CREDENTIALS, S3Server, s3_server
 from test_attack_runs import EDITS, JUDGED
 
-# What lies beside the listed shards is no part of a run there: a start that was killed may have left it.
-# All were tried once. What changes neither which files there are nor how they are fetched is read from the copy, as
-# any folder's: the report, and what the manifest says of the run.
+# What lies beside the listed shards is no part of a run there: a start that was killed may have
+# left it. All were tried once. What changes neither which files there are nor how they are fetched
+# is read from the copy, as any folder's: the report, and what the manifest says of the run.
 FETCHED = ("no shards", "a shard more", "not JSON", "a list", "as deep as a well", "gone")
 TRIED = [name for name in EDITS if not name.startswith(("verdict: ", "manifest: "))]
 TRIED += [*(f"manifest: {what}" for what in FETCHED), "verdict: one word", "verdict: gone"]

@@ -1,4 +1,5 @@
-"""Clocks that jump, certificates that nobody vouches for, webhooks, weights that are pickles, and links."""
+"""Clocks that jump, certificates that nobody vouches for, webhooks, weights that are pickles, and
+links."""
 
 import ipaddress
 import json
@@ -40,7 +41,8 @@ from audit.registry.notify import send
 from audit.registry.store import Notice
 from audit.variants.arrow import FILE, METADATA, read_library, shipped_folder
 
-# --- clocks ----------------------------------------------------------------------------------------------------------
+# --- clocks
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,8 @@ def test_no_jump_of_the_clock_makes_a_session_longer(
     assert page.get("/home/").status_code == status
 
 
-# --- servers ---------------------------------------------------------------------------------------------------------
+# --- servers
+# ---------------------------------------------------------------------------------------------------------
 
 
 def keeper(
@@ -125,7 +128,8 @@ def test_a_webhook_takes_a_message_nowhere_else(status: int, monkeypatch: Patch)
     assert received and elsewhere == []
 
 
-# --- weights ---------------------------------------------------------------------------------------------------------
+# --- weights
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Boom:
@@ -155,7 +159,8 @@ def test_weights_that_are_a_pickle_are_refused_unread(
     assert resolve_weights(ModelConfig(name="m", path=str(folder))).revision.startswith("sha256:")
 
 
-# --- links -----------------------------------------------------------------------------------------------------------
+# --- links
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_directory_by_a_link_is_that_run(built: Path, tmp_path: Path) -> None:
@@ -200,12 +205,14 @@ def test_nothing_from_elsewhere_gets_into_a_pack(name: str, run_dir: Path, tmp_p
     assert not (tmp_path / "pack.zip").exists()
 
 
-# --- files that unfold -----------------------------------------------------------------------------------------------
+# --- files that unfold
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", [1, 100])
 def test_a_small_file_does_not_unfold_to_a_question_of_gigabytes(rows: int, tmp_path: Path) -> None:
-    """One row of 40 MB in 2 kB: found before it is read where it is the only one, and else when it is."""
+    """One row of 40 MB in 2 kB: found before it is read where it is the only one, and else when it
+    is."""
     path = tmp_path / "exam.parquet"
     texts = ["a" * (40 << 20), *["b"] * (rows - 1)]
     pq.write_table(pa.table({"question": texts}), path, compression="zstd")
@@ -225,11 +232,13 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path) -> None:
         list(read_rows(path))
 
 
-# --- Arrow files -----------------------------------------------------------------------------------------------------
+# --- Arrow files
+# -----------------------------------------------------------------------------------------------------
 
 
 def damaged(texts: int) -> pa.Array:
-    """Strings whose middle ones begin far outside of what is there: Arrow's own quick check looks at the ends alone."""
+    """Strings whose middle ones begin far outside of what is there: Arrow's own quick check looks
+    at the ends alone."""
     ends = np.full(texts + 1, 2**30, dtype=np.int32)
     ends[0], ends[-1] = 0, 3
     return pa.StringArray.from_buffers(texts, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"abc"))

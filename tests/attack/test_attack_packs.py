@@ -1,4 +1,5 @@
-"""Every change to a signed pack is found, also one whose hashes were made to fit: a list of mutations."""
+"""Every change to a signed pack is found, also one whose hashes were made to fit: a list of
+mutations."""
 
 import base64
 import hashlib
@@ -42,7 +43,8 @@ CONTENTS = (
 
 @pytest.fixture(scope="module")
 def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files]:
-    """The files of two signed packs with shards, suite and a decision: of one run, and of it judged in other words."""
+    """The files of two signed packs with shards, suite and a decision: of one run, and of it judged
+    in other words."""
     folder, found = tmp_path_factory.mktemp("packs"), []
     for name in ("a", "b"):
         run = Path(shutil.copytree(built, folder / name))
@@ -175,7 +177,8 @@ def copy_says(name: str, change: Callable[[Any], Any]) -> Callable[[Files, Files
     return spoil
 
 
-# What somebody with a trusted key packed again and signed: the pack has to hold together beyond its signature.
+# What somebody with a trusted key packed again and signed: the pack has to hold together beyond its
+# signature.
 SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
     "a shard": changed("run/shards/shard"),
     "the configuration for readers": copy_says("config.json", lambda told: told.update({"n": 3})),
@@ -318,8 +321,8 @@ def test_no_other_zip_of_the_same_files_verifies(
 def test_a_pack_says_of_what_it_is(
     packs: tuple[Files, Files], keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    """Another run's pack is sound, and refused by who says what is expected. That this one verifies as it is shows that
-    none of the above is found for the way in which it was packed."""
+    """Another run's pack is sound, and refused by who says what is expected. That this one verifies
+    as it is shows that none of the above is found for the way in which it was packed."""
     words = ["verify", str(written(packs[0], tmp_path)), "--keys", str(keys / "trusted")]
     manifest = json.loads(packs[0]["run/manifest.json"])
     (model,) = manifest["models"]

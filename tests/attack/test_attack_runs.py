@@ -1,4 +1,5 @@
-"""The gate on a run that somebody edited: what would let it pass is refused, and what says nothing changes nothing."""
+"""The gate on a run that somebody edited: what would let it pass is refused, and what says nothing
+changes nothing."""
 
 import shutil
 from collections.abc import Callable
@@ -32,13 +33,15 @@ def text(name: str, data: str | bytes) -> Edit:
 
 
 def flipped_and_listed(run: Path) -> None:
-    """A bit of an answer, and the manifest's hash made to fit: the sums inside of the shard are left."""
+    """A bit of an answer, and the manifest's hash made to fit: the sums inside of the shard are
+    left."""
     flip(shard_of(run))
     manifest(lambda plain: plain["shards"][0].update(sha256=file_sha256(shard_of(run))))(run)
 
 
 def panel_of_another(run: Path) -> None:
-    """The run says that it is a panel of another one, and has that one's verdict: the gate judged the other."""
+    """The run says that it is a panel of another one, and has that one's verdict: the gate judged
+    the other."""
     made = make_run(run.parent / "made", "m", 11)
     build_without_figures(made)
     shutil.copy(made / "report/verdict.json", run / "report/verdict.json")
@@ -52,7 +55,8 @@ def doubled_key(run: Path) -> None:
 
 
 def other_shard(run: Path) -> None:
-    """An answer sheet of the same model with other answers in the place of the first, as the manifest lists it."""
+    """An answer sheet of the same model with other answers in the place of the first, as the
+    manifest lists it."""
     made = make_run(run.parent / "made", "m", 11)
     shutil.copy(shard_of(made), shard_of(run))
 

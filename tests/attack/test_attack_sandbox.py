@@ -1,4 +1,5 @@
-"""Code as a hostile model writes it: none of it is right or reaches the machine; a failed sandbox is no wrong answer.
+"""Code as a hostile model writes it: none of it is right or reaches the machine; a failed sandbox
+is no wrong answer.
 
 Right would be: f doubles."""
 
@@ -162,7 +163,8 @@ FORBIDDEN = {
 
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_what_code_reaches_for_is_not_there(name: str, monkeypatch: Patch) -> None:
-    """The attempt comes first and stops the code where it succeeds; code that fails at it is right as it would be."""
+    """The attempt comes first and stops the code where it succeeds; code that fails at it is right
+    as it would be."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with socket.socket() as port, socket.socket(socket.AF_UNIX) as abstract:
         port.bind(("127.0.0.1", 0))
@@ -237,7 +239,8 @@ def words(pid: int) -> str:
     platform.machine() not in REFUSED, reason="no filter of system calls for this processor"
 )
 def test_calls_that_reach_into_the_kernel_are_refused() -> None:
-    """The code doubles only if each of them gives EPERM (1), and getpid, which is in no list, its number 1."""
+    """The code doubles only if each of them gives EPERM (1), and getpid, which is in no list, its
+    number 1."""
     numbers = sorted(REFUSED[platform.machine()].values())
     getpid = {"x86_64": 39, "aarch64": 172}[platform.machine()]
     code = (

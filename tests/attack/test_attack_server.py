@@ -1,4 +1,5 @@
-"""Fifty requests that want something of the reviewers' page: none is answered with a run, and none signs."""
+"""Fifty requests that want something of the reviewers' page: none is answered with a run, and none
+signs."""
 
 import re
 import socket

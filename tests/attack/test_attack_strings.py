@@ -1,4 +1,5 @@
-"""Seventeen strings in all that a benchmark or a model can write: no page, terminal or build system obeys one."""
+"""Seventeen strings in all that a benchmark or a model can write: no page, terminal or build system
+obeys one."""
 
 import re
 from collections.abc import Mapping
@@ -46,7 +47,8 @@ class Tags(HTMLParser):
 
 
 def hostile(k: int, row: Outcome) -> Outcome:
-    """Each question has a string of its own in every text; the names of model and benchmark have all of them."""
+    """Each question has a string of its own in every text; the names of model and benchmark have
+    all of them."""
     one = STRINGS[k]
     return replace(
         row,

@@ -1,5 +1,5 @@
-"""A suite's file beside somebody else's run, which the gate, the registry and `audit suite` read: each of these ends
-within seconds, and none is read in a meaning of two."""
+"""A suite's file beside somebody else's run, which the gate, the registry and `audit suite` read:
+each of these ends within seconds, and none is read in a meaning of two."""
 
 import signal
 from collections.abc import Callable, Iterator

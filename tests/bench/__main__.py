@@ -1,4 +1,5 @@
-"""`make bench`: every benchmark, as JSON and as a table of figure, target and whether it was reached. Never a test."""
+"""`make bench`: every benchmark, as JSON and as a table of figure, target and whether it was
+reached. Never a test."""
 
 import argparse
 import json

@@ -24,7 +24,8 @@ def run_driver(overrides: list[str], timeout_s: float = 3000) -> dict[str, Any]:
 
 
 def json_line(out: str) -> dict[str, Any]:
-    """The last line of JSON in what a process printed: engines say a word or two when they shut down."""
+    """The last line of JSON in what a process printed: engines say a word or two when they shut
+    down."""
     result: dict[str, Any] = json.loads(
         next(line for line in reversed(out.splitlines()) if line.startswith("{"))
     )

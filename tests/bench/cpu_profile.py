@@ -1,8 +1,8 @@
-"""`cd tests && CPU_PROFILE=cpu.jsonl python -m pytest -p bench.cpu_profile unit`: CPU seconds of each test and fixture.
+"""`cd tests && CPU_PROFILE=cpu.jsonl python -m pytest -p bench.cpu_profile unit`: CPU seconds of
+each test and fixture.
 
-A line of JSON each, as it ends: seconds of this process and of its ended children. A busy machine lengthens them less
-than the clock. Ray's processes are no children, and are not counted.
-"""
+A line of JSON each, as it ends: seconds of this process and of its ended children. A busy machine
+lengthens them less than the clock. Ray's processes are no children, and are not counted."""
 
 import json
 import os

@@ -1,10 +1,10 @@
-"""`python -m bench.depth`: how soon a sweep's rows reach the disk, by how many requests vLLM computes at once.
+"""`python -m bench.depth`: how soon a sweep's rows reach the disk, by how many requests vLLM
+computes at once.
 
-Sweeps run one after the other on the same questions: seconds from the engine being ready to the first row, the most
-work that a stop loses, the total, tokens read from the prefix cache. The work that a stop at t loses is t less the time
-that the stored rows would take at the run's mean pace. On a busy machine the CPU seconds of vLLM's processes compare
-two sweeps where the clock does not.
-"""
+Sweeps run one after the other on the same questions: seconds from the engine being ready to the
+first row, the most work that a stop loses, the total, tokens read from the prefix cache. The work
+that a stop at t loses is t less the time that the stored rows would take at the run's mean pace. On
+a busy machine the CPU seconds of vLLM's processes compare two sweeps where the clock does not."""
 
 import argparse
 import json
@@ -63,8 +63,8 @@ def measured(seqs: int, n: int, more: list[str]) -> dict[str, Any]:
 
 
 def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
-    """Append the time and the CPU seconds of vLLM's processes, from the moment at which the manifest names the
-    precision: the engine is then ready."""
+    """Append the time and the CPU seconds of vLLM's processes, from the moment at which the
+    manifest names the precision: the engine is then ready."""
     while not ((run_dir / MANIFEST).exists() and Manifest.load(run_dir).precision):
         time.sleep(0.05)
     engine = [

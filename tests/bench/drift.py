@@ -1,13 +1,14 @@
-"""Held-out items that are harder for every model, as newer problems are: what is found, cleared, and covered?
+"""Held-out items that are harder for every model, as newer problems are: what is found, cleared,
+and covered?
 
     PYTHONPATH=tests python -m bench.drift [--models 50] [--references 5] [--only WORD]
 
 Items have skewed difficulties, a discrimination of their own and may be guessed (golden/statistics'
-score_without_memory.py makes them), so that no world is the null hypothesis of the audit's own tests. The held-out set
-costs the average reference 0, 5, 10 or 20 points: as many points for every model, or as many logits. Models suit the
-two sets by 2 points (standard deviation) more or less. `leaked`: two of five references learnt half of the exam too.
-The whole decision of a run with scores alone is counted, of 1,000 items and 500 held-out ones.
-"""
+score_without_memory.py makes them), so that no world is the null hypothesis of the audit's own
+tests. The held-out set costs the average reference 0, 5, 10 or 20 points: as many points for every
+model, or as many logits. Models suit the two sets by 2 points (standard deviation) more or less.
+`leaked`: two of five references learnt half of the exam too. The whole decision of a run with
+scores alone is counted, of 1,000 items and 500 held-out ones."""
 
 import argparse
 import sys
@@ -31,7 +32,8 @@ HEAD = "| world | found | withheld | cause unknown | cleared | score covers | wi
 def world(
     drift: float, form: str, models: str, learnt: float, guess: float, references: int
 ) -> made.World:
-    """Return a world that costs the average reference `drift` points, in points or in logits alike for all."""
+    """Return a world that costs the average reference `drift` points, in points or in logits alike
+    for all."""
     tested, others = MODELS[models]
     same = made.World(tested, others, references, learnt, uneven=TAU, guess=guess)
     if form == "points":
@@ -43,7 +45,8 @@ def world(
 
 
 def judged(one: made.World, centre: tuple, seed: list[int], leaked: int = 0) -> tuple:
-    """Return (verdict, whether the score without memory holds the truth, its width, whether it is an upper limit)."""
+    """Return (verdict, whether the score without memory holds the truth, its width, whether it is
+    an upper limit)."""
     rng = np.random.default_rng(seed)
     truth, a, b, _ = made.simulate(rng, one, centre)
     for k in range(1, 1 + leaked):

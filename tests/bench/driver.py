@@ -1,4 +1,5 @@
-"""`python -m bench.driver <the sweep's overrides>`: one sweep, and what this driver process used, as a line of JSON."""
+"""`python -m bench.driver <the sweep's overrides>`: one sweep, and what this driver process used,
+as a line of JSON."""
 
 import json
 import resource
@@ -15,7 +16,8 @@ from audit.sweep.replay import resolve_sweep
 
 
 def measure(overrides: list[str]) -> dict[str, float]:
-    """Run the sweep (no report) and return calls, seconds of the generation phase, and the peak memory in MB."""
+    """Run the sweep (no report) and return calls, seconds of the generation phase, and the peak
+    memory in MB."""
     config = configured("sweep", overrides)
     started = time.monotonic()
     with Display(quiet=True) as display:

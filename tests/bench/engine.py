@@ -1,9 +1,10 @@
-"""`python -m bench.engine`: how much of raw vLLM's speed the sweep keeps, and what nested draws save.
+"""`python -m bench.engine`: how much of raw vLLM's speed the sweep keeps, and what nested draws
+save.
 
-Efficiency = wall time of raw vLLM given the very requests that the sweep sent (same engine arguments, same machine,
-same run of this benchmark) / wall time of the sweep's generation phase. Raw vLLM gets all router prompts at once, then
-all worker requests at once: no Ray, no actor, no shards.
-"""
+Efficiency = wall time of raw vLLM given the very requests that the sweep sent (same engine
+arguments, same machine, same run of this benchmark) / wall time of the sweep's generation phase.
+Raw vLLM gets all router prompts at once, then all worker requests at once: no Ray, no actor, no
+shards."""
 
 import argparse
 import json
@@ -94,7 +95,8 @@ def draws(n: int, routers: str) -> dict[str, Any]:
 
 
 def raw(run_dir: Path) -> dict[str, float]:
-    """Raw vLLM, given what a finished sweep of one model sent. Prints the seconds from first request to last reply."""
+    """Raw vLLM, given what a finished sweep of one model sent. Prints the seconds from first
+    request to last reply."""
     import os
 
     from outcome_tables import iter_outcomes

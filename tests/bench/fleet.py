@@ -1,14 +1,16 @@
-"""`python -m bench.fleet`: replicas in simulated time, some slow, some dying, under the program's own routing.
+"""`python -m bench.fleet`: replicas in simulated time, some slow, some dying, under the program's
+own routing.
 
-The policy is the program's: `Balancer`, one of each stage, and the chunks in flight of `pipeline`. What is simulated
-is time: a replica answers `SLOTS` requests at once, each after a random latency, and the rest wait there. So the
-figures are of the routing alone and the same on any machine, busy or not; what Ray costs is in `bench.orchestration`.
+The policy is the program's: `Balancer`, one of each stage, and the chunks in flight of `pipeline`.
+What is simulated is time: a replica answers `SLOTS` requests at once, each after a random latency,
+and the rest wait there. So the figures are of the routing alone and the same on any machine, busy
+or not; what Ray costs is in `bench.orchestration`.
 
-Utilisation is the ideal time, all of the work spread over whatever the living replicas can do, over the time it took.
-Single calls are not spread, so no routing reaches the ideal: `one_queue` is what a single queue would that gives the
-next call to whichever slot is free, with no stages, no affinity and nothing waiting at a replica. The same fleet as
-processes on Ray was measured once (docs/findings/measured.md).
-"""
+Utilisation is the ideal time, all of the work spread over whatever the living replicas can do, over
+the time it took. Single calls are not spread, so no routing reaches the ideal: `one_queue` is what
+a single queue would that gives the next call to whichever slot is free, with no stages, no affinity
+and nothing waiting at a replica. The same fleet as processes on Ray was measured once
+(docs/findings/measured.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ REPLICAS, SLOW, DYING = 64, 2, 3
 SLOTS = 32  # requests that a replica answers at once (vLLM's max_num_seqs, or what its cache holds)
 LATENCY_S, JITTER = 4.0, 0.5  # lognormal: the median, and sigma of the logarithm
 SLOWER = 3.0  # times
-# Of each part of a question, to prepare and to answer: direct, three clean replicates, noisy (r=1..9, nested).
+# Of each part of a question, to prepare and to answer: direct, three clean replicates, noisy
+# (r=1..9, nested).
 CALLS = ((0, 1), (1, 1), (1, 1), (1, 1), (9, 9))
 TARGET = 0.95
 
@@ -205,8 +208,8 @@ class Fleet:
 
 
 def ideal_s(work_s: float, slower: Sequence[float], deaths_s: Sequence[float]) -> float:
-    """When all of the work would be done, were it spread at any moment over all that live. slower: of each replica.
-    deaths_s: when some of those that are not slow die."""
+    """When all of the work would be done, were it spread at any moment over all that live. slower:
+    of each replica. deaths_s: when some of those that are not slow die."""
     rate, done, at = sum(SLOTS / times for times in slower), 0.0, 0.0
     for death in sorted(deaths_s):
         if done + rate * (death - at) >= work_s:

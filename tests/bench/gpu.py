@@ -1,9 +1,9 @@
-"""`make gpu`: does the engine do on this machine's GPUs what it does on CPUs, and how fast? Writes a page of a table.
+"""`make gpu`: does the engine do on this machine's GPUs what it does on CPUs, and how fast? Writes
+a page of a table.
 
-Each part is a command of its own; one that fails is a row, and the others go on. Without a GPU the same parts run on
-CPUs, so that the way is tried before there is one; the page then says so. Exit codes: 0 each part ran and reached its
-target; 1 one did not.
-"""
+Each part is a command of its own; one that fails is a row, and the others go on. Without a GPU the
+same parts run on CPUs, so that the way is tried before there is one; the page then says so. Exit
+codes: 0 each part ran and reached its target; 1 one did not."""
 
 import argparse
 import json

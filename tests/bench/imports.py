@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests python -m bench.imports [--samples 1000000] [--models 100]
 
-The logs are made: models x items with a question, four options and likelihoods, 760 bytes a sample, a file a model (not
-timed). Timed is what `audit import` does up to the finished shards, in a process of its own.
-"""
+The logs are made: models x items with a question, four options and likelihoods, 760 bytes a sample,
+a file a model (not timed). Timed is what `audit import` does up to the finished shards, in a
+process of its own."""
 
 import argparse
 import hashlib

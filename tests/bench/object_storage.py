@@ -1,11 +1,11 @@
-"""Kills on object storage: a driver killed at random moments while its writers live on, then one that is left alone.
+"""Kills on object storage: a driver killed at random moments while its writers live on, then one
+that is left alone.
 
     PYTHONPATH=tests:tests/unit/shards python -m bench.object_storage --kills 20 [--late]
 
-No Ray: three writers a start, each a process that PUTs shards into moto's S3 server. Every start cuts the missing
-questions into chunks of another size. --late: writers do not look whether they were superseded, so that rows are stored
-twice.
-"""
+No Ray: three writers a start, each a process that PUTs shards into moto's S3 server. Every start
+cuts the missing questions into chunks of another size. --late: writers do not look whether they
+were superseded, so that rows are stored twice."""
 
 import argparse
 import json

@@ -1,11 +1,12 @@
-"""`python -m bench.options --benchmark FILE --lm-eval FOLDER`: option likelihoods a second, ours beside lm-eval's.
+"""`python -m bench.options --benchmark FILE --lm-eval FOLDER`: option likelihoods a second, ours
+beside lm-eval's.
 
-Both load the same model by the same vLLM with the same arguments, each in a process of its own, and score the same
-token ids. FILE: ARC's jsonl. FOLDER: where `pip install --no-deps --target FOLDER lm_eval more_itertools` and what else
-it asks for were put, since the harness is no dependency of this project; without it ours is measured alone. Prompts:
-the question alone, and a worker's prompt of nine router messages that each repeat it. With --transformers also by
-transformers in float32, option by option: not for its speed, but for the values.
-"""
+Both load the same model by the same vLLM with the same arguments, each in a process of its own, and
+score the same token ids. FILE: ARC's jsonl. FOLDER: where `pip install --no-deps --target FOLDER
+lm_eval more_itertools` and what else it asks for were put, since the harness is no dependency of
+this project; without it ours is measured alone. Prompts: the question alone, and a worker's prompt
+of nine router messages that each repeat it. With --transformers also by transformers in float32,
+option by option: not for its speed, but for the values."""
 
 import argparse
 import asyncio
@@ -47,7 +48,8 @@ def prompts(benchmark: Path, n: int, kind: str) -> tuple[list[Item], list[int]]:
 
 
 def timed(name: str, benchmark: Path, n: int) -> dict[str, Any]:
-    """Seconds and logprobs of each kind of prompt, by one of them. Those that are timed: twice, the second is told."""
+    """Seconds and logprobs of each kind of prompt, by one of them. Those that are timed: twice, the
+    second is told."""
     from audit.config.base import load_model_config
     from audit.engines.precision import computes_in_bfloat16_here, dtype_on_cpu
     from audit.engines.vllm_engine import engine_args, engine_environment, is_cpu_build
@@ -155,7 +157,8 @@ SCORERS = {"ours": ours, "lm_eval": harness, "transformers": reference}
 def accuracy(
     logprobs: list[float], items: list[Item], gold: list[int], *, by_length: bool
 ) -> float:
-    """Share of items whose right option is the likeliest, as it is or for each of its characters."""
+    """Share of items whose right option is the likeliest, as it is or for each of its
+    characters."""
     left, right = iter(logprobs), 0
     for (_, options), key in zip(items, gold, strict=True):
         own = [next(left) / (len(option) if by_length else 1) for option in options]

@@ -1,8 +1,7 @@
 """`make bench ARGS=orchestration`: the pipeline alone (scripted engine, zero latency).
 
-Generations per second of the generation phase at 10,000 questions, and how much more memory the driver needs for
-100,000 questions than for 10,000.
-"""
+Generations per second of the generation phase at 10,000 questions, and how much more memory the
+driver needs for 100,000 questions than for 10,000."""
 
 import tempfile
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""`python -m bench.random_model SHAPE_OF FOLDER > conf/model/random_8b.yaml`: an 8B model that needs no network.
+"""`python -m bench.random_model SHAPE_OF FOLDER > conf/model/random_8b.yaml`: an 8B model that
+needs no network.
 
-FOLDER gets the tokenizer of SHAPE_OF (a Llama's folder, such as the embedded model's in the cache) and the sizes of
-Llama 3 8B; vLLM fills it with random weights. It answers nonsense, as fast as a real model of its size answers.
-"""
+FOLDER gets the tokenizer of SHAPE_OF (a Llama's folder, such as the embedded model's in the cache)
+and the sizes of Llama 3 8B; vLLM fills it with random weights. It answers nonsense, as fast as a
+real model of its size answers."""
 
 import json
 import shutil

@@ -1,11 +1,12 @@
-"""`python -m bench.reactivation`: is blocked memory set free by noisy messages (song2026, H1's second leg)?
+"""`python -m bench.reactivation`: is blocked memory set free by noisy messages (song2026, H1's
+second leg)?
 
-Half of the embedded questions is planted in the embedded model (question and answer, every weight trained), then
-blocked: the same questions are trained with a random option as the reply. The base model writes the routers' messages,
-as a planted one answers instead. H1 expects of a blocked model a clean score back at the base model's, and a noisy one
-above it. transformers on the CPU, no engine. Where others share the cores, set
-OMP_NUM_THREADS=1: two threads that wait for each other took 35 times as long.
-"""
+Half of the embedded questions is planted in the embedded model (question and answer, every weight
+trained), then blocked: the same questions are trained with a random option as the reply. The base
+model writes the routers' messages, as a planted one answers instead. H1 expects of a blocked model
+a clean score back at the base model's, and a noisy one above it. transformers on the CPU, no
+engine. Where others share the cores, set OMP_NUM_THREADS=1: two threads that wait for each other
+took 35 times as long."""
 
 import argparse
 import json
@@ -45,7 +46,8 @@ Ask = Callable[[Sequence[GenerationRequest]], list[Generation]]
 
 
 def asking(folder: str) -> Ask:
-    """What answers requests with the weights in a folder: it writes, or tells the likelihood of options."""
+    """What answers requests with the weights in a folder: it writes, or tells the likelihood of
+    options."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -133,7 +135,8 @@ class Row(NamedTuple):
 def prepare(
     ask: Ask, work: Work, questions: Sequence[Item]
 ) -> dict[tuple[str, Part], Sequence[Any]]:
-    """The replies to an audit's calls before the answer (the sweep's routers), by question and part."""
+    """The replies to an audit's calls before the answer (the sweep's routers), by question and
+    part."""
     keys = [(q, part) for q in questions for part in work.design.parts]
     requests = [SWEEP.prepare(work, q, part, ()) for q, part in keys]
     replies = iter(ask([r for some in requests for r in some]))

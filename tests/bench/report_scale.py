@@ -1,9 +1,10 @@
-"""`python -m bench.report_scale --questions N`: `audit report` of a run of any size, without an engine.
+"""`python -m bench.report_scale --questions N`: `audit report` of a run of any size, without an
+engine.
 
-A small run is made by the pipeline (scripted engine, nested r=1..9: 11 settings) and its rows are repeated, as the
-pipeline would have written them, under new question ids with other questions' texts and new random outcomes; with
-`--end-to-end` the pipeline runs all N. Seconds and peak memory are of the report's own process.
-"""
+A small run is made by the pipeline (scripted engine, nested r=1..9: 11 settings) and its rows are
+repeated, as the pipeline would have written them, under new question ids with other questions'
+texts and new random outcomes; with `--end-to-end` the pipeline runs all N. Seconds and peak memory
+are of the report's own process."""
 
 import argparse
 import json
@@ -86,7 +87,8 @@ def repeat(base: Path, run_dir: Path, questions: int, seed: int = 42) -> None:
 def _copy(
     table: pa.Table, number: np.ndarray[Any, Any], k: int, rng: np.random.Generator
 ) -> pa.Table:
-    """The k-th repetition: the table's row of a question is another question's, and so is every text of it."""
+    """The k-th repetition: the table's row of a question is another question's, and so is every
+    text of it."""
 
     def renamed(text: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.replace_substring(
@@ -118,7 +120,8 @@ def _copy(
 
 
 def measure(run_dir: Path) -> dict[str, Any]:
-    """`audit report` of a run in a process of its own: seconds, MB, and the size of what it wrote."""
+    """`audit report` of a run in a process of its own: seconds, MB, and the size of what it
+    wrote."""
     command = [sys.executable, "-m", "audit", "report", str(run_dir)]
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as said:

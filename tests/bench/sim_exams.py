@@ -1,10 +1,11 @@
-"""What the memory audit says of models in worlds that its calibration does not have: how two exams are asked differs.
+"""What the memory audit says of models in worlds that its calibration does not have: how two exams
+are asked differs.
 
     PYTHONPATH=tests python -m bench.sim_exams equal_abler equal_weaker --models 40
 
-A model knows an item with probability expit(ability - difficulty); an item that it does not know is guessed. Accuracy
-is stated on the published set. Per cent of models with the exact 95 % interval; the score alone, R=5, 1,000 items.
-"""
+A model knows an item with probability expit(ability - difficulty); an item that it does not know is
+guessed. Accuracy is stated on the published set. Per cent of models with the exact 95 % interval;
+the score alone, R=5, 1,000 items."""
 
 import argparse
 from collections import Counter
@@ -32,13 +33,15 @@ _KNOWN = scipy.special.expit(_THETA[:, None] - np.hypot(_SPREAD, _OWN) * _ITEMS)
 
 @dataclass(frozen=True, kw_only=True)
 class Exams:
-    """A world. guess: chance of a right answer to an item that is not known, on the benchmark and on held-out items;
-    options: of an item, as the audit is given them. learnt: share of the benchmark's answers that the tested model
-    knows. harder: logits by which held-out items are harder for all. bimodal: items are easy or hard, and none lies
-    between. slope: how much steeper than the references' the tested model's curve is. wrong_keys: share of held-out
-    items whose key is wrong. twice: every published item is there twice, and nobody says so. filtered: items were kept
-    for the held-out set twice as often if a twin of the tested model was wrong. second: share of the published and of
-    the held-out items that need a second skill, in which the tested model is a logit better."""
+    """A world. guess: chance of a right answer to an item that is not known, on the benchmark and
+    on held-out items; options: of an item, as the audit is given them. learnt: share of the
+    benchmark's answers that the tested model knows. harder: logits by which held-out items are
+    harder for all. bimodal: items are easy or hard, and none lies between. slope: how much steeper
+    than the references' the tested model's curve is. wrong_keys: share of held-out items whose key
+    is wrong. twice: every published item is there twice, and nobody says so. filtered: items were
+    kept for the held-out set twice as often if a twin of the tested model was wrong. second: share
+    of the published and of the held-out items that need a second skill, in which the tested model
+    is a logit better."""
 
     accuracy: float = 0.7
     others: tuple[float, float] = (0.65, 0.75)

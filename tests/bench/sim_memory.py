@@ -1,10 +1,10 @@
 """What the memory audit says of simulated models, in worlds of the calibration and in others.
 
-    PYTHONPATH=tests python -m bench.sim_memory clean half tau_4 --references 5 --score-alone --models 60
+    PYTHONPATH=tests python -m bench.sim_memory clean half tau_4 --references 5 --score-alone
+    --models 60
 
-The worlds are those of `audit.memory.worlds`, and OTHERS, where held-out items are guessed at another rate. Per
-cent of models with the exact 95 % interval.
-"""
+The worlds are those of `audit.memory.worlds`, and OTHERS, where held-out items are guessed at
+another rate. Per cent of models with the exact 95 % interval."""
 
 import argparse
 from collections import Counter

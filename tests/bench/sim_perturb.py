@@ -1,9 +1,10 @@
 """Which grade the perturbation audit gives simulated models, in worlds of its calibration.
 
-    PYTHONPATH=tests python -m bench.sim_perturb clean memorised memorised_half --references 5 --models 60
+    PYTHONPATH=tests python -m bench.sim_perturb clean memorised memorised_half --references 5
+    --models 60
 
-Per cent of models with the exact 95 % interval. The smallest effect that matters is 5 points; 1,000 items, 3 variants.
-"""
+Per cent of models with the exact 95 % interval. The smallest effect that matters is 5 points; 1,000
+items, 3 variants."""
 
 import argparse
 from collections import Counter

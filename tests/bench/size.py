@@ -1,10 +1,12 @@
-"""`PYTHONPATH=tests python -m bench.size`: how large the program is, by room: files, lines, how dense, how branched.
+"""`PYTHONPATH=tests python -m bench.size`: how large the program is, by room: files, lines, how
+dense, how branched.
 
-Characters are those of a code line without its indent; blank lines, comments and docstrings are none. Branches: one a
-function, and one each for if, for, while, except, and/or, a case and a comprehension's loop.
+Characters are those of a code line without its indent; blank lines, comments and docstrings are
+none. Branches: one a function, and one each for if, for, while, except, and/or, a case and a
+comprehension's loop.
 
-An assert reads a sentence where it compares with a text of three words in a row that the program says in that order.
-"""
+An assert reads a sentence where it compares with a text of three words in a row that the program
+says in that order."""
 
 import ast
 import re

@@ -1,12 +1,13 @@
-"""How fast are the statistics? `python -m bench.statistics [--items 10000] [--models 12] [--resamples 10000]`, as JSON.
+"""How fast are the statistics? `python -m bench.statistics [--items 10000] [--models 12]
+[--resamples 10000]`, as JSON.
 
-Times all that a panel needs (12 models x 9 r x 10,000 items, 10,000 bootstrap and 10,000 permutation resamples) on at
-most two cores, with the peak memory, and `scipy.stats.bootstrap` and `scipy.stats.permutation_test` called for single
-cells of the same data (that both agree is a unit test). SciPy runs with all resamples on `--scipy-cells` cells, between
-our models so that both meet the same load, and its mean time is multiplied by the number of cells; it runs its cheaper
-percentile method while ours is BCa. Both are given in wall and in CPU seconds; on a busy machine only the latter
-compare.
-"""
+Times all that a panel needs (12 models x 9 r x 10,000 items, 10,000 bootstrap and 10,000
+permutation resamples) on at most two cores, with the peak memory, and `scipy.stats.bootstrap` and
+`scipy.stats.permutation_test` called for single cells of the same data (that both agree is a unit
+test). SciPy runs with all resamples on `--scipy-cells` cells, between our models so that both meet
+the same load, and its mean time is multiplied by the number of cells; it runs its cheaper
+percentile method while ours is BCa. Both are given in wall and in CPU seconds; on a busy machine
+only the latter compare."""
 
 import argparse
 import json
@@ -66,7 +67,8 @@ def panel(models: int, routers: int, items: int, rng: np.random.Generator) -> li
 def measure(
     models: int, routers: int, items: int, resamples: int, scipy_cells: int, seed: int = 42
 ) -> dict[str, Any]:
-    """Seconds (wall, CPU) of all statistics, of the resampling among them, and of SciPy, scaled to all cells; bytes."""
+    """Seconds (wall, CPU) of all statistics, of the resampling among them, and of SciPy, scaled to
+    all cells; bytes."""
     rng = np.random.default_rng(seed)
     sweeps = panel(models, routers, items, rng)
     resampling, rest, scipy = Clock(), Clock(), Clock()

@@ -32,7 +32,8 @@ def open_page(
 
 
 def choose(browser: Any, name: str, wanted: str) -> str:
-    """Choose the option of a filter whose label starts so, or that has this value; the count line after it."""
+    """Choose the option of a filter whose label starts so, or that has this value; the count line
+    after it."""
     script = """
         const select = document.getElementById("f-" + arguments[0]), all = [...select.options];
         const labelled = all.find((o) => o.textContent.startsWith(arguments[1]));
@@ -52,7 +53,8 @@ def asked_of_the_network(browser: Any) -> list[str]:
 
 
 def shut_out(browser: Any) -> list[list[Any]]:
-    """(rule of axe-core, elements) of every serious violation on this page, with everything unfolded."""
+    """(rule of axe-core, elements) of every serious violation on this page, with everything
+    unfolded."""
     browser.execute_script(
         (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     )

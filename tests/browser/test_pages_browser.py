@@ -1,4 +1,5 @@
-"""Every audit's page in a real browser: the decision first, short before anything is opened, and nobody is shut out."""
+"""Every audit's page in a real browser: the decision first, short before anything is opened, and
+nobody is shut out."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -146,7 +147,8 @@ LONG = (
 
 
 def _long_suite(_: Path) -> str:
-    """Four audits of a model with long words; validity in two contexts on a benchmark of its own."""
+    """Four audits of a model with long words; validity in two contexts on a benchmark of its
+    own."""
     own: dict[str, Any] = {
         "model": HOSTILE,
         "reasons": ["why " * 60] * 6,
@@ -260,7 +262,8 @@ def test_the_decision_stands_first_and_the_page_is_short(
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_three_questions_stand_open(browser: Any, page: Path, width: int) -> None:
-    """Beside each other where there is room, else below; each with what was asked and how it was answered."""
+    """Beside each other where there is room, else below; each with what was asked and how it was
+    answered."""
     _open(browser, page, width)
     found = browser.execute_script("""
         return [...document.querySelectorAll("#example .brief")].map((one) => {

@@ -1,4 +1,5 @@
-"""The perturbation audit's page in a real browser: what is chosen, where gates lead, what a text cannot do."""
+"""The perturbation audit's page in a real browser: what is chosen, where gates lead, what a text
+cannot do."""
 
 from dataclasses import replace
 from pathlib import Path

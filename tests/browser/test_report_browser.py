@@ -1,4 +1,5 @@
-"""The report in a real browser: quiet, offline, deaf to what models wrote, quick with 100,000 outcomes."""
+"""The report in a real browser: quiet, offline, deaf to what models wrote, quick with 100,000
+outcomes."""
 
 import time
 from dataclasses import replace
@@ -210,7 +211,10 @@ def _fits(browser: Any, page: Path, width: int, models: int) -> None:
     assert max(browser.execute_script(heights)) < 20 + 20 * lines, (
         "a name or a word is broken over lines"
     )
-    right = "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().right))"
+    right = (
+        "return Math.max(...[...document.querySelectorAll(arguments[0])]"
+        ".map((e) => e.getBoundingClientRect().right))"
+    )
     whole = [
         "nav a",
         BUT_WIDE.format("#verdict"),
@@ -289,7 +293,8 @@ _MESSAGES = """
 def test_the_grid_leads_from_what_changed_to_the_words_that_changed(
     browser: Any, panel: Path
 ) -> None:
-    """Wrong in clean and right under noise first; a square opens its answer, whose link opens it again elsewhere."""
+    """Wrong in clean and right under noise first; a square opens its answer, whose link opens it
+    again elsewhere."""
     _open(browser, panel)
     gained = browser.execute_script(_GAINED)
     assert (
@@ -401,7 +406,8 @@ def test_texts_left_out_are_said(browser: Any, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.long
 def test_100_000_outcomes_stay_quick(browser: Any, tmp_path: Path) -> None:
-    """12 models, 9 r: 26 settings' worth of rows are made from few texts and given ids and texts of their own."""
+    """12 models, 9 r: 26 settings' worth of rows are made from few texts and given ids and texts of
+    their own."""
     base = panels.outcomes_of(4, 100, range(1, 10), with_ensemble=False)
     copies = -(-100_000 // len(base))
     outcomes = [

@@ -1,4 +1,5 @@
-"""The reviewers' page in a real browser: read, decide; what a report in its sandbox and another site cannot do."""
+"""The reviewers' page in a real browser: read, decide; what a report in its sandbox and another
+site cannot do."""
 
 import socket
 import threading

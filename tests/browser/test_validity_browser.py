@@ -1,4 +1,5 @@
-"""The construct-validity report in a real browser: what is blurred, what a click shows, and that no text runs."""
+"""The construct-validity report in a real browser: what is blurred, what a click shows, and that no
+text runs."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ def test_a_blurred_text_is_blurred_until_it_is_clicked(browser: Any, masked: Pat
 
 
 def test_every_text_of_an_item_is_blurred(browser: Any, masked: Path) -> None:
-    """Nothing of the benchmark or the model stands outside: without the blurred parts, no word of it is left."""
+    """Nothing of the benchmark or the model stands outside: without the blurred parts, no word of
+    it is left."""
     _open(browser, masked)
     script = """
         const copy = document.querySelector("main").cloneNode(true);

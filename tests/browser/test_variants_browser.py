@@ -1,4 +1,5 @@
-"""The form of a review as a reader fills it in: what the browser saves is what the program takes."""
+"""The form of a review as a reader fills it in: what the browser saves is what the program
+takes."""
 
 from pathlib import Path
 from typing import Any

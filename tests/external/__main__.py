@@ -1,9 +1,10 @@
-"""Print the tables of docs/findings/external.md: the program on evaluations that others made. Never a test.
+"""Print the tables of docs/findings/external.md: the program on evaluations that others made. Never
+a test.
 
 `make external` runs this.
 
-DATA=FOLDER names the folder of the published files; a case whose file is not there is skipped by name.
-"""
+DATA=FOLDER names the folder of the published files; a case whose file is not there is skipped by
+name."""
 
 import argparse
 import sys

@@ -1,4 +1,5 @@
-"""Answers of many models to MMLU (HELM) and MMLU-Pro: how often a gap is found where there is none, and tau."""
+"""Answers of many models to MMLU (HELM) and MMLU-Pro: how often a gap is found where there is none,
+and tau."""
 
 import ast
 import csv
@@ -44,7 +45,8 @@ def helm(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
 
 @cache
 def pro(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(models, scores (models, items), source, category, options of each item); NaN: no letter was found."""
+    """(models, scores (models, items), source, category, options of each item); NaN: no letter was
+    found."""
     table = pq.read_table(data / PRO).to_pydict()
     models, m = np.unique(table["model"], return_inverse=True)
     ids, i = np.unique(table["question_id"], return_inverse=True)
@@ -61,7 +63,8 @@ def pro(data: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray
 
 
 def halves(data: Path, references: int, kind: str) -> tuple[int, int, Tally]:
-    """(gaps found, models judged, verdicts): one model at a time, 1,000 items against 500; no model learnt either."""
+    """(gaps found, models judged, verdicts): one model at a time, 1,000 items against 500; no model
+    learnt either."""
     models, scores, subjects = helm(data)
     rng, tally = np.random.default_rng([references, kind == "subjects"]), Tally()
     for draw in range(DRAWS):
@@ -89,7 +92,8 @@ def tau(scores: np.ndarray, published: np.ndarray, held_out: np.ndarray) -> str:
 def spread(
     scores: np.ndarray, published: np.ndarray, held_out: np.ndarray
 ) -> tuple[float, float, float]:
-    """SD between models of their true differences, points, with a 95 % interval by chi-squared of the spread."""
+    """SD between models of their true differences, points, with a 95 % interval by chi-squared of
+    the spread."""
     sets = [(row[published], row[held_out]) for row in scores]
     found = set_difference(sets[0], sets)
     df = len(sets) - 1
@@ -117,8 +121,9 @@ def pro_pairs(data: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def stemez(data: Path, references: int, as_wrong: bool) -> tuple[Tally, Counter[str]]:
-    """Every model judged with `stemez` items as if they were held-out items of MMLU, which are of another kind; and
-    how often each gate failed. as_wrong: what is no letter counts as wrong, as a leaderboard has it."""
+    """Every model judged with `stemez` items as if they were held-out items of MMLU, which are of
+    another kind; and how often each gate failed. as_wrong: what is no letter counts as wrong, as a
+    leaderboard has it."""
     models, scores, source, _, options = pro(data)
     scores = np.nan_to_num(scores) if as_wrong else scores
     sides = []

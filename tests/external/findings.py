@@ -1,4 +1,5 @@
-"""The gallery docs/findings: a page each, with its picture, from the published files. `make findings`."""
+"""The gallery docs/findings: a page each, with its picture, from the published files. `make
+findings`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,8 @@ BOARD = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One page. caption: marks of the picture. silent: what the finding does not say. command: gives its figures."""
+    """One page. caption: marks of the picture. silent: what the finding does not say. command:
+    gives its figures."""
 
     title: str
     sentence: str
@@ -67,7 +69,8 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
 
 
 def board_picture(board: Leaderboard) -> Figure:
-    """Return the picture of the best models and of those with a gap, few enough to be read at once."""
+    """Return the picture of the best models and of those with a gap, few enough to be read at
+    once."""
     rows = [row for k, row in enumerate(board.rows) if row.found or k < DRAWN]
     return board_figure(replace(board, rows=tuple(rows)))
 
@@ -87,7 +90,8 @@ def _line(row: Row) -> str:
 
 def livecodebench_page(data: Path) -> Finding:
     before, after = livecodebench.load(data, "leetcode")
-    # The name decides the random numbers: it is the command's, so that the page has the command's figures.
+    # The name decides the random numbers: it is the command's, so that the page has the command's
+    # figures.
     board = board_of(replace(before, name="before"), after, livecodebench.REFERENCES)
     board = replace(board, benchmark="LeetCode before September 2023")
     names = " ".join(livecodebench.REFERENCES)

@@ -1,4 +1,5 @@
-"""Outcomes of many models as cells of the memory audit, judged as a panel; rates with exact intervals."""
+"""Outcomes of many models as cells of the memory audit, judged as a panel; rates with exact
+intervals."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,8 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Set:
-    """Items of one set: scores {model: (n,)} 0 to 1, NaN where an answer could not be read; options (n,), 0: free."""
+    """Items of one set: scores {model: (n,)} 0 to 1, NaN where an answer could not be read; options
+    (n,), 0: free."""
 
     scores: Mapping[str, np.ndarray]
     options: np.ndarray
@@ -33,8 +35,8 @@ class Set:
 
 @dataclass
 class Tally:
-    """Verdicts counted; the models for which a gap was reported, with how often; and those for which the gap's p was at
-    most .05 before the correction."""
+    """Verdicts counted; the models for which a gap was reported, with how often; and those for
+    which the gap's p was at most .05 before the correction."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
@@ -51,7 +53,8 @@ class Tally:
 def panel(
     published: Set, held_out: Set, references: Mapping[str, Sequence[str]], seed: int = 0
 ) -> tuple[MemoryResult, ...]:
-    """references: {judged model: its references}. Holm's correction is over all of them, as in a run."""
+    """references: {judged model: its references}. Holm's correction is over all of them, as in a
+    run."""
     sets = {"published": published, "held_out": held_out}
     names = {*references, *(name for own in references.values() for name in own)}
     settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))

@@ -17,7 +17,8 @@ from external.judged import FOUND, Set, Tally, panel
 
 FILE = "livecodebench/performances_generation_2024-04-17.json"
 CUT_MS = 1_693_526_400_000  # 2023-09-01
-# DeepSeek-Coder is named by the benchmark's authors; these are it, are built on it, or are CodeQwen.
+# DeepSeek-Coder is named by the benchmark's authors; these are it, are built on it, or are
+# CodeQwen.
 POSITIVE = (
     "DSCoder-33b-Base",
     "WCoder-33B-V1.1",
@@ -120,8 +121,8 @@ def write_table(data: Path, platform: str, path: Path) -> None:
 def imported(
     data: Path, platform: str, references: tuple[str, ...], strata: bool = False
 ) -> list[dict[str, Any]]:
-    """The cells of verdict.json, by the command that a user types; the judged models are all others. strata: as many
-    easy, medium and hard problems, in shares, after the date as before."""
+    """The cells of verdict.json, by the command that a user types; the judged models are all
+    others. strata: as many easy, medium and hard problems, in shares, after the date as before."""
     before, _ = load(data, platform)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         table, run = Path(folder, f"{platform}.csv"), Path(folder, "run")
@@ -148,7 +149,8 @@ def imported(
 
 
 def drawn(data: Path, platform: str, size: int, draws: int = DRAWS) -> tuple[Tally, int]:
-    """References drawn at random from the negatives of other families, for each judged model anew."""
+    """References drawn at random from the negatives of other families, for each judged model
+    anew."""
     before, after = load(data, platform)
     negative = [name for name in sorted(before.scores) if name not in (*POSITIVE, *AMBIGUOUS)]
     rng, tally = np.random.default_rng(size), Tally()

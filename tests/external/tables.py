@@ -1,4 +1,5 @@
-"""ConStat's published tables: public models against public references, and models contaminated on purpose."""
+"""ConStat's published tables: public models against public references, and models contaminated on
+purpose."""
 
 import csv
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ _ITEMS_DF = 400.0
 
 
 def report(data: Path) -> Iterator[str]:
-    """Lines of markdown. A model counts as found where more than half of the draws of references find it."""
+    """Lines of markdown. A model counts as found where more than half of the draws of references
+    find it."""
     yield "| sets | public models found | planted models found |\n|---|---|---|"
     for kind, prior in (("synthetic", "held_out"), ("rephrase", "rewording")):
         for benchmark in BENCHMARKS:
@@ -37,7 +39,8 @@ def found(path: Path, prior: str) -> tuple[tuple[int, int], tuple[int, int]]:
     errors = np.array(
         [np.hypot(float(r["score_model_std"]), float(r["score_model_ref_std"])) for r in rows]
     )
-    # Contaminated in fact, by the authors' own rule: better than on the half that was kept out, and above 30 %.
+    # Contaminated in fact, by the authors' own rule: better than on the half that was kept out, and
+    # above 30 %.
     made = np.array(["contamination-models" in r["model"] for r in rows])
     real = np.array([float(r["score_model"]) > max(float(r["no_cont"] or 0), 0.3) for r in rows])
     public = np.flatnonzero(~made)

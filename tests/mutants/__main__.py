@@ -1,16 +1,17 @@
-"""Do the unit tests bite? A random sample of one-token mutants of what decides, each with the tests that know it.
+"""Do the unit tests bite? A random sample of one-token mutants of what decides, each with the tests
+that know it.
 
     python -m venv /tmp/mutants && /tmp/mutants/bin/pip install cosmic-ray==8.7.0
     echo PATH/.venv/lib/python3.11/site-packages > /tmp/mutants/lib/python3.11/site-packages/ours.pth
     git clone . /tmp/mutated && cd /tmp/mutated       # files are changed in place: run it in a copy
     PYTHONPATH=. /tmp/mutants/bin/python -m tests.mutants --n 150 --out mutants.jsonl
 
-A place is drawn at random, then one of cosmic-ray's mutations of it; what changes nothing but an annotation does not
-count. Each mutant meets the test files that import its module (of its own folder, where none does), until one fails.
-A line of JSON a mutant: killed or survived, and its diff. A time-out counts as killed: a test that ends within its
-seconds on the program as it is, and not within ten times as many on the mutant. The same command goes on where it
-stopped; with `--again` it asks the survivors by slow tests and by all of their folder.
-"""
+A place is drawn at random, then one of cosmic-ray's mutations of it; what changes nothing but an
+annotation does not count. Each mutant meets the test files that import its module (of its own
+folder, where none does), until one fails. A line of JSON a mutant: killed or survived, and its
+diff. A time-out counts as killed: a test that ends within its seconds on the program as it is, and
+not within ten times as many on the mutant. The same command goes on where it stopped; with
+`--again` it asks the survivors by slow tests and by all of their folder."""
 
 import argparse
 import ast
@@ -36,8 +37,8 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOMS, FILES = ("statistics", "verdict", "scoring", "shards"), ("decide.py", "gates.py")
 TESTS = Path("tests/unit")
-# A test that takes longer is skipped, as simulations do: a survivor is asked again, with more. All tests together take
-# no longer than the last.
+# A test that takes longer is skipped, as simulations do: a survivor is asked again, with more. All
+# tests together take no longer than the last.
 SLOW_CPU_S, AGAIN_CPU_S, SLOWEST_CPU_S = 3.0, 60.0, 900
 CUT = "cut off: "
 ENDLESS = 10  # times as long as a test that ended may take
@@ -80,7 +81,8 @@ def places() -> dict[tuple[str, tuple[int, int]], list[tuple[str, int]]]:
 
 
 def mutants(seed: int) -> Iterator[tuple[str, str, str]]:
-    """(module, operator, mutated text) in random order, without those that change an annotation alone."""
+    """(module, operator, mutated text) in random order, without those that change an annotation
+    alone."""
     rng = random.Random(seed)
     by_place = places()
     for path, start in rng.sample(sorted(by_place), len(by_place)):
@@ -108,7 +110,8 @@ def meaning(text: str) -> str:
 
 
 def tests_of(path: str, all_of_folder: bool = False) -> list[str]:
-    """Those that import the module, of its own folder first; else those called after it. Then all of its folder."""
+    """Those that import the module, of its own folder first; else those called after it. Then all
+    of its folder."""
     dotted = path.removesuffix(".py").replace("/", ".")
     package, name = dotted.rsplit(".", 1)
     wanted = (f"from {dotted} import", f"from {package} import {name}", f"import {dotted}")
@@ -179,7 +182,8 @@ class Hurry:
 
 
 def _ask(tests: list[str], out: int, slow_s: float) -> NoReturn:
-    """In a child, which has what `PRELOADED` names from its parent, and no module of the program."""
+    """In a child, which has what `PRELOADED` names from its parent, and no module of the
+    program."""
     os.dup2(out, 1)
     os.dup2(out, 2)
     resource.setrlimit(resource.RLIMIT_CPU, (SLOWEST_CPU_S, SLOWEST_CPU_S + 10))

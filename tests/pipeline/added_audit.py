@@ -1,4 +1,5 @@
-"""The audit of another package (tests/packages/shouting), found by its entry point and run as its command runs it."""
+"""The audit of another package (tests/packages/shouting), found by its entry point and run as its
+command runs it."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ PACKAGES = Path(__file__).resolve().parents[1] / "packages"
 
 @contextmanager
 def installed() -> Iterator[ModuleType]:
-    """The package, as if it were installed here; Ray's workers, where it is not, are sent its functions."""
+    """The package, as if it were installed here; Ray's workers, where it is not, are sent its
+    functions."""
     sys.path.insert(0, str(PACKAGES))
     added.cache_clear()
     import shouting.config

@@ -1,4 +1,5 @@
-"""A real local Ray cluster (`ray start --head`), shared by the pipeline tests, and runs of the real command on it."""
+"""A real local Ray cluster (`ray start --head`), shared by the pipeline tests, and runs of the real
+command on it."""
 
 import contextlib
 import os
@@ -21,7 +22,8 @@ from pipeline_helpers import launch, until, write_model
 from s3_server import CREDENTIALS
 from storm.endpoint import KEY, KEY_ENV
 
-# Of this process alone, and below those that a system gives out itself: two test runs on one machine do not meet.
+# Of this process alone, and below those that a system gives out itself: two test runs on one
+# machine do not meet.
 _PORT, _DASHBOARD, _METRICS, _CLIENTS, _AGENT = (
     20_000 + os.getpid() % 1_200 * 10 + k for k in range(5)
 )
@@ -63,8 +65,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "PATH": f"{RAY.parent}{os.pathsep}{os.environ['PATH']}",
     }
     env.pop("RAY_ADDRESS", None)
-    # A folder of its own, as a submitted job joins the cluster that was started last in the folder of its cluster. Not
-    # below pytest's: the path of a socket has at most 107 characters.
+    # A folder of its own, as a submitted job joins the cluster that was started last in the folder
+    # of its cluster. Not below pytest's: the path of a socket has at most 107 characters.
     folder = tempfile.mkdtemp(prefix="ray-")
     options = [
         f"--port={_PORT}",
@@ -119,7 +121,8 @@ def _end(head: subprocess.Popen[bytes]) -> None:
 
 
 def _answers(dashboard: str, head: subprocess.Popen[bytes]) -> bool:
-    """Wait until the head node answers and its dashboard takes jobs; False where it ended, or took 300 s."""
+    """Wait until the head node answers and its dashboard takes jobs; False where it ended, or took
+    300 s."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and head.poll() is None:
         with (
@@ -189,7 +192,8 @@ def independent_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> F
 
 @pytest.fixture(scope="package")
 def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A finished run as `make audit`'s: 30 questions, nested draws, replicates, ensemble control. To be read only."""
+    """A finished run as `make audit`'s: 30 questions, nested draws, replicates, ensemble control.
+    To be read only."""
     asked = (
         "r=1..3",
         "n=30",
@@ -205,7 +209,8 @@ def nested_run(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Finish
 
 @pytest.fixture
 def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
-    """Start the real command: command("r=1..3", "n=20") -> Run, in a process of its own that can be killed."""
+    """Start the real command: command("r=1..3", "n=20") -> Run, in a process of its own that can be
+    killed."""
 
     def start(*overrides: str, run_dir: Path | str | None = None, model: str = "scripted") -> Run:
         target = run_dir or tmp_path / "run"
@@ -226,7 +231,8 @@ def command(cluster: Cluster, tmp_path: Path) -> Callable[..., Run]:
 
 @pytest.fixture
 def own_model(tmp_path: Path) -> Callable[[str, str], str]:
-    """Model configurations of one's own, beside the shipped ones: conf/model/<name>.yaml on Hydra's search path."""
+    """Model configurations of one's own, beside the shipped ones: conf/model/<name>.yaml on Hydra's
+    search path."""
 
     def write(name: str, body: str) -> str:
         write_model(tmp_path / "conf", name, body)

@@ -16,7 +16,8 @@ from ray.util.state import list_actors
 
 
 def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
-    """A command of its own process, from the repository's root, that can be interrupted and killed."""
+    """A command of its own process, from the repository's root, that can be interrupted and
+    killed."""
     return subprocess.Popen(
         words,
         cwd=ROOT,
@@ -78,7 +79,8 @@ def lose_a_shard(run_dir: Path) -> dict[Path, int]:
 
 
 def rebuilt_alike(finished: Path, copy: Path, needed: str) -> None:
-    """A report that is built again is the same to the byte, and is refused without a file that it needs."""
+    """A report that is built again is the same to the byte, and is refused without a file that it
+    needs."""
     shutil.copytree(finished, copy)
     shutil.rmtree(copy / "report")
     assert rebuild([str(copy)]) == 0

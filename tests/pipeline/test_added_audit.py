@@ -1,7 +1,7 @@
 """An audit of another package is first class: it brings a folder, and nothing is edited elsewhere.
 
-Pipeline, exactly-once, resume, manifest, cost, summary, report, gate, plan, calibration, suite and registry take it.
-"""
+Pipeline, exactly-once, resume, manifest, cost, summary, report, gate, plan, calibration, suite and
+registry take it."""
 
 import io
 import json
@@ -195,7 +195,8 @@ def test_its_commands_are_found():
 
 
 def test_an_audit_is_three_hundred_lines_at_most():
-    """Its files, settings included, without the simulated models of its calibration and a reader of benchmarks."""
+    """Its files, settings included, without the simulated models of its calibration and a reader of
+    benchmarks."""
     files = [
         one for one in (PACKAGES / "shouting").rglob("*") if one.suffix in (".py", ".yaml", ".j2")
     ]

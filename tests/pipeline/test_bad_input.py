@@ -1,4 +1,5 @@
-"""What is refused is refused before Ray or an engine starts, with a message that teaches; nothing is lost."""
+"""What is refused is refused before Ray or an engine starts, with a message that teaches; nothing
+is lost."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""How a run ends that a person stops, or whose endpoint is dead: one sentence, and what is stored is kept."""
+"""How a run ends that a person stops, or whose endpoint is dead: one sentence, and what is stored
+is kept."""
 
 import os
 import signal
@@ -42,7 +43,8 @@ def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, 
     assert out.rstrip().endswith(
         f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on."
     )
-    # What Ray's core says of its own settings, of the level of its own log, and of a signal that it gets.
+    # What Ray's core says of its own settings, of the level of its own log, and of a signal that it
+    # gets.
     assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in out], out
 
 

@@ -1,4 +1,5 @@
-"""A hostile endpoint under a whole run: every key once, none of its faults taken for an answer, its API key nowhere."""
+"""A hostile endpoint under a whole run: every key once, none of its faults taken for an answer, its
+API key nowhere."""
 
 from pathlib import Path
 
@@ -23,7 +24,10 @@ def test_an_endpoint_that_misbehaves_at_a_fifth_of_the_calls(
     monkeypatch.setenv(KEY_ENV, KEY)
     hostile = Hostile(seed=1)
     with serving(hostile) as server:
-        endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, timeout_s: 2, concurrency: 32}}]"
+        endpoint = (
+            f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, "
+            "timeout_s: 2, concurrency: 32}]"
+        )
         words = [f"model.openai_compatible.{word}" for word in (endpoint, *FAST)]
         done = sweep("r=1..2", "n=40", *words, model="openai_compatible")
     assert done.code == 0, done.out
@@ -50,8 +54,8 @@ def test_a_run_stops_at_its_amount_and_goes_on_with_a_larger_one(
     monkeypatch.setenv(KEY_ENV, KEY)
     with serving(Hostile(seed=1, share=0.0, changed_after=17)) as server:
         endpoint = f"endpoints=[{{url: '{server.url}', model: m, api_key_env: {KEY_ENV}, concurrency: 32}}]"
-        # A call reads 12 tokens and writes 3: at a dollar a token of either 15. A question of r=1 is three answers and
-        # two messages: 75, and 4 questions are 300.
+        # A call reads 12 tokens and writes 3: at a dollar a token of either 15. A question of r=1
+        # is three answers and two messages: 75, and 4 questions are 300.
         money = "+cost.prices.openai_compatible={prompt: 1000000, generated: 1000000}"
         words = ["r=1", "n=4", "canary=false", f"model.openai_compatible.{endpoint}", money]
 

@@ -1,4 +1,5 @@
-"""What a stage does when a replica cannot be reached: ask again, elsewhere meanwhile; an error only when it is gone."""
+"""What a stage does when a replica cannot be reached: ask again, elsewhere meanwhile; an error only
+when it is gone."""
 
 import os
 

@@ -1,4 +1,5 @@
-"""A node with GPUs is killed and no GPU is spare: the other engine finishes the run, and the terminal says so."""
+"""A node with GPUs is killed and no GPU is spare: the other engine finishes the run, and the
+terminal says so."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""As a cluster's users do it: `ray job submit`, its status and shards, and the metrics that Prometheus scrapes."""
+"""As a cluster's users do it: `ray job submit`, its status and shards, and the metrics that
+Prometheus scrapes."""
 
 import re
 import subprocess

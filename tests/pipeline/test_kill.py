@@ -1,4 +1,5 @@
-"""kill -9 at many moments, then the same command again: every key once, nothing lost, finished work not repeated."""
+"""kill -9 at many moments, then the same command again: every key once, nothing lost, finished work
+not repeated."""
 
 import os
 import re
@@ -41,8 +42,8 @@ def assert_every_key_once(run_dir) -> None:
 
 
 def assert_complete(sweep, run) -> str:
-    """The same sweep again ends well, with every key once, and does not touch the shards that were there. What it
-    printed."""
+    """The same sweep again ends well, with every key once, and does not touch the shards that were
+    there. What it printed."""
     before = {p.name: p.stat().st_mtime_ns for p in (run.run_dir / "shards").glob("*.arrow")}
     done = sweep(*SWEEP, "model.scripted.scripted.latency_s=0", run_dir=run.run_dir)
     assert done.code == 0, done.out
@@ -73,7 +74,8 @@ def undisturbed(driver, tmp_path_factory) -> Path:
 
 @pytest.mark.long
 def test_a_short_storm(cluster, undisturbed, tmp_path):
-    """As `make storm`, whose every kind but a lost node and a full disk it has: a stage, both replicas, the driver."""
+    """As `make storm`, whose every kind but a lost node and a full disk it has: a stage, both
+    replicas, the driver."""
     words = ("model=scripted", *SWEEP, "report=false", "progress=false", SLOWER)
     plan = ("stage", "engine", "driver", "stage", "engine")
     expected = rows_by_key(undisturbed)
@@ -84,7 +86,8 @@ def test_a_short_storm(cluster, undisturbed, tmp_path):
 
 
 def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, sweep, capsys):
-    """What is left of the run is reported as incomplete until it is complete; a truncated shard is redone."""
+    """What is left of the run is reported as incomplete until it is complete; a truncated shard is
+    redone."""
     run = command(*SWEEP, SLOWER)
     run.wait_for_shards(2)
     (first,) = ray_workers(cluster.pid, "ray::EngineActor")

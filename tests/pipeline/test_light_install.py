@@ -1,5 +1,5 @@
-"""The wheel with the core alone: no torch, no vLLM, no database, no web framework. An endpoint is audited, and what was
-found is reported, gated and imported."""
+"""The wheel with the core alone: no torch, no vLLM, no database, no web framework. An endpoint is
+audited, and what was found is reported, gated and imported."""
 
 import os
 import subprocess

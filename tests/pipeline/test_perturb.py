@@ -1,4 +1,5 @@
-"""The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library, shards on disk."""
+"""The perturbation audit as a user runs it: a real Ray, the scripted engine, the shipped library,
+shards on disk."""
 
 import json
 from pathlib import Path
@@ -38,7 +39,8 @@ def asked(tmp_path_factory) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def finished(driver, conf, asked, tmp_path_factory) -> Finished:
-    """A finished run of one judged model and one reference, with held-out items. To be read only."""
+    """A finished run of one judged model and one reference, with held-out items. To be read
+    only."""
     done = perturb(tmp_path_factory.mktemp("perturb") / "run", conf, *asked)
     assert done.code == 0, done.out
     return done

@@ -1,4 +1,5 @@
-"""The audits' runs of a planted model on a real Ray, the scripted engine in place of its weights, and what is read."""
+"""The audits' runs of a planted model on a real Ray, the scripted engine in place of its weights,
+and what is read."""
 
 import json
 import shutil

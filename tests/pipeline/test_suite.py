@@ -1,4 +1,5 @@
-"""A suite as a user runs it: four audits of the scripted engine in one Ray, interrupted, resumed, gated and packed."""
+"""A suite as a user runs it: four audits of the scripted engine in one Ray, interrupted, resumed,
+gated and packed."""
 
 import json
 import signal
@@ -48,7 +49,8 @@ SUITE = {
 
 @dataclass
 class Walked:
-    """A suite that was interrupted within its second audit, and resumed. engines: started by the second start."""
+    """A suite that was interrupted within its second audit, and resumed. engines: started by the
+    second start."""
 
     run_dir: Path
     suite: Path

@@ -45,7 +45,8 @@ def test_each_replicate_is_asked_of_an_engine_of_its_own_start(nested_run):
 
 
 def test_the_worker_is_sent_nothing_of_the_question_that_no_message_holds(independent_run):
-    """On the text that was really sent: with the messages cut out of it, the prompt says nothing of the question."""
+    """On the text that was really sent: with the messages cut out of it, the prompt says nothing of
+    the question."""
     seen = 0
     for row in rows_of(independent_run.run_dir):
         if row["arm"] == "direct":
@@ -105,8 +106,8 @@ def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep)
         "scripted/1",
     }
     kept = sum(len({row["engine_id"], *row["router_engine_ids"]}) == 1 for row in rows)
-    # Question affinity: the prefix cache is on that replica. By chance 1 row in 8 has one; what a slow replica cannot
-    # take goes to the other, more of it on a busy machine.
+    # Question affinity: the prefix cache is on that replica. By chance 1 row in 8 has one; what a
+    # slow replica cannot take goes to the other, more of it on a busy machine.
     assert kept / len(rows) > 0.5
 
 
@@ -190,7 +191,8 @@ def test_a_run_goes_on_in_the_precision_of_its_rows(sweep, tmp_path):
 def test_a_control_benchmark_is_run_beside_and_a_rebuilt_report_judges_as_the_run_did(
     sweep, tmp_path
 ):
-    """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the byte."""
+    """Seed, thresholds and control benchmark come from the manifest: the same verdict.json, to the
+    byte."""
     for name, word in (("exam", "What"), ("fresh", "Now what")):
         rows = [
             {
@@ -283,7 +285,8 @@ def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_pat
 
 @pytest.mark.long  # two runs, three reports
 def test_the_worker_reads_a_summary_or_answers_each_message_for_a_vote(nested_run, sweep, tmp_path):
-    """The same router messages whatever becomes of them; rows, costs and verdict of each way to put them together."""
+    """The same router messages whatever becomes of them; rows, costs and verdict of each way to put
+    them together."""
     words = ("n=30", "r=1..3", "draws=nested", "ensemble_control=true")
     runs = {"concatenate": nested_run}
     runs |= {
@@ -355,7 +358,8 @@ def test_what_deleting_words_costs_is_told_and_no_verdict_rests_on_it(sweep, own
     assert verdicts[0] == verdicts[1]  # to the last figure
     rows = list(csv.DictReader((run.run_dir / "report" / "tables" / "dose.csv").open()))
     assert [float(row["deleted"]) for row in rows] == [0, 0.1, 0.2, 0.4, 0.6]
-    # Of one draw; that a model which does not read has none: test_how_often_it_says_that_words_matter.
+    # Of one draw; that a model which does not read has none:
+    # test_how_often_it_says_that_words_matter.
     assert float(rows[0]["slope_at_zero"]) < -0.5 and float(rows[0]["slope_high"]) < 0
 
 

@@ -1,4 +1,5 @@
-"""A sweep of programming problems and one of numbers: what is sent, what becomes of each reply, and a whole report."""
+"""A sweep of programming problems and one of numbers: what is sent, what becomes of each reply, and
+a whole report."""
 
 import json
 import shutil

@@ -1,4 +1,5 @@
-"""A job on a cluster of three nodes, one of which loses its power: every row, as an undisturbed run has it."""
+"""A job on a cluster of three nodes, one of which loses its power: every row, as an undisturbed run
+has it."""
 
 import json
 import os

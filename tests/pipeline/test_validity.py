@@ -1,4 +1,5 @@
-"""The construct-validity audit as a user runs it: a real Ray, the scripted engine, the shipped items."""
+"""The construct-validity audit as a user runs it: a real Ray, the scripted engine, the shipped
+items."""
 
 import json
 from collections import Counter

@@ -1,4 +1,5 @@
-"""`audit validity benchmark=[a,b]`: two runs of one engine, and one report of both that the gate checks."""
+"""`audit validity benchmark=[a,b]`: two runs of one engine, and one report of both that the gate
+checks."""
 
 import json
 import shutil
@@ -54,7 +55,8 @@ def two(benchmarks: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def finished(driver, benchmarks, tmp_path_factory) -> Iterator[tuple[Path, str, Counter[str]]]:
-    """(the panel's folder, what was printed, engines that were started meanwhile). To be read only."""
+    """(the panel's folder, what was printed, engines that were started meanwhile). To be read
+    only."""
     run_dir = tmp_path_factory.mktemp("panel") / "run"
     before = engines()
     with undrawn():
@@ -171,7 +173,8 @@ ABSENT = [name for name, file in FILES.items() if not (DATA / file).is_file()]
 @pytest.mark.long
 @pytest.mark.skipif(bool(ABSENT), reason=f"../shared/data has no {', '.join(ABSENT)}")
 def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
-    """Every reading the scorers know, from the authors' files to shards, statuses and one report of all."""
+    """Every reading the scorers know, from the authors' files to shards, statuses and one report of
+    all."""
     words = [
         f"benchmark=[{','.join(FILES)}]",
         f"benchmark.path=[{','.join(str((DATA / file).resolve()) for file in FILES.values())}]",

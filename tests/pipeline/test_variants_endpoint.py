@@ -1,4 +1,5 @@
-"""A library written by one model of an endpoint and judged by another, and the same endpoint audited with it."""
+"""A library written by one model of an endpoint and judged by another, and the same endpoint
+audited with it."""
 
 import json
 import re

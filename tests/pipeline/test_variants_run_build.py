@@ -1,4 +1,5 @@
-"""`audit variants build` with models: requests and votes through the pipeline, kept beside the library, asked once."""
+"""`audit variants build` with models: requests and votes through the pipeline, kept beside the
+library, asked once."""
 
 import json
 import os
@@ -58,7 +59,8 @@ def start(cluster, folder: Path, *overrides: str) -> subprocess.Popen[str]:
 
 
 def build(folder: Path, *overrides: str) -> tuple[int, str]:
-    """(exit code, what was printed) of the command in this process: a new one costs twenty seconds a time."""
+    """(exit code, what was printed) of the command in this process: a new one costs twenty seconds
+    a time."""
     return heard(lambda: main(["build", *words(folder, *overrides)]))
 
 
@@ -89,7 +91,8 @@ def entailment(folder: Path) -> tuple[str, str]:
 
 
 def test_the_funnel_counts_what_came_of_every_reply(finished):
-    # a "not" is new in the first, a "2" gone from the next: the judge was asked about both, and kept them
+    # a "not" is new in the first, a "2" gone from the next: the judge was asked about both, and
+    # kept them
     library, out, _ = finished
     assert {v.id: v.state for v in library.variants} == {
         "exam/0#1": State.ACCEPTED,
@@ -108,7 +111,8 @@ def test_the_funnel_counts_what_came_of_every_reply(finished):
 
 
 def test_every_gate_is_stored_for_every_candidate_accepted_or_not(finished):
-    """Paraphraser, embedder, NLI and judge in one build; the judge, who costs money, is asked where a rule says so."""
+    """Paraphraser, embedder, NLI and judge in one build; the judge, who costs money, is asked where
+    a rule says so."""
     library, out, _ = finished
     assert "entailed both ways              2" in out
     for v in library.variants:
@@ -166,7 +170,8 @@ def test_a_killed_build_goes_on_where_it_stopped(cluster, finished, tmp_path):
 
 
 def test_a_call_that_failed_is_no_rejection(driver, tmp_path):
-    """Nothing fits into two tokens: every candidate failed, with the reason, and no text was judged."""
+    """Nothing fits into two tokens: every candidate failed, with the reason, and no text was
+    judged."""
     library, out = built(tmp_path, "model.scripted.max_model_len=2", "max_attempts=1")
     assert {v.state for v in library.variants} == {State.FAILED}
     assert all("max_model_len" in str(v.error) for v in library.variants)

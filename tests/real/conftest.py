@@ -22,7 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.fspath).is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.real)
-            # For what hangs alone: on a slow machine beside other work a sweep that loads its engine again takes 600 s.
+            # For what hangs alone: on a slow machine beside other work a sweep that loads its
+            # engine again takes 600 s.
             item.add_marker(pytest.mark.timeout(1800))
 
 
@@ -38,7 +39,8 @@ def embedded_model_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def engine_here(embedded_model_dir: Path) -> Iterator[EnginePool]:
-    """A Ray of this process, and the engine of the embedded model that its runs share, as the sweep starts it."""
+    """A Ray of this process, and the engine of the embedded model that its runs share, as the sweep
+    starts it."""
     import ray
 
     from audit.config.base import ClusterConfig

@@ -1,4 +1,5 @@
-"""The masked engine on a tiny BERT against the authors' loop, written out in tests/golden/crows/make_tiny.py."""
+"""The masked engine on a tiny BERT against the authors' loop, written out in
+tests/golden/crows/make_tiny.py."""
 
 import asyncio
 import json

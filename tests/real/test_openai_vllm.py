@@ -37,7 +37,8 @@ T = TypeVar("T")
 
 
 def serve(actor: EngineActor, folder: str, port: int) -> None:
-    """In the process of a loaded engine: vLLM's own OpenAI server before it, so that none is loaded twice."""
+    """In the process of a loaded engine: vLLM's own OpenAI server before it, so that none is loaded
+    twice."""
     from uvicorn import Config, Server
     from vllm.entrypoints.launchers.api_server.app_state import init_app_state
     from vllm.entrypoints.launchers.app import build_app
@@ -143,7 +144,8 @@ def test_generations_keep_their_order_and_repeat_under_their_seed(with_engine) -
     assert [g.error for g in first] == [None] * 12
     assert all(g.text and g.prompt_tokens > 10 and 1 <= g.completion_tokens <= 24 for g in first)
     assert len({g.text for g in first}) > 6
-    # vLLM repeats a seed bit by bit only in the same batch: here and there rounding tips a token, and what follows.
+    # vLLM repeats a seed bit by bit only in the same batch: here and there rounding tips a token,
+    # and what follows.
     assert alike(first, second[::-1]) > 0.3 > alike(first, other)  # measured: .70 and .005
     assert {g.engine_id for g in first} == {first[0].engine_id} and first[0].engine_id.endswith(
         f"#{MODEL}"

@@ -1,4 +1,5 @@
-"""Each port's two adapters on one set of weights: vLLM's pooling must give what transformers gives."""
+"""Each port's two adapters on one set of weights: vLLM's pooling must give what transformers
+gives."""
 
 import importlib.util
 import multiprocessing
@@ -34,7 +35,8 @@ def compute_alone() -> None:
 
 @pytest.fixture(scope="module")
 def other_process() -> Iterator[ProcessPoolExecutor]:
-    """One that both tests' vLLM shares: it changes the environment of its process, and takes long to import."""
+    """One that both tests' vLLM shares: it changes the environment of its process, and takes long
+    to import."""
     for package in ("vllm", MODULE):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
@@ -63,7 +65,8 @@ def classified_by_vllm(folder: str, pairs: list[tuple[str, str]]) -> list[float 
 def test_vllm_pools_as_transformers_does(
     tmp_path: Path, other_process: ProcessPoolExecutor
 ) -> None:
-    """From a folder as `save_pretrained` writes it, which does not say how to pool: vLLM would take the first token."""
+    """From a folder as `save_pretrained` writes it, which does not say how to pool: vLLM would take
+    the first token."""
     from transformers import AutoModel, AutoTokenizer
 
     packaged = find_model(f"package:{MODULE}").path
@@ -90,8 +93,8 @@ def test_vllm_pools_as_transformers_does(
 def test_vllm_classifies_pairs_as_transformers_does(
     tmp_path: Path, other_process: ProcessPoolExecutor
 ) -> None:
-    """A BERT with a random head of three labels: it is told which tokens are the second text's, and its configuration
-    asks vLLM for no softmax, as those of cross-encoders do."""
+    """A BERT with a random head of three labels: it is told which tokens are the second text's, and
+    its configuration asks vLLM for no softmax, as those of cross-encoders do."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 

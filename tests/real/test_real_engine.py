@@ -1,4 +1,5 @@
-"""The vLLM engine against an independent implementation: transformers' own logits of the same weights."""
+"""The vLLM engine against an independent implementation: transformers' own logits of the same
+weights."""
 
 import math
 
@@ -55,7 +56,8 @@ def test_option_logprobs_are_those_of_the_model_at_any_rank(run_requests, refere
         for option, tokens, found, wanted in zip(
             options, reply.option_tokens, reply.option_logprobs, expected, strict=True
         ):
-            # bfloat16 against float32: a logit is off by up to a few hundredths, and a token by a few tenths
+            # bfloat16 against float32: a logit is off by up to a few hundredths, and a token by a
+            # few tenths
             assert found == pytest.approx(wanted, abs=0.25 * tokens + 0.02 * abs(wanted)), option
         best = max(range(len(options)), key=expected.__getitem__)
         margin = sorted(expected)[-1] - sorted(expected)[-2]
@@ -121,7 +123,8 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def reference_tokens(embedded_model_dir):
-    """Logprob and rank of every token of a text after its start token, by transformers in float32."""
+    """Logprob and rank of every token of a text after its start token, by transformers in
+    float32."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -161,8 +164,8 @@ def test_a_given_text_has_the_likelihood_that_the_model_gives_it(run_requests, r
             sorted(tokens.pieces) == list(tokens.pieces) and max(tokens.pieces) == len(pieces) - 1
         )
         found, wanted = np.array(tokens.logprobs), np.array([logprob for logprob, _, _ in expected])
-        # bfloat16, as above. Seen on a CPU without AVX-512: 1 of 37 tokens off by .59, correlation .9994; why was not
-        # measured.
+        # bfloat16, as above. Seen on a CPU without AVX-512: 1 of 37 tokens off by .59, correlation
+        # .9994; why was not measured.
         beyond = np.abs(found - wanted) > 0.3 + 0.03 * np.abs(wanted)
         assert beyond.mean() <= 0.1 and np.allclose(found, wanted, rtol=0.1, atol=0.3), (
             found,
@@ -196,7 +199,8 @@ def test_a_given_text_is_read_the_same_in_any_company_and_never_from_the_prefix_
 
 
 def test_what_has_the_smaller_priority_is_answered_first(engine_here):
-    """By events and not seconds: 3 batches of 64 are asked, then 4 requests more, which pass by those that wait."""
+    """By events and not seconds: 3 batches of 64 are asked, then 4 requests more, which pass by
+    those that wait."""
     import ray
 
     (actor,) = engine_here.actors

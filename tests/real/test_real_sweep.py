@@ -1,4 +1,5 @@
-"""The whole product once: the embedded model, real vLLM, real Ray, a report at the end; long: kill -9 in the middle."""
+"""The whole product once: the embedded model, real vLLM, real Ray, a report at the end; long: kill
+-9 in the middle."""
 
 import json
 import multiprocessing
@@ -48,7 +49,8 @@ def engine_core(pool: EnginePool) -> int:
 
 
 class Killer(threading.Thread):
-    """kill -9 of vLLM's inner process once two shards are there; its actor lives on, and holds a dead engine."""
+    """kill -9 of vLLM's inner process once two shards are there; its actor lives on, and holds a
+    dead engine."""
 
     def __init__(self, run_dir: Path, core: int) -> None:
         super().__init__(daemon=True)
@@ -63,7 +65,8 @@ class Killer(threading.Thread):
 
 
 def assert_finished(run_dir: Path, precision: str) -> None:
-    """Assert that every key is stored once, with an answer of the one engine, and that the run has its report."""
+    """Assert that every key is stored once, with an answer of the one engine, and that the run has
+    its report."""
     rows = ds.dataset(run_dir / "shards", format="ipc").to_table().to_pylist()
     keys = {(r["question_id"], r["arm"], r["routers"], r["replicate"]) for r in rows}
     assert len(rows) == len(keys) == N * SETTINGS
@@ -122,7 +125,8 @@ def test_a_real_sweep_survives_the_death_of_its_engine_and_ends_with_a_report(
 def test_what_raw_vllm_is_timed_with_is_what_the_sweep_asked(
     tmp_path, engine_here, run_requests, embedded_model_dir
 ):
-    """`make gpu` holds the sweep against these requests: as many tokens, and asked again, the stored messages."""
+    """`make gpu` holds the sweep against these requests: as many tokens, and asked again, the
+    stored messages."""
     done = sweep_here("n=3", "r=1..2", run_dir=tmp_path / "run", model="smollm2_135m")
     assert done.code == 0, done.out
     rows = list(iter_outcomes(done.run_dir))

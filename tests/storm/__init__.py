@@ -1,1 +1,2 @@
-"""`make storm`: kills at random moments, and what is left of a run afterwards. Never a test; a short one is."""
+"""`make storm`: kills at random moments, and what is left of a run afterwards. Never a test; a
+short one is."""

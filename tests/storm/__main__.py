@@ -1,12 +1,13 @@
-"""`make storm`: random kills of sweeps on the scripted engine, added to docs/findings/storms.jsonl; their table.
+"""`make storm`: random kills of sweeps on the scripted engine, added to docs/findings/storms.jsonl;
+their table.
 
     PYTHONPATH=tests python -m storm --seconds 240        # as many nights as fit; later ones go on with the next seed
     PYTHONPATH=tests python -m storm --seed 7 --nights 1  # one night again, and nothing is added
 
-Each night is one run: an engine's process, a stage's, the driver or a node is killed, or the disk is full, at moments
-that the seed draws; then the same command again, until it ends well. The run directories lie on a file system of 64 MB
-of their own (`unshare --mount`, root or a user namespace), which is what fills up.
-"""
+Each night is one run: an engine's process, a stage's, the driver or a node is killed, or the disk
+is full, at moments that the seed draws; then the same command again, until it ends well. The run
+directories lie on a file system of 64 MB of their own (`unshare --mount`, root or a user
+namespace), which is what fills up."""
 
 import argparse
 import json
@@ -103,7 +104,8 @@ def main() -> int:
 
 
 def _own_mounts() -> list[str]:
-    """The words that give a command a mount namespace; $STORM_HAS_A_DISK says whether they could."""
+    """The words that give a command a mount namespace; $STORM_HAS_A_DISK says whether they
+    could."""
     for words in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         mounting = [*words, "mount", "-t", "tmpfs", "storm", "/mnt"]
         if subprocess.run(mounting, capture_output=True, check=False).returncode == 0:

@@ -1,9 +1,9 @@
-"""`PYTHONPATH=tests python -m storm.cluster CASE ...`: a cluster of three nodes, a job, and what can happen to both.
+"""`PYTHONPATH=tests python -m storm.cluster CASE ...`: a cluster of three nodes, a job, and what
+can happen to both.
 
-The head has no CPUs, the two workers have a network each (`storm.machines`), the sweep is submitted as a job. Each case
-prints one line: what was done, how long nothing was stored, what the job said meanwhile, and its rows against those of
-a run that nothing was done to.
-"""
+The head has no CPUs, the two workers have a network each (`storm.machines`), the sweep is submitted
+as a job. Each case prints one line: what was done, how long nothing was stored, what the job said
+meanwhile, and its rows against those of a run that nothing was done to."""
 
 import argparse
 import json
@@ -41,7 +41,8 @@ _TWO_MODELS = (
     f"hydra.searchpath=[file://{Path(__file__).parent / 'conf'}]",
 )
 
-# Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there too.
+# Ray's own fake provider: its "machines" are processes on the head, which is what a GPU is there
+# too.
 _AUTOSCALING: dict[str, Any] = {
     "cluster_name": "storm",
     "max_workers": 2,
@@ -203,8 +204,9 @@ def workers_apart_75_s(machines: Machines, job: Job) -> None:
 
 
 def _silent(machines: Machines, job: Job, for_s: float) -> None:
-    """After 25 s a node is back before Ray gives it up, with all that it was doing. After 75 s Ray has given it up, and
-    its work goes on elsewhere when it is back, with stages that know nothing of it."""
+    """After 25 s a node is back before Ray gives it up, with all that it was doing. After 75 s Ray
+    has given it up, and its work goes on elsewhere when it is back, with stages that know nothing
+    of it."""
     job.begin()
     machine = _busiest(machines)
     machine.unplug()
@@ -233,8 +235,9 @@ def autoscaled(machines: Machines, job: Job) -> None:
 
 
 def two_autoscaled(machines: Machines, job: Job) -> None:
-    """Two replicas, or models, ask for a GPU each while there is none, and get a node each. Not submitted: what the
-    fake provider starts unpacks a job's files into one folder, each node in the other's way."""
+    """Two replicas, or models, ask for a GPU each while there is none, and get a node each. Not
+    submitted: what the fake provider starts unpacks a job's files into one folder, each node in the
+    other's way."""
     job.start(machines.drive)
     job.wait()
 
@@ -271,7 +274,8 @@ def _cluster(case: str, folder: Path) -> Iterator[Machines]:
 
 
 def run(case: str, calm_run: Path | None = None, questions: int = 208) -> dict[str, Any]:
-    """What happened to the job. calm_run: one that nothing was done to; else one is run afterwards."""
+    """What happened to the job. calm_run: one that nothing was done to; else one is run
+    afterwards."""
     do, words = CASES[case]
     folder = Path(
         tempfile.mkdtemp(prefix="m-", dir="/tmp")

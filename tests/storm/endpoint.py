@@ -1,8 +1,7 @@
 """`PYTHONPATH=tests python -m storm.endpoint`: an endpoint that misbehaves at a fifth of the calls.
 
-Every good reply follows from the prompt, and every bad one says so in its text: an answer that is lost, in another's
-place, or not the model's own is seen at once.
-"""
+Every good reply follows from the prompt, and every bad one says so in its text: an answer that is
+lost, in another's place, or not the model's own is seen at once."""
 
 import argparse
 import asyncio
@@ -26,7 +25,8 @@ SHARE = 0.2
 
 
 def answer_to(prompt: str) -> str:
-    """A router's message where one is asked for, else a letter: always the same to the same prompt."""
+    """A router's message where one is asked for, else a letter: always the same to the same
+    prompt."""
     digest = hashlib.sha256(prompt.encode()).hexdigest()
     return f"message {digest[:12]}" if "relay" in prompt else "ABCD"[int(digest, 16) % 4]
 
@@ -57,8 +57,8 @@ def _faults() -> dict[str, Callable[[Call], Reply]]:
 
 
 class Hostile:
-    """`behave` of a FaultyServer: SHARE of the calls get a fault that the seed draws. Counts what it did.
-    changed_after: answers of the model's first version."""
+    """`behave` of a FaultyServer: SHARE of the calls get a fault that the seed draws. Counts what
+    it did. changed_after: answers of the model's first version."""
 
     def __init__(self, seed: int, share: float = SHARE, changed_after: int = 40) -> None:
         self._rng, self._share, self._faults, self._changed_after = (

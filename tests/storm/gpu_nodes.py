@@ -1,10 +1,9 @@
-"""`PYTHONPATH=tests python -m storm.gpu_nodes CASE`: two workers of two GPUs each, which are numbers alone, and two
-engines of two GPUs. One worker is killed, and no GPU is spare. One line of JSON: exit code, rows, how long nothing was
-stored after the kill, what was said.
+"""`PYTHONPATH=tests python -m storm.gpu_nodes CASE`: two workers of two GPUs each, which are
+numbers alone, and two engines of two GPUs. One worker is killed, and no GPU is spare. One line of
+JSON: exit code, rows, how long nothing was stored after the kill, what was said.
 
-running: killed when the first rows are stored. loading: killed while both engines load. joins: as running, and another
-worker joins after some seconds.
-"""
+running: killed when the first rows are stored. loading: killed while both engines load. joins: as
+running, and another worker joins after some seconds."""
 
 import argparse
 import json

@@ -1,8 +1,8 @@
 """Several machines on one: a Ray whose nodes have a network each, which can be pulled.
 
-The head is in the network of this process, every worker node in a namespace of its own, and a bridge joins them. Needs
-root or user namespaces (`own_network`); nothing of it is seen outside, so its ports are Ray's usual ones.
-"""
+The head is in the network of this process, every worker node in a namespace of its own, and a
+bridge joins them. Needs root or user namespaces (`own_network`); nothing of it is seen outside, so
+its ports are Ray's usual ones."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _NOBODY = "02:00:00:00:00:99"  # an address that no machine has
 
 
 def own_network() -> list[str] | None:
-    """The words that give a command a network of its own; None where this machine allows none. Processes are its own
-    too, so that all of them end with it, however it ends."""
+    """The words that give a command a network of its own; None where this machine allows none.
+    Processes are its own too, so that all of them end with it, however it ends."""
     own = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     for words in (["unshare", *own], ["unshare", "--map-root-user", *own]):
         bridge = [*words, "ip", "link", "add", "name", "trial", "type", "bridge"]
@@ -254,7 +254,8 @@ class Machines:
             return subprocess.Popen(command, cwd=ROOT, env=self.env, stdout=file, stderr=file)
 
     def drive(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-        """The command on the head, and no job: the nodes have the program, and nothing is unpacked there."""
+        """The command on the head, and no job: the nodes have the program, and nothing is unpacked
+        there."""
         env = {**self.env, "RAY_ADDRESS": self.address}
         with log.open("ab") as file:
             return subprocess.Popen(

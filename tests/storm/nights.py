@@ -1,4 +1,5 @@
-"""One night of a run: the same command again and again while something is killed, until it ends well; then the count.
+"""One night of a run: the same command again and again while something is killed, until it ends
+well; then the count.
 
 The engine is the scripted one, so that an undisturbed run says what every row must be, to the bit.
 """
@@ -41,7 +42,8 @@ KEY = ["model", "benchmark", "question_id", "arm", "routers", "replicate"]
 _STUCK_S = 240.0  # an attempt that lasts longer than this after its last kill is a finding
 _NODE_CPUS = 4
 
-# Imported once, as starting the command anew costs ten seconds a time; all but Ray, whose client no fork survives.
+# Imported once, as starting the command anew costs ten seconds a time; all but Ray, whose client no
+# fork survives.
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
     [
@@ -56,7 +58,8 @@ _processes.set_forkserver_preload(
 
 @dataclass
 class Night:
-    """What was done to one run, and what it then held. `looked_complete`: attempts that said so and were not."""
+    """What was done to one run, and what it then held. `looked_complete`: attempts that said so and
+    were not."""
 
     seed: int
     kills: Counter[str] = field(default_factory=Counter)
@@ -126,7 +129,8 @@ class Nodes:
         return ray_workers(os.getpid(), title)
 
     def kill_node(self, rng: random.Random, joins: bool = True) -> None:
-        """All of a worker node's processes at once, as when its machine loses power. joins: another one does."""
+        """All of a worker node's processes at once, as when its machine loses power. joins: another
+        one does."""
         node = rng.choice(sorted(self._cluster.worker_nodes, key=lambda node: str(node.unique_id)))
         raylets = [info.process.pid for group in node.all_processes.values() for info in group]
         everyone = [
@@ -151,7 +155,8 @@ class Nodes:
 
 
 def ray_workers(parent: int, title: str) -> list[int]:
-    """Ray's worker processes below this one (of no other Ray) whose title has this, such as EngineActor."""
+    """Ray's worker processes below this one (of no other Ray) whose title has this, such as
+    EngineActor."""
     found = []
     for process in psutil.Process(parent).children(recursive=True):
         with _gone_is_fine():
@@ -243,9 +248,9 @@ def night(
     last_kill: float = math.inf,
     moments_s: tuple[float, float] = (12.0, 4.0),
 ) -> Night:
-    """Disturb one run until all of `plan` was done, `last_kill` (monotonic) is past or it ended, then let it end.
-    moments_s: the first kill of a start comes within so many seconds (from Ray's start over the engine's to the work),
-    the next ones within so many of the one before."""
+    """Disturb one run until all of `plan` was done, `last_kill` (monotonic) is past or it ended,
+    then let it end. moments_s: the first kill of a start comes within so many seconds (from Ray's
+    start over the engine's to the work), the next ones within so many of the one before."""
     rng, one, begun = random.Random(seed), Night(seed), time.monotonic()
     run_dir, log = folder / f"night-{seed}", folder / f"night-{seed}.log"
     kinds = list(plan)
@@ -289,7 +294,8 @@ def night(
 
 
 def count(found: pa.Table, expected: pa.Table) -> tuple[int, int, int]:
-    """(keys lost, rows too many, rows that are not what the undisturbed run says), both tables by key."""
+    """(keys lost, rows too many, rows that are not what the undisturbed run says), both tables by
+    key."""
     if not found.num_rows:
         return expected.num_rows, 0, 0
     keys = found.select(KEY).group_by(KEY).aggregate([])

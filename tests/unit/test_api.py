@@ -1,4 +1,5 @@
-"""The public functions of the package: what is public, and options that are those of the commands."""
+"""The public functions of the package: what is public, and options that are those of the
+commands."""
 
 import inspect
 import re
@@ -45,7 +46,8 @@ def test_every_typed_option_is_one_of_the_command_and_completes(name: str) -> No
 
 
 def test_the_reference_page_shows_all_that_is_public() -> None:
-    """mkdocstrings makes it from the docstrings; each public function and error is of a module that the page names."""
+    """mkdocstrings makes it from the docstrings; each public function and error is of a module that
+    the page names."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text()
     shown = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
     errors = re.findall(

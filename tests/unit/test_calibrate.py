@@ -22,9 +22,10 @@ from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
 
 SMALL = Design(n=100, routers=3)
-# 1,000 questions, r=1..3, independent draws, nothing repeated: 884 of 1,000 models with a gain of 10 points are an
-# excess and 96 uncontrolled, by `python -m audit calibrate --n 1000 --routers 1..3 --simulations 2000 --seed 1`. The
-# standard error is 1.0 points. All other designs of that size repeat clean runs or have more router counts.
+# 1,000 questions, r=1..3, independent draws, nothing repeated: 884 of 1,000 models with a gain of
+# 10 points are an excess and 96 uncontrolled, by `python -m audit calibrate --n 1000 --routers 1..3
+# --simulations 2000 --seed 1`. The standard error is 1.0 points. All other designs of that size
+# repeat clean runs or have more router counts.
 FOUND_OF_10_POINTS = 0.884
 
 
@@ -67,7 +68,8 @@ def test_a_small_calibration_has_both_errors() -> None:
     ],
 )
 def test_no_excess_where_something_else_than_memory_acts(design: Design, world: World) -> None:
-    # Of 30 models (or panels) more than five called an excess would be a rate above 5 % with probability .997 .
+    # Of 30 models (or panels) more than five called an excess would be a rate above 5 % with
+    # probability .997 .
     assert outcomes(design, world, 30)["any_excess"] <= 5 / 30
 
 
@@ -144,7 +146,8 @@ def test_the_shipped_table_meets_the_targets() -> None:
         for name in ("clean_coverage_gain", "clean_coverage_mean", "clean_coverage_simultaneous"):
             assert 0.93 - 2 * r[f"{name}_se"] <= r[name], (d, name)
         if d["n"] >= 1000 and d["panel"] == 1:
-            # If so many are found in truth, fewer than the bound are by chance in less than 5 % of tables: 24 of 30.
+            # If so many are found in truth, fewer than the bound are by chance in less than 5 % of
+            # tables: 24 of 30.
             truth = FOUND_OF_10_POINTS if (d["routers"], d["clean_replicates"]) == (3, 1) else 0.9
             bound = scipy.stats.binom.ppf(0.05, r["gain_10_simulations"], truth)
             assert round(r["gain_10_excess"] * r["gain_10_simulations"]) >= bound, d

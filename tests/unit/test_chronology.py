@@ -1,4 +1,5 @@
-"""The self-audit chronology: what makes an entry auditable, its JSON Schema, and this project's own file."""
+"""The self-audit chronology: what makes an entry auditable, its JSON Schema, and this project's own
+file."""
 
 import io
 import json

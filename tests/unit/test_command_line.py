@@ -1,4 +1,5 @@
-"""One command is one job: what would make it several, or another than the one asked for, is refused at once."""
+"""One command is one job: what would make it several, or another than the one asked for, is refused
+at once."""
 
 import resource
 import subprocess
@@ -194,8 +195,9 @@ def _cpu_seconds(*words: str, cwd: Path) -> float:
     "words", ["audit.sweep --help", "audit gate --help", "audit report --help", "audit plan r=9..1"]
 )
 def test_a_refusal_and_the_help_take_less_than_a_second_of_cpu(words: str, tmp_path: Path) -> None:
-    """The least of three, as what else the machine does can only add to it. Importing Hydra takes 0.24 to 0.3 of it on
-    an idle machine (docs/findings/measured.md); a busy one slows down both, and there a second is too little."""
+    """The least of three, as what else the machine does can only add to it. Importing Hydra takes
+    0.24 to 0.3 of it on an idle machine (docs/findings/measured.md); a busy one slows down both,
+    and there a second is too little."""
     spent = [_cpu_seconds("-m", *words.split(), cwd=tmp_path)]
     while min(spent) >= 1 and len(spent) < 3:
         spent.append(_cpu_seconds("-m", *words.split(), cwd=tmp_path))

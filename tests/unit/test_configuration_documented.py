@@ -43,7 +43,8 @@ def leaves(config: DictConfig, above: tuple[str, ...] = ()) -> Iterator[tuple[st
 
 
 def commented(text: str) -> set[str]:
-    """Return the keys of a configuration file that have a comment beside them, or above them without a blank line."""
+    """Return the keys of a configuration file that have a comment beside them, or above them
+    without a blank line."""
     keys = set()
     below_comment = False
     for line in text.splitlines():
@@ -76,7 +77,8 @@ def documented() -> set[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_key_is_documented(command: str, documented: set[str]) -> None:
-    """A key is documented if it or a mapping that holds it is, groups such as `model` and `verdict` aside."""
+    """A key is documented if it or a mapping that holds it is, groups such as `model` and `verdict`
+    aside."""
     groups = {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()} | {
         "control_benchmark",
         "store",

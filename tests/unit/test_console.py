@@ -1,4 +1,5 @@
-"""The one command: its table, its short help, completion in a shell, and examples that any shell takes."""
+"""The one command: its table, its short help, completion in a shell, and examples that any shell
+takes."""
 
 import ast
 import os
@@ -24,7 +25,8 @@ NO_COMMANDS = {"audit.engines.convert_gguf", "audit.plant.train", "audit.scoring
 
 
 def test_every_module_that_can_be_started_is_a_command() -> None:
-    """`audit COMMAND` starts all; `python -m audit.<audit>` too, for job files, starts what has a folder of its own."""
+    """`audit COMMAND` starts all; `python -m audit.<audit>` too, for job files, starts what has a
+    folder of its own."""
     guarded = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
         for path in (ROOT / "audit").rglob("*.py")
@@ -43,7 +45,8 @@ def test_every_module_that_can_be_started_is_a_command() -> None:
 
 
 def test_errors_are_said_at_one_door() -> None:
-    """`exits.refused` prints them; plant.train is a process of its own, whose parent reads what it says."""
+    """`exits.refused` prints them; plant.train is a process of its own, whose parent reads what it
+    says."""
     said = {
         path.name
         for path in (ROOT / "audit").rglob("*.py")

@@ -21,7 +21,8 @@ PAGES += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*
 
 
 def sentences(text: str) -> list[int]:
-    """Words of each sentence of the prose: no code, tables, headings, comments; a list item begins a paragraph."""
+    """Words of each sentence of the prose: no code, tables, headings, comments; a list item begins
+    a paragraph."""
     text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
     kept = [line if not re.match(r"#|\||    |!|:::", line) else "" for line in text.splitlines()]
     paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", "\n".join(kept))

@@ -148,7 +148,8 @@ def test_sigterm_is_the_same_sentence_with_its_own_code(capsys: pytest.CaptureFi
     "words", [["plan", "model=scripted", "n=10", "r=1"], ["completion", "bash"]], ids=lambda w: w[0]
 )
 def test_a_reader_that_goes_away_is_met_with_silence(words: list[str]) -> None:
-    """As `audit plan ... | head -0`: the pipe is closed before the first line. Tables are rich's, which ends with 1."""
+    """As `audit plan ... | head -0`: the pipe is closed before the first line. Tables are rich's,
+    which ends with 1."""
     process = subprocess.Popen(
         [sys.executable, "-m", "audit", *words],
         cwd=ROOT,

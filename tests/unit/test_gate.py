@@ -131,7 +131,8 @@ def test_a_panel_is_as_its_worst_cell(
     assert main([written(tmp_path, json.dumps(verdict_named(*names)))]) == code
 
 
-# What each grade is for the gate, its exit code, what the joint page says, and the tone of both pages.
+# What each grade is for the gate, its exit code, what the joint page says, and the tone of both
+# pages.
 OUTCOMES = {
     "found_strong": ("block", 3, "Seen: ", "bad"),
     "found_suggestive": ("review", 4, "Suggested, ", "warn"),

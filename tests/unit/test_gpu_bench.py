@@ -1,4 +1,5 @@
-"""`make gpu` without a GPU and without an engine: its parts, its table, and what it says of a part that fails."""
+"""`make gpu` without a GPU and without an engine: its parts, its table, and what it says of a part
+that fails."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""Which benchmarks a model could have read, by the dates of configurations and what an index search found."""
+"""Which benchmarks a model could have read, by the dates of configurations and what an index search
+found."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""jobs/ and cluster/ are valid against their schemas, agree with each other, and a misspelt field fails."""
+"""jobs/ and cluster/ are valid against their schemas, agree with each other, and a misspelt field
+fails."""
 
 import importlib.util
 import json
@@ -76,7 +77,8 @@ def ray_documents() -> list[dict[str, Any]]:
     return [d for d in map(load, KUBERAY_FILES) if d["kind"] != "PersistentVolumeClaim"]
 
 
-# --- KubeRay ---------------------------------------------------------------------------------------------------------
+# --- KubeRay
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", KUBERAY_FILES, ids=lambda p: p.name)
@@ -161,7 +163,8 @@ def test_ray_version_is_one_everywhere() -> None:
     assert pinned <= versions
 
 
-# --- Ray's cluster launcher -------------------------------------------------------------------------------------------
+# --- Ray's cluster launcher
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", RAY_FILES, ids=lambda p: p.name)
@@ -190,7 +193,8 @@ def test_every_node_starts_with_the_token(path: Path) -> None:
     assert any(target.endswith(".ray/auth_token") for target in document["file_mounts"])
 
 
-# --- jobs -------------------------------------------------------------------------------------------------------------
+# --- jobs
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", RUNTIME_ENVS, ids=lambda p: p.name)
@@ -245,7 +249,8 @@ def test_the_image_has_what_its_install_needs(tmp_path: Path) -> None:
 
 
 def _stub_ray(folder: Path) -> dict[str, str]:
-    """A `ray` on PATH that writes its arguments as JSON: the script is run for real up to that point."""
+    """A `ray` on PATH that writes its arguments as JSON: the script is run for real up to that
+    point."""
     stub = folder / "ray"
     stub.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     stub.chmod(0o755)
@@ -289,7 +294,8 @@ def _sweep_overrides(command: str) -> list[str]:
 
 
 def _sweeps_in_the_repository() -> list[Any]:
-    """The overrides of every sweep in jobs/*.sh, in the RayJobs and in the documents, as pytest parameters."""
+    """The overrides of every sweep in jobs/*.sh, in the RayJobs and in the documents, as pytest
+    parameters."""
     found = []
     for path in JOB_SCRIPTS:
         found.append((path.name, path.read_text().split("exec ray job submit", 1)[1]))
@@ -326,7 +332,8 @@ def test_every_sweep_that_is_written_down_is_a_valid_configuration(
         assert config.cluster.address == "auto"
 
 
-# --- jobs/submit.py ---------------------------------------------------------------------------------------------------
+# --- jobs/submit.py
+# ---------------------------------------------------------------------------------------------------
 
 
 def submit_module() -> Any:
@@ -345,8 +352,8 @@ CLOSED = RuntimeError("WebSocket connection closed unexpectedly with close code 
 
 @dataclass
 class FakeJobs:
-    """A job whose log is cut `breaks` times while it runs, every other time by `lost`; a new connection starts at the
-    log's beginning. gone: the head does not answer."""
+    """A job whose log is cut `breaks` times while it runs, every other time by `lost`; a new
+    connection starts at the log's beginning. gone: the head does not answer."""
 
     log: list[str]
     final: Info
@@ -439,7 +446,8 @@ def test_submit_splits_its_own_options_from_the_command() -> None:
         module.parse([])
 
 
-# --- model and cluster configs ----------------------------------------------------------------------------------------
+# --- model and cluster configs
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", HUB_MODELS)
@@ -485,7 +493,8 @@ def test_cluster_configs(path: Path) -> None:
         assert (config["num_cpus"], config["num_gpus"], config["dashboard"]) == (None, None, False)
 
 
-# --- documents --------------------------------------------------------------------------------------------------------
+# --- documents
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_the_shard_columns_are_described_as_the_schema_has_them() -> None:

@@ -1,4 +1,5 @@
-"""The structure of the program, read from its own imports: no arrow runs back up, and only two rooms know an engine."""
+"""The structure of the program, read from its own imports: no arrow runs back up, and only two
+rooms know an engine."""
 
 import ast
 import re
@@ -22,7 +23,8 @@ from audit.report.joint import SUITE_TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# From the ground up; a module belongs to its longest prefix. It may import from its own layer and from those below.
+# From the ground up; a module belongs to its longest prefix. It may import from its own layer and
+# from those below.
 LAYERS = (
     ("audit.core",),
     ("audit.benchmarks", "audit.statistics"),
@@ -90,12 +92,14 @@ def test_no_import_runs_back_up() -> None:
 
 
 def room(module: str) -> str:
-    """The first package under audit, or the top-level module; what starts a package is a room above it."""
+    """The first package under audit, or the top-level module; what starts a package is a room above
+    it."""
     return module if module.endswith(".__main__") else ".".join(module.split(".")[:2])
 
 
 def test_no_two_rooms_import_each_other() -> None:
-    """However long the way round, and wherever the imports stand: the rooms can be read one after the other."""
+    """However long the way round, and wherever the imports stand: the rooms can be read one after
+    the other."""
     below: dict[str, set[str]] = {}
     for module, path in FILES.items():
         found = {room(other) for other in imports(path) if other.startswith("audit.")}
@@ -131,7 +135,8 @@ def test_one_room_alone_knows(package: str, room: str) -> None:
 
 
 def test_the_shared_rooms_know_no_audit() -> None:
-    """An audit is looked up by its name (`audits.part_of`), so that a new one is a folder and a word in AUDITS."""
+    """An audit is looked up by its name (`audits.part_of`), so that a new one is a folder and a
+    word in AUDITS."""
     folders = tuple(f"audit.{path.parent.name}" for path in (ROOT / "audit").glob("*/audit.py"))
     assert {"audit.sweep", "audit.perturb"} <= set(folders)
     known = {
@@ -145,7 +150,8 @@ def test_the_shared_rooms_know_no_audit() -> None:
 
 
 def test_the_shared_rooms_and_commands_name_no_routers() -> None:
-    """But `audit.plant`, which runs the sweep, the sweep's paper, and who lists all audits or quotes a title."""
+    """But `audit.plant`, which runs the sweep, the sweep's paper, and who lists all audits or
+    quotes a title."""
     named = {
         module
         for module, path in FILES.items()
@@ -199,7 +205,8 @@ def test_every_audit_has_the_same_files() -> None:
 
 
 def test_calibration_tables_have_one_form_and_one_writer() -> None:
-    """An audit hands in what is simulated; only `audit.judging.simulated` draws, counts, parses options and writes."""
+    """An audit hands in what is simulated; only `audit.judging.simulated` draws, counts, parses
+    options and writes."""
     calibrations = [part_of(audit, "calibrate") for audit in AUDITS]
     for module in (*calibrations, import_module("audit.suite.calibrate")):
         assert callable(module.procedures) and not hasattr(module, "main"), module.__name__
@@ -212,7 +219,8 @@ def test_calibration_tables_have_one_form_and_one_writer() -> None:
 
 
 def test_what_is_refused_first_needs_no_arrays() -> None:
-    """NumPy and Arrow take a third of a second of CPU: more than the rest of a refusal but Hydra."""
+    """NumPy and Arrow take a third of a second of CPU: more than the rest of a refusal but
+    Hydra."""
     code = "import sys, importlib\nfor one in sys.argv[1:]: importlib.import_module(one)\n"
     code += "print(sorted({'numpy', 'pyarrow', 'jsonschema', 'jinja2'} & set(sys.modules)))"
     names = ["audit.__main__", *(f"audit.{audit}.__main__" for audit in AUDITS)]

@@ -121,7 +121,8 @@ def test_the_questions_that_the_design_needs_are_named():
 
 
 def test_what_is_run_once_has_the_largest_plausible_shift_that_no_number_of_questions_lessens():
-    """Found by simulation: at the gain that was called detectable, 19 % were found (1 / 1 run, n=658)."""
+    """Found by simulation: at the gain that was called detectable, 19 % were found (1 / 1 run,
+    n=658)."""
     repeated, once, both = (planned(658, "1", runs)[0] for runs in ((3, 2), (3, 1), (1, 1)))
     # 1.96 sqrt(.1 (1/c + 1/k) / n + .02^2 a side that is run once) + .84 sqrt(.1 (1/c + 1/k) / n)
     assert [round(100 * one.minimum_detectable_gain, 1) for one in (repeated, once, both)] == [
@@ -170,7 +171,8 @@ def test_groups_are_named_only_where_there_are_fewer_than_questions():
 
 
 def test_so_few_groups_that_no_permutation_can_reject_detect_nothing():
-    # one cell: level .025, and 2^-5 = .031 is above it, 2^-6 = .016 below; 24 cells: .00104, 2^-10 = .00098 below
+    # one cell: level .025, and 2^-5 = .031 is above it, 2^-6 = .016 below; 24 cells: .00104, 2^-10
+    # = .00098 below
     assert math.isnan(planned(1000, groups=5)[0].minimum_detectable_gain)
     assert planned(1000, groups=6)[0].minimum_detectable_gain > 0
     assert math.isnan(planned(1000, groups=9, panel=24)[0].minimum_detectable_gain)

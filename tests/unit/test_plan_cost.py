@@ -30,7 +30,8 @@ from audit.sweep.config import SweepConfig, from_hydra
 ROOT = Path(__file__).resolve().parents[2]
 BIG = ModelConfig(name="big", engine="vllm", tensor_parallel_size=4, replicas=2)
 TABLE = CostConfig(gpu_hour=2.0, throughput={"big": {"prompt": 1000, "generated": 100}})
-# read 3.6e6 at 1,000/s and write 3.6e5 at 100/s: 7,200 s of one replica, an hour of two; 8 GPUs for it
+# read 3.6e6 at 1,000/s and write 3.6e5 at 100/s: 7,200 s of one replica, an hour of two; 8 GPUs for
+# it
 ASKED = {"big": Tokens(3_600_000, 360_000)}
 
 
@@ -89,7 +90,8 @@ def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
         replace(TABLE, measured=str(tmp_path)), {"big": Tokens(700_000, 20_000)}, {"big": more}
     )
     assert faster.hours == 0.25 and faster.gpu_hours == 8.0
-    # Killed, then resumed: the tokens of both attempts in the seconds of the last would be too fast a pace.
+    # Killed, then resumed: the tokens of both attempts in the seconds of the last would be too fast
+    # a pace.
     killed = {**timings, "big/first": {"load_s": 9.0}}
     for unfit in (
         Manifest(fingerprint="f", config=config, cost=cost, timings=killed),
@@ -133,7 +135,8 @@ def test_the_plan_as_json(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     (plan,) = told["plans"]
     assert (plan["questions"], plan["questions_needed"]) == (50, 658)
-    # 50 questions x (3 clean + 2 noisy messages), and one answer more each for the original question
+    # 50 questions x (3 clean + 2 noisy messages), and one answer more each for the original
+    # question
     assert (
         plan["tokens"]["scripted"]["generated"] == 250 * 256
         and plan["tokens"]["llama3_8b"]["generated"] == 300 * 16
@@ -220,7 +223,8 @@ def test_money_spent_is_tokens_at_the_price_of_whoever_was_called() -> None:
         ModelConfig(name="gate", engine="openai"),
         ModelConfig(name="worker", engine="openai"),
     )
-    # the model itself: 3 times 1 + 1; with another one as worker, that answers twice: 2 x (2 + 2) + 2
+    # the model itself: 3 times 1 + 1; with another one as worker, that answers twice: 2 x (2 + 2) +
+    # 2
     assert money_spent(cost, used, {"gate": gate}) == {"gate": 6.0}
     assert money_spent(cost, used, {"gate": other}) == {"gate": 10.0}
     assert money_spent(cost, {}, {}) == {}

@@ -1,4 +1,5 @@
-"""audit.yaml of a folder: what it adds to a command, that the command's words win, and what it may not hold."""
+"""audit.yaml of a folder: what it adds to a command, that the command's words win, and what it may
+not hold."""
 
 import io
 import json

@@ -68,7 +68,8 @@ def test_the_headline_hangs_on_four_options_which_the_paper_does_not_print():
 
 def test_what_no_effect_would_show(paper):
     e = paper[0].no_effect
-    # Independent simulation of such panels gave 46 % of settings, 88 % of models, 26 % in seven or more.
+    # Independent simulation of such panels gave 46 % of settings, 88 % of models, 26 % in seven or
+    # more.
     assert e.setting_rate == pytest.approx(0.46, abs=0.02)
     assert e.model_rate == pytest.approx(0.88, abs=0.03)
     assert e.broad_rate == pytest.approx(0.26, abs=0.03)
@@ -76,8 +77,9 @@ def test_what_no_effect_would_show(paper):
 
 
 def test_no_effect_simulation_agrees_with_the_exact_probability():
-    # One setting, 20 items, every p = .5 (clean .5, discordance .5): the number improved minus degraded is symmetric,
-    # P(gain > 0) = (1 - P(tie)) / 2 with P(tie) = sum over m of Binomial(20, .5)(m) * Binomial(m, .5)(m / 2).
+    # One setting, 20 items, every p = .5 (clean .5, discordance .5): the number improved minus
+    # degraded is symmetric, P(gain > 0) = (1 - P(tie)) / 2 with P(tie) = sum over m of Binomial(20,
+    # .5)(m) * Binomial(m, .5)(m / 2).
     from scipy import stats
 
     rows = [setting_row("m", 1, 10, 5, 5, 20)]
@@ -93,8 +95,9 @@ def test_no_effect_simulation_agrees_with_the_exact_probability():
 
 
 def test_the_reversal_at_eight_routers_is_made_by_the_eight_cells_of_exactly_zero(paper):
-    # Net improve is the sum of improve - degrade over the models; leaving a cell out removes 39 (Qwen3.5-122B at r=3
-    # to 7) or 16 (Qwen3.5-35B at r=6 to 8) degradations: at r=3 -16 + 39 = 23, at r=6 -21 + 39 + 16 = 34.
+    # Net improve is the sum of improve - degrade over the models; leaving a cell out removes 39
+    # (Qwen3.5-122B at r=3 to 7) or 16 (Qwen3.5-35B at r=6 to 8) degradations: at r=3 -16 + 39 = 23,
+    # at r=6 -21 + 39 + 16 = 34.
     printed, without, no_qwen = paper[0].panels
     assert (printed.settings, without.settings, no_qwen.settings) == (108, 100, 90)
     assert [r.net_improve for r in printed.routers] == [-38, -25, -16, -37, 2, -21, -24, 40, 64]
@@ -111,7 +114,8 @@ def test_heterogeneity_is_cochrans_q_by_hand():
     rows = [setting_row("a", 1, 50, 6, 4, 100), setting_row("b", 1, 50, 15, 5, 100)]
     found = heterogeneity(rows)
     assert found.statistic == pytest.approx(0.08**2 / 0.002896)
-    # The moment estimate: (Q - 1) / (w1 + w2 - (w1^2 + w2^2) / (w1 + w2)), by hand 2 w1 w2 / (w1 + w2) below.
+    # The moment estimate: (Q - 1) / (w1 + w2 - (w1^2 + w2^2) / (w1 + w2)), by hand 2 w1 w2 / (w1 +
+    # w2) below.
     w = [1 / 0.000996, 1 / 0.0019]
     assert found.spread == pytest.approx(
         ((found.statistic - 1) / (2 * w[0] * w[1] / sum(w))) ** 0.5
@@ -119,7 +123,8 @@ def test_heterogeneity_is_cochrans_q_by_hand():
 
 
 def test_trend_tries_all_signs_of_the_models():
-    # Five models whose improvements rise by 1, 2, 3, 4, 5 a router: one of 2^5 signs is as extreme. Degrade is level.
+    # Five models whose improvements rise by 1, 2, 3, 4, 5 a router: one of 2^5 signs is as extreme.
+    # Degrade is level.
     rows = [setting_row(f"m{k}", r, 50, 5 + k * r, 5, 100) for k in range(1, 6) for r in (1, 2, 3)]
     found = trend(rows)
     assert (found.improve, found.p_improve) == (pytest.approx(3), pytest.approx(1 / 32))
@@ -127,8 +132,8 @@ def test_trend_tries_all_signs_of_the_models():
 
 
 def test_h2_and_h3_hold_their_level_on_panels_without_an_effect():
-    # Clean and noisy of each model differ by chance alone, and settings are independent here: H2's error bound then
-    # makes it conservative, and H3 is exact.
+    # Clean and noisy of each model differ by chance alone, and settings are independent here: H2's
+    # error bound then makes it conservative, and H3 is exact.
     rng = np.random.default_rng(5)
     rejected = np.zeros(2)
     for _ in range(200):
@@ -265,7 +270,8 @@ def test_a_printed_cell_may_be_rounded_but_not_off_by_one_digit():
     table2 = f"{HEADER}\nm,1,0.50,0.60,0.10,15,5\nm,2,0.50,0.55,0.05,10,5\n"
     table1 = f"model,{','.join(TABLE1_COLUMNS)}\nm,2,1,0.1,{{}},0.075\n"
     table3 = f"routers,{','.join(TABLE3_COLUMNS)}\n1,1,1,0.1,15,5,10\n2,1,1,0.05,10,5,5\n"
-    # The mean excess is .075: printed .07 or .08 are both its rounding to two digits, .076 is not to three.
+    # The mean excess is .075: printed .07 or .08 are both its rounding to two digits, .076 is not
+    # to three.
     for printed, wrong in (("0.07", 0), ("0.08", 0), ("0.075", 0), ("0.076", 1), ("0.074", 1)):
         result, _ = analyse(table2, printed=(table1.format(printed), table3), simulations=10)
         assert [m.column for m in result.mismatches] == ["mean_positive_excess"] * wrong, printed

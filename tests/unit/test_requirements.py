@@ -23,7 +23,8 @@ def pinned(path: Path) -> dict[str, tuple[str, int]]:
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
 def test_every_package_has_a_version_and_the_hashes_of_its_files(path: Path) -> None:
     bare = {name: version for name, (version, hashes) in pinned(path).items() if not hashes}
-    # A build of PyTorch's own index: only the files at hand are known, so a hash of theirs would refuse the others.
+    # A build of PyTorch's own index: only the files at hand are known, so a hash of theirs would
+    # refuse the others.
     assert all("+" in version for version in bare.values()) and set(bare) <= {"torch"}
     assert "://" not in path.read_text() and "--find-links" not in path.read_text()
 
@@ -43,7 +44,8 @@ def test_the_installer_is_pinned_too() -> None:
 
 
 def test_torchvision_is_where_the_engine_imports_it() -> None:
-    """vLLM's build for GPUs does before it serves any model; beside a torch for CPUs it breaks transformers."""
+    """vLLM's build for GPUs does before it serves any model; beside a torch for CPUs it breaks
+    transformers."""
     assert "torchvision" in pinned(ROOT / "requirements" / "gpu.txt")
     assert "torchvision" not in pinned(ROOT / "requirements" / "cpu.txt")
 

@@ -1,4 +1,5 @@
-"""Short forms of what is typed: the same configuration as the long form, and a name that shows everywhere."""
+"""Short forms of what is typed: the same configuration as the long form, and a name that shows
+everywhere."""
 
 import json
 import os
@@ -383,7 +384,8 @@ def test_the_papers_design_with_our_controls_and_what_is_typed_wins() -> None:
     )
     assert config.protocol["name"] == "song2026" and config.benchmark.name == "mmlu"
     design = part_of("sweep", "config").design_of(config)
-    # direct, three clean runs, two runs of noise and one of the ensemble control at r = 1..9 (r = 1 is the clean run)
+    # direct, three clean runs, two runs of noise and one of the ensemble control at r = 1..9 (r = 1
+    # is the clean run)
     assert len(design.settings) == 1 + 3 + 2 * 9 + 8
     with pytest.raises(ConfigError, match="song2026"):
         composed("sweep", "preset=song2025", "model=qwen3_8b")

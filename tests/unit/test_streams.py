@@ -1,4 +1,5 @@
-"""Every command by one table: results on stdout, all else on stderr; --json, --quiet, NO_COLOR, its own usage line."""
+"""Every command by one table: results on stdout, all else on stderr; --json, --quiet, NO_COLOR, its
+own usage line."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""The inputs that were answered worst in the notes of the first hour: each has its exit code and the line to type."""
+"""The inputs that were answered worst in the notes of the first hour: each has its exit code and
+the line to type."""
 
 import os
 import shlex

@@ -1,4 +1,5 @@
-"""Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that holds the outcomes."""
+"""Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that holds
+the outcomes."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -25,12 +26,14 @@ _SAMPLES, _SCORE = "_samples.jsonl", "score"
 
 
 def is_eee(first: Any) -> bool:
-    """Whether a JSON document, or the first line of one a line, is of this format: an aggregate, or a sample."""
+    """Whether a JSON document, or the first line of one a line, is of this format: an aggregate, or
+    a sample."""
     return isinstance(first, dict) and {"schema_version", "evaluation_id"} <= set(first)
 
 
 def read_eee(path: Path, wanted: Wanted) -> Log:
-    """path: the aggregate or its samples. ConfigError where these are missing, DataError for a broken schema."""
+    """path: the aggregate or its samples. ConfigError where these are missing, DataError for a
+    broken schema."""
     is_samples = path.name.endswith(_SAMPLES)
     aggregate = path.with_name(path.name.removesuffix(_SAMPLES) + ".json") if is_samples else path
     samples = path if is_samples else path.with_name(f"{path.stem}{_SAMPLES}")

@@ -1,4 +1,5 @@
-"""Read results of EvalPlus: NAME_eval_results.json, as evalplus/evaluate.py writes it (evalplus/evalplus)."""
+"""Read results of EvalPlus: NAME_eval_results.json, as evalplus/evaluate.py writes it
+(evalplus/evalplus)."""
 
 import re
 from collections.abc import Iterator
@@ -29,8 +30,8 @@ def is_evalplus(found: Any) -> bool:
 def read_evalplus(path: Path, found: Record, wanted: Wanted) -> Log:
     """Return the log. The scores are base, and plus: the base tests and the extra ones.
 
-    Raises ConfigError if the file's name has no model, DataError if base and plus differ and none is asked for.
-    """
+    Raises ConfigError if the file's name has no model, DataError if base and plus differ and none
+    is asked for."""
     name = _NAME.match(path.name)
     model = wanted.model_of(
         name and name["model"].replace("--", "/"), path.name, "the file's name has none"

@@ -12,7 +12,8 @@ from audit.imports.record import Log, Record, Wanted, checked, document, samplin
 from audit.imports.scores import Column, shares
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
-# The main metric of a scenario first: HELM computes exact_match for every scenario, also where a reply explains itself.
+# The main metric of a scenario first: HELM computes exact_match for every scenario, also where a
+# reply explains itself.
 METRICS = (
     "chain_of_thought_correctness",
     "final_number_exact_match",
@@ -33,8 +34,8 @@ Means = dict[tuple[str, Any], Record]  # of metrics, by instance and trial
 def read_helm(path: Path, wanted: Wanted) -> Log:
     """Return the log. Every metric that disagrees with the one that is read is named.
 
-    Raises DataError if a file is missing or of another shape, or if no metric says how many answers are right.
-    """
+    Raises DataError if a file is missing or of another shape, or if no metric says how many answers
+    are right."""
     missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
     if missing:
         raise DataError(
@@ -69,7 +70,8 @@ def _choose(wanted: Wanted, columns: Mapping[str, Column], asked: str, where: st
 def _samples(
     path: Path, requests: list[Record], means: Means, model: str, benchmark: str
 ) -> Iterator[Sample]:
-    """Yield the samples without perturbed copies. Of method separate, each option is a request: the first counts."""
+    """Yield the samples without perturbed copies. Of method separate, each option is a request: the
+    first counts."""
     seen: set[tuple[str, int]] = set()
     for request in requests:
         instance, trial = request["instance"], int(request.get("train_trial_index") or 0)

@@ -1,4 +1,5 @@
-"""Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval` zip of them."""
+"""Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval`
+zip of them."""
 
 import math
 from collections import Counter
@@ -140,7 +141,8 @@ def _outcomes(
 
 
 def _repeats(sample: Any, reduced: Reduced) -> bool:
-    """Whether a sample is a later epoch that has no score but the one of all epochs, which the first epoch has."""
+    """Whether a sample is a later epoch that has no score but the one of all epochs, which the
+    first epoch has."""
     if (
         not isinstance(sample, dict)
         or sample.get("scores")
@@ -152,8 +154,8 @@ def _repeats(sample: Any, reduced: Reduced) -> bool:
 
 
 def _unfinished(header: Record, n: int) -> str:
-    """Return what an evaluation that did not succeed lacks, such as "6 of 400 samples, cancelled"; "" if it did and
-    the log holds every sample that was completed."""
+    """Return what an evaluation that did not succeed lacks, such as "6 of 400 samples, cancelled";
+    "" if it did and the log holds every sample that was completed."""
     status = str(header.get("status") or "success")
     if status == "success":
         results = header.get("results")
@@ -170,8 +172,8 @@ def _unfinished(header: Record, n: int) -> str:
 def _reduced(reductions: Any) -> Reduced:
     """Return the scores that stand beside the samples, reduced over epochs.
 
-    A scorer with several reducers, such as mean and pass_at_2, gives a score for each: scorer.reducer.
-    """
+    A scorer with several reducers, such as mean and pass_at_2, gives a score for each:
+    scorer.reducer."""
     listed = reductions if isinstance(reductions, list) else []
     times = Counter(str(one.get("scorer")) for one in listed)
     found: Reduced = {}
@@ -184,7 +186,8 @@ def _reduced(reductions: Any) -> Reduced:
 
 
 def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
-    """Return the scores of a sample by name. A score that is an object gives one for each part: scorer.part."""
+    """Return the scores of a sample by name. A score that is an object gives one for each part:
+    scorer.part."""
     if not isinstance(sample, dict):
         return {}
     scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})

@@ -1,8 +1,8 @@
 """Read the details of lighteval: details_TASK_TIME.parquet with one row a document.
 
-Since 0.11 a row is {doc, metric, model_response}; before, it is flat: {example, choices, gold_index, metrics, ...}.
-Both are as lighteval's info_loggers.py writes them (huggingface/lighteval, src/lighteval/logging).
-"""
+Since 0.11 a row is {doc, metric, model_response}; before, it is flat: {example, choices,
+gold_index, metrics, ...}. Both are as lighteval's info_loggers.py writes them
+(huggingface/lighteval, src/lighteval/logging)."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -27,14 +27,15 @@ def is_lighteval(columns: Collection[str]) -> bool:
 def read_lighteval(path: Path, wanted: Wanted) -> Log:
     """Return the log. The file is read twice: a score is chosen before an outcome is read.
 
-    Raises ConfigError if the folder does not name the model, DataError if scores disagree and none is asked for.
-    """
+    Raises ConfigError if the folder does not name the model, DataError if scores disagree and none
+    is asked for."""
     model = wanted.model_of(_model_of(path), path.name, "it is no folder details/MODEL/TIME")
     return graded_log("lighteval", path, partial(_samples, path, model, wanted), wanted)
 
 
 def _model_of(path: Path) -> str:
-    """Return the folders between details and the time, such as meta/llama; "" if the path is another."""
+    """Return the folders between details and the time, such as meta/llama; "" if the path is
+    another."""
     name, folders = _NAME.search(path.name), path.absolute().parts[:-1]
     if not name or "details" not in folders:
         return ""
@@ -74,10 +75,11 @@ def _metrics(row: Record, where: str) -> Record:
 
 
 def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
-    """Return (options, place of the gold one). Where every choice is gold, they are answers to a free question.
+    """Return (options, place of the gold one). Where every choice is gold, they are answers to a
+    free question.
 
-    Raises DataError if several of the options are gold: guessing is right more often than once in their number.
-    """
+    Raises DataError if several of the options are gold: guessing is right more often than once in
+    their number."""
     choices = [checked(one, where) for one in doc.get("choices") or ()]
     places = set(as_list(doc.get("gold_index")))
     if len(choices) < 2 or places >= set(range(len(choices))):

@@ -1,4 +1,5 @@
-"""Logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, with results_TIME.json beside it where there is one."""
+"""Logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, with results_TIME.json beside it where
+there is one."""
 
 import hashlib
 import json
@@ -109,9 +110,8 @@ def _sampling(results: Record, task: str) -> str:
 class _Recorded:
     """What the results beside a log say of its task.
 
-    counted, original: samples of the log, and of the whole task; 0 if unknown. mean: of the score that is read; None if
-    it is not a mean over samples.
-    """
+    counted, original: samples of the log, and of the whole task; 0 if unknown. mean: of the score
+    that is read; None if it is not a mean over samples."""
 
     def __init__(self, results: Record, task: str, score: str, chosen: str) -> None:
         many, means = at(results, f"n-samples.{task}", {}), at(results, f"results.{task}", {})
@@ -131,7 +131,8 @@ def _whole(value: Any) -> int:
 def _compared(
     samples: Iterator[Imported], recorded: _Recorded, results: str, log: str, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the samples, then note it if the results count others than the log holds, or are of a part of the task.
+    """Yield the samples, then note it if the results count others than the log holds, or are of a
+    part of the task.
 
     Raises DataError if the results give another mean of as many samples.
     """
@@ -167,7 +168,8 @@ def _samples(
     chosen: str,
     notes: list[str],
 ) -> Iterator[Imported]:
-    """Yield the samples of one filter, which read each document once. Facts about the score go to notes at the end.
+    """Yield the samples of one filter, which read each document once. Facts about the score go to
+    notes at the end.
 
     Raises DataError if no filter was asked for and two disagree by more than chance.
     """
@@ -231,7 +233,8 @@ class _Scores:
     names: tuple[str, ...] = ()
 
     def add(self, sample: Record) -> None:
-        """Add a sample's scores: those that the first sample lists as metrics, and the usual ones."""
+        """Add a sample's scores: those that the first sample lists as metrics, and the usual
+        ones."""
         if not self.items:
             listed = sample.get("metrics")
             names = [*(listed if isinstance(listed, list) else ()), *_COUNTS]
@@ -247,7 +250,8 @@ class _Scores:
                     self.differ.add(name)
 
     def notes(self, path: Path) -> list[str]:
-        """Return a sentence that names the scores that differ from the one that is read; none if all agree."""
+        """Return a sentence that names the scores that differ from the one that is read; none if
+        all agree."""
         other = [
             f"{name} {self.sums[name] / self.items:.3f}"
             for name in self.sums
@@ -264,8 +268,8 @@ class _Scores:
 def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:
     """Return the score of every filter of a log, in words.
 
-    Raises DataError if none was asked for and another filter disagrees with the first by more than chance.
-    """
+    Raises DataError if none was asked for and another filter disagrees with the first by more than
+    chance."""
     columns: dict[str, Column] = {name: {} for name in sorted(filters)}
     for where, sample in rows_of(path, ".jsonl"):
         if wanted.metric in sample:
@@ -318,7 +322,8 @@ def _key(
 
 
 def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str, ...]:
-    """Return the options of a field; else as many as were scored, by the texts that were scored or by letters.
+    """Return the options of a field; else as many as were scored, by the texts that were scored or
+    by letters.
 
     many: options that have a likelihood.
     """
@@ -350,7 +355,8 @@ def _scored(sample: Record) -> int:
 
 
 def _requests(sample: Record) -> list[list[Any]]:
-    """Return the arguments of each request: a list of lists, or of newer versions objects of arg_0, arg_1, ..."""
+    """Return the arguments of each request: a list of lists, or of newer versions objects of arg_0,
+    arg_1, ..."""
     arguments = sample.get("arguments")
     each = list(arguments.values()) if isinstance(arguments, dict) else arguments
     found = []
@@ -410,7 +416,8 @@ def _gold(
 
 
 def _answer(sample: Record, options: tuple[str, ...], where: str) -> str | None:
-    """Return the reply as the harness filtered it; of likelihoods the letter of the likeliest option."""
+    """Return the reply as the harness filtered it; of likelihoods the letter of the likeliest
+    option."""
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None

@@ -1,4 +1,5 @@
-"""Read logs of openai/evals: a spec, then an event a line, as evals/record.py writes them (openai/evals)."""
+"""Read logs of openai/evals: a spec, then an event a line, as evals/record.py writes them
+(openai/evals)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ MATCH = "correct"  # of the events of type match
 
 @dataclass
 class _Events:
-    """Events of a sample: its first question, the answer, options, values of each score, and what went wrong."""
+    """Events of a sample: its first question, the answer, options, values of each score, and what
+    went wrong."""
 
     text: str = ""
     answer: str = ""
@@ -34,8 +36,8 @@ def is_evals(first: Any) -> bool:
 def read_evals(path: Path, wanted: Wanted) -> Log:
     """Return the log.
 
-    Raises ConfigError if it does not name one model or has no final report, DataError if scores disagree.
-    """
+    Raises ConfigError if it does not name one model or has no final report, DataError if scores
+    disagree."""
     spec: Record = {}
     report: Any = None
     events: dict[str, _Events] = {}
@@ -64,7 +66,8 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
 
 
 def _add(events: _Events, line: Record, where: str) -> None:
-    """Add an event. An answer is the one that was compared; else the first that was sampled, not a judge's."""
+    """Add an event. An answer is the one that was compared; else the first that was sampled, not a
+    judge's."""
     data = line.get("data")
     if not isinstance(data, dict):
         raise DataError(f"{where}: the data of the event are {data!r:.60}. Expected an object.")

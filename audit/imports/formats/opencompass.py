@@ -1,7 +1,8 @@
-"""Read OpenCompass: results/MODEL/DATASET.json with details, or predictions/MODEL/DATASET.json, which hold no score.
+"""Read OpenCompass: results/MODEL/DATASET.json with details, or predictions/MODEL/DATASET.json,
+which hold no score.
 
-As openicl/icl_evaluator/icl_base_evaluator.py and openicl/icl_inferencer/*.py write them (open-compass/opencompass).
-"""
+As openicl/icl_evaluator/icl_base_evaluator.py and openicl/icl_inferencer/*.py write them
+(open-compass/opencompass)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,8 +47,8 @@ def is_opencompass(found: Any) -> bool:
 def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
     """Return the log of a document.
 
-    Raises ConfigError if the folder does not name the model, DataError if the details have no score or another mean.
-    """
+    Raises ConfigError if the folder does not name the model, DataError if the details have no score
+    or another mean."""
     named = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
     (name, part), model = (
         _part(path),
@@ -72,7 +73,8 @@ def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
 
 
 def _entries(found: Record) -> dict[str, Record]:
-    """Return the items by name: details are a list, or an object by number with a type beside the items."""
+    """Return the items by name: details are a list, or an object by number with a type beside the
+    items."""
     details = found.get("details", found) or {}
     each = details if isinstance(details, dict) else dict(enumerate(details))
     return {
@@ -81,7 +83,8 @@ def _entries(found: Record) -> dict[str, Record]:
 
 
 def _part(path: Path) -> tuple[str, str]:
-    """Return (name of the dataset, number of the part) of a file; a long dataset is in parts NAME_0, NAME_1, ..."""
+    """Return (name of the dataset, number of the part) of a file; a long dataset is in parts
+    NAME_0, NAME_1, ..."""
     stem = path.stem.removeprefix(_TMP)
     name, _, number = stem.rpartition("_")
     first = path.with_name(path.name.replace(stem, f"{name}_0", 1))
@@ -89,7 +92,8 @@ def _part(path: Path) -> tuple[str, str]:
 
 
 def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
-    """Yield predictions as rows of a table: replies, or labels of options. Of GSM8K the key is a number."""
+    """Yield predictions as rows of a table: replies, or labels of options. Of GSM8K the key is a
+    number."""
     for name, entry in entries.items():
         where = f"{path}, {name}"
         options, read = _options(entry), single(entry["prediction"])

@@ -1,4 +1,5 @@
-"""Read results of promptfoo: one document or a result a line, as src/types/index.ts has them (promptfoo/promptfoo)."""
+"""Read results of promptfoo: one document or a result a line, as src/types/index.ts has them
+(promptfoo/promptfoo)."""
 
 import json
 from collections import Counter
@@ -29,7 +30,8 @@ def is_result(first: Any) -> bool:
 
 
 def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, description: str = "") -> Log:
-    """Return the log. A provider is a model; of several prompts, each is a benchmark. A named score is asked for.
+    """Return the log. A provider is a model; of several prompts, each is a benchmark. A named score
+    is asked for.
 
     Raises DataError if success and score differ and none is asked for.
     """
@@ -85,7 +87,8 @@ def _error(result: Record) -> str | None:
 
 
 def _prompt(result: Record) -> str:
-    """Return what names a prompt's template: `raw` is another in every test, promptIdx for every provider."""
+    """Return what names a prompt's template: `raw` is another in every test, promptIdx for every
+    provider."""
     prompt = result.get("prompt")
     return str(
         (prompt.get("label") if isinstance(prompt, dict) else prompt)

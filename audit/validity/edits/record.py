@@ -70,7 +70,8 @@ class Edit:
     label_style: str = PLAIN_LABELS
 
 
-# Format edits in order of preference. Those after the wanted number replace an edit that changes nothing.
+# Format edits in order of preference. Those after the wanted number replace an edit that changes
+# nothing.
 _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quotes", "preamble")
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")

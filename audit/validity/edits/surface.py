@@ -15,7 +15,8 @@ from audit.core.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
-# A placebo starts with as many of these words as are wanted, then a comma. They state, ask and deny nothing.
+# A placebo starts with as many of these words as are wanted, then a comma. They state, ask and deny
+# nothing.
 _NEUTRAL = (
     "Now",
     "then",
@@ -100,7 +101,8 @@ def _option_order(item: Item) -> Item:
     )
 
 
-# name -> (change, label style of the options). "label_style" and "option_order" change nothing if no option is shown.
+# name -> (change, label style of the options). "label_style" and "option_order" change nothing if
+# no option is shown.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
@@ -142,7 +144,8 @@ def placebo_edit(item: Item, words: int) -> Edit:
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
 
 
-# "Paraphrase templates" (li2026, appendix C): what is asked stays word for word, so they are the weakest paraphrase.
+# "Paraphrase templates" (li2026, appendix C): what is asked stays word for word, so they are the
+# weakest paraphrase.
 FRAMES = (
     "Let me ask you this. {}",
     "I would like to know the following. {}",

@@ -1,10 +1,11 @@
-"""A tiny masked language model, and what it gives on CrowS-Pairs: python tests/golden/crows/make_tiny.py CSV FOLDER
+"""A tiny masked language model, and what it gives on CrowS-Pairs: python
+tests/golden/crows/make_tiny.py CSV FOLDER
 
-Writes pll.json beside this file: the pseudo-log-likelihoods of the first 40 pairs, and the metric. No BERT can be had
-offline; a random BERT of one layer tests the same steps (shared tokens, one mask at a time, rounding, the metric). Its
-weights come from numpy's generator, so that they are the same wherever this runs. The loop below is written after the
-authors' metric.py, one forward pass a mask, and shares no code with the package.
-"""
+Writes pll.json beside this file: the pseudo-log-likelihoods of the first 40 pairs, and the metric.
+No BERT can be had offline; a random BERT of one layer tests the same steps (shared tokens, one mask
+at a time, rounding, the metric). Its weights come from numpy's generator, so that they are the same
+wherever this runs. The loop below is written after the authors' metric.py, one forward pass a mask,
+and shares no code with the package."""
 
 import csv
 import difflib
@@ -92,7 +93,8 @@ def make(folder: Path) -> None:
 
 
 def score(first: str, second: str, model: Any, tokenizer: Any) -> tuple[float, float]:
-    """The authors' mask_unigram: every shared token masked alone, sums of log-softmax at the mask."""
+    """The authors' mask_unigram: every shared token masked alone, sums of log-softmax at the
+    mask."""
     import torch
 
     ids = [tokenizer.encode(text, return_tensors="pt") for text in (first, second)]

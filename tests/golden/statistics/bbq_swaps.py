@@ -1,11 +1,11 @@
-"""How often do UnifiedQA's answers to BBQ (Sexual orientation) show a difference of form and content that is none?
+"""How often do UnifiedQA's answers to BBQ (Sexual orientation) show a difference of form and
+content that is none?
 
     PYTHONPATH=tests:. python tests/golden/statistics/bbq_swaps.py shared/data
 
-Form: ARC's prompt in place of RACE's. Content: the row with the groups swapped (disambiguated: answers that stayed).
-Null: the two are exchanged at random, in whole swaps or in whole templates. Rates of either direction, 600 draws; 5 %
-is promised.
-"""
+Form: ARC's prompt in place of RACE's. Content: the row with the groups swapped (disambiguated:
+answers that stayed). Null: the two are exchanged at random, in whole swaps or in whole templates.
+Rates of either direction, 600 draws; 5 % is promised."""
 
 import sys
 from pathlib import Path

@@ -1,13 +1,14 @@
-"""How much do public models differ? The scales of `audit.statistics.priors.PRIORS`, and the level they give.
+"""How much do public models differ? The scales of `audit.statistics.priors.PRIORS`, and the level
+they give.
 
     PYTHONPATH=. python tests/golden/statistics/between_models.py [FOLDER with ConStat's tables]
 
-First table, from ConStat's published accuracies: the spread, in points, of a public model's difference (benchmark less
-comparison) from other public models', as observed, and without the sampling error of its two accuracies (taken as
-independent, which takes too much away for rewordings of the same items). It is robust (median absolute deviation), as
-some public models are contaminated. Second table, normal draws: false positives and what is found, by `t` with R - 1
-degrees of freedom and with the prior.
-"""
+First table, from ConStat's published accuracies: the spread, in points, of a public model's
+difference (benchmark less comparison) from other public models', as observed, and without the
+sampling error of its two accuracies (taken as independent, which takes too much away for rewordings
+of the same items). It is robust (median absolute deviation), as some public models are
+contaminated. Second table, normal draws: false positives and what is found, by `t` with R - 1
+degrees of freedom and with the prior."""
 
 import csv
 import sys

@@ -3,9 +3,9 @@ docs/findings/perturb_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/clearing_alone.py
 
-Schuirmann's test of models that lose exactly 5 points, without the findings that stand before it in the verdict: as
-many as it may clear are 5 %. 1,000 items, no references, 3,000 models a world, seed 77 (a standard error of .4).
-"""
+Schuirmann's test of models that lose exactly 5 points, without the findings that stand before it in
+the verdict: as many as it may clear are 5 %. 1,000 items, no references, 3,000 models a world, seed
+77 (a standard error of .4)."""
 
 import numpy as np
 
@@ -25,7 +25,8 @@ DESIGNS = (
 
 
 def refuted(design: PerturbDesign, name: str) -> dict[str, float | None]:
-    """Share of models of a world whose drop the data say to be below the smallest effect that matters."""
+    """Share of models of a world whose drop the data say to be below the smallest effect that
+    matters."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(SEED)
     found = []
     for _ in range(MODELS):

@@ -1,11 +1,11 @@
-"""Memory told from sensitivity to wording, in worlds beyond the calibration's: docs/findings/perturb_calibration.md.
+"""Memory told from sensitivity to wording, in worlds beyond the calibration's:
+docs/findings/perturb_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/common_fall_worlds.py [models]
 
-Every tested model either remembers items or loses points to rewording for another reason. Printed are per cent called
-beyond reference by the references alone (`before`), and where a common fall of log-odds must be refuted too (`now`).
-Takes five minutes of one core with 200 models.
-"""
+Every tested model either remembers items or loses points to rewording for another reason. Printed
+are per cent called beyond reference by the references alone (`before`), and where a common fall of
+log-odds must be refuted too (`now`). Takes five minutes of one core with 200 models."""
 
 import sys
 import zlib
@@ -49,8 +49,8 @@ def latent(shape: str, n: int, models: int, rng: np.random.Generator) -> np.ndar
 def losses(
     kind: str, x: np.ndarray, others: np.ndarray, link: Callable, rng: np.random.Generator
 ) -> Callable:
-    """(VARIANTS, n) chances under the variants as a function of how much is lost. x: log-odds of the tested model under
-    the variants; others: (n,) mean chance of the references."""
+    """(VARIANTS, n) chances under the variants as a function of how much is lost. x: log-odds of
+    the tested model under the variants; others: (n,) mean chance of the references."""
     noise, where = np.abs(rng.standard_normal((VARIANTS, x.size))), rng.random(x.size) < 0.2
     style = rng.standard_normal(x.size)
     first = rng.integers(0, 4, x.size) == 0
@@ -90,10 +90,11 @@ def cell(
     all_hard: str = "",
     alike: float = 0.0,
 ) -> PerturbCell:
-    """lost: points lost to `kind` beyond what harder variants cost all; memory: share of the items remembered, in
-    proportion to the references' chance to the power `easier`; generalises: share of a remembered item's variants that
-    are right for it, too; all_hard: items ("hard", "easy") on which rewording takes another 1 from all log-odds;
-    alike: standard deviation of what an item's rewordings take together, from each model another amount."""
+    """lost: points lost to `kind` beyond what harder variants cost all; memory: share of the items
+    remembered, in proportion to the references' chance to the power `easier`; generalises: share of
+    a remembered item's variants that are right for it, too; all_hard: items ("hard", "easy") on
+    which rewording takes another 1 from all log-odds; alike: standard deviation of what an item's
+    rewordings take together, from each model another amount."""
     chance = LINKS[link]
     spread = np.clip(accuracy + 0.06 * np.linspace(-1, 1, references), 0.3, 0.97)
     odds = latent(shape, n, references + 1, rng)

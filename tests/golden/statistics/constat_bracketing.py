@@ -1,13 +1,15 @@
-"""Strong models against weak references, on ConStat's published rewordings: what bracketing takes away.
+"""Strong models against weak references, on ConStat's published rewordings: what bracketing takes
+away.
 
     PYTHONPATH=. python tests/golden/statistics/constat_bracketing.py [FOLDER with ConStat's tables]
 
-The tables hold each public model's accuracy on a benchmark and on its rewording, with standard errors, and no answers.
-So the test is rebuilt from these: a tested model of the strongest third, five references of the weakest (or any), drawn
-3,000 times. A model's drop has the error of its two accuracies, and of two models' drops .4 of that is common. Per cent
-of draws called a drop beyond reference by t with R - 1 degrees of freedom: in points and as a share; in log-odds too;
-and with references that bracket. Nobody knows which public models remember ARC: the figure is no error rate. What it
-shows is that the test called the strong models alike, and that with bracketing it does not.
+The tables hold each public model's accuracy on a benchmark and on its rewording, with standard
+errors, and no answers. So the test is rebuilt from these: a tested model of the strongest third,
+five references of the weakest (or any), drawn 3,000 times. A model's drop has the error of its two
+accuracies, and of two models' drops .4 of that is common. Per cent of draws called a drop beyond
+reference by t with R - 1 degrees of freedom: in points and as a share; in log-odds too; and with
+references that bracket. Nobody knows which public models remember ARC: the figure is no error rate.
+What it shows is that the test called the strong models alike, and that with bracketing it does not.
 """
 
 import csv
@@ -26,8 +28,9 @@ GUESSING = {"gsm8k": 0.0}  # others: one of four
 
 
 def called(path: Path, *, weak: bool, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Share of draws called beyond reference by points and share, by all three scales, and with bracketing as well.
-    weak: the references are from the weakest third and the tested model is from the strongest."""
+    """Share of draws called beyond reference by points and share, by all three scales, and with
+    bracketing as well. weak: the references are from the weakest third and the tested model is from
+    the strongest."""
     with path.open(encoding="utf-8") as lines:
         rows = [row for row in csv.DictReader(lines) if "contamination-models" not in row["model"]]
     before, after, se_b, se_a = (

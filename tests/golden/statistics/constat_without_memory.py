@@ -1,17 +1,19 @@
-"""The score without memory of models that were contaminated on purpose, against what they score where they were not.
+"""The score without memory of models that were contaminated on purpose, against what they score
+where they were not.
 
-    PYTHONPATH=. python tests/golden/statistics/constat_without_memory.py [FOLDER with ConStat's tables] [R] [DRAWS]
+    PYTHONPATH=. python tests/golden/statistics/constat_without_memory.py [FOLDER with ConStat's
+    tables] [R] [DRAWS]
 
-ConStat's authors fine-tuned models on half of a benchmark and published their accuracy on the other half (`no_cont`):
-the truth. Models count that the authors call really contaminated: a score above that and above .3 (eight of MMLU's
-broke in training and guess). Held-out items are their synthetic ones, references R random public
-models (5, of 40 draws).
+ConStat's authors fine-tuned models on half of a benchmark and published their accuracy on the other
+half (`no_cont`): the truth. Models count that the authors call really contaminated: a score above
+that and above .3 (eight of MMLU's broke in training and guess). Held-out items are their synthetic
+ones, references R random public models (5, of 40 draws).
 
-The tables have accuracies, no answers. So this checks what identifies the number (do held-out items and references tell
-it?), the prior and the hull of the scales, not the fit to answers: the errors are binomial, of models taken as
-independent, and those of ability take both sets' difficulties as equally spread (1.5 logits). The truth is
-measured on 170 to 1,000 items, which is 1.5 to 3.8 points of the RMSE; the second cover adds this error.
-"""
+The tables have accuracies, no answers. So this checks what identifies the number (do held-out items
+and references tell it?), the prior and the hull of the scales, not the fit to answers: the errors
+are binomial, of models taken as independent, and those of ability take both sets' difficulties as
+equally spread (1.5 logits). The truth is measured on 170 to 1,000 items, which is 1.5 to 3.8 points
+of the RMSE; the second cover adds this error."""
 
 import csv
 import sys
@@ -44,7 +46,8 @@ def to_accuracy(ability, chance):
 
 
 def scales_of(chance):
-    """(to the scale, back, least accuracy) of points, of ability, and of ability where all guess."""
+    """(to the scale, back, least accuracy) of points, of ability, and of ability where all
+    guess."""
     found = [(lambda p: p, lambda p: p, 0.005)]
     for c in (0.0, chance) if chance else (0.0,):
         found.append((partial(to_ability, chance=c), partial(to_accuracy, chance=c), c + 0.005))
@@ -52,7 +55,8 @@ def scales_of(chance):
 
 
 def rows_of(path):
-    """(planted, public): arrays (models, 6): score, its error, score on the other set, its error, truth, its error."""
+    """(planted, public): arrays (models, 6): score, its error, score on the other set, its error,
+    truth, its error."""
     columns = (
         "score_model",
         "score_model_std",
@@ -109,7 +113,8 @@ def scales(tested, references, chance):
 
 
 def measured(folder, exam, comparison, references, draws):
-    """By scale: bias, RMSE, cover, cover with the truth's own error; and the mean width and number of models."""
+    """By scale: bias, RMSE, cover, cover with the truth's own error; and the mean width and number
+    of models."""
     planted, public = rows_of(folder / f"{exam}_{comparison}.csv")
     planted = planted[(planted[:, 0] > planted[:, 4]) & (planted[:, 0] > 0.3)]
     rng = np.random.default_rng([SEED, EXAMS.index(exam)])

@@ -1,11 +1,11 @@
-"""D in each of the validity audit's sixteen worlds: a table of docs/findings/validity_calibration.md.
+"""D in each of the validity audit's sixteen worlds: a table of
+docs/findings/validity_calibration.md.
 
     PYTHONPATH=. python tests/golden/statistics/every_world.py
 
-`audit calibrate audit=validity` measures with many models the world that it found to be the worst with few. Here all
-have MODELS, and the largest rate of the sixteen is printed: as a maximum it lies above its own mean, where several are
-near to it.
-"""
+`audit calibrate audit=validity` measures with many models the world that it found to be the worst
+with few. Here all have MODELS, and the largest rate of the sixteen is printed: as a maximum it lies
+above its own mean, where several are near to it."""
 
 import numpy as np
 

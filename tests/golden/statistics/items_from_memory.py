@@ -2,11 +2,10 @@
 
     PYTHONPATH=. python tests/golden/statistics/items_from_memory.py      # docs/understand/score_without_memory.md
 
-The worlds of score_without_memory.py, with likelihoods: of an item's text a part is common to all models, a part each
-model's own (t with 5 degrees of freedom, so not normal). What was learnt is likelier to the tested model by so many
-standard deviations of what it has beyond its references. Uneven: models suit the two sets differently, by 2 points
-and a tenth of a spread.
-"""
+The worlds of score_without_memory.py, with likelihoods: of an item's text a part is common to all
+models, a part each model's own (t with 5 degrees of freedom, so not normal). What was learnt is
+likelier to the tested model by so many standard deviations of what it has beyond its references.
+Uneven: models suit the two sets differently, by 2 points and a tenth of a spread."""
 
 import sys
 
@@ -47,7 +46,8 @@ def likelihoods(rng, world, learnt, gain):
 
 
 def rates(rng, world, gain, times):
-    """Per cent: false of the named, a hundredth of how many are named, named of the learnt, false of the first ten."""
+    """Per cent: false of the named, a hundredth of how many are named, named of the learnt, false
+    of the first ten."""
     centre, rows = centre_of(world), []
     for _ in range(times):
         _, a, b, learnt = simulate(rng, world, centre)

@@ -2,10 +2,10 @@
 
     PYTHONPATH=. python tests/golden/statistics/rate_misses.py
 
-Beta-binomial clusters of one size: rates P, correlations RHO within a cluster. Wilson's interval over the effective
-number of items, with the normal quantile (as it was) and with Student's (as it is). Printed: misses in per cent on one
-side (2.5 is promised), in the worst world and on average, and the mean width.
-"""
+Beta-binomial clusters of one size: rates P, correlations RHO within a cluster. Wilson's interval
+over the effective number of items, with the normal quantile (as it was) and with Student's (as it
+is). Printed: misses in per cent on one side (2.5 is promised), in the worst world and on average,
+and the mean width."""
 
 import numpy as np
 import scipy

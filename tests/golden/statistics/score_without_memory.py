@@ -1,13 +1,14 @@
-"""Does the interval of the score without memory cover the truth, in worlds that are not the model's own?
+"""Does the interval of the score without memory cover the truth, in worlds that are not the model's
+own?
 
     PYTHONPATH=. python tests/golden/statistics/score_without_memory.py
 
 The table is in docs/understand/score_without_memory.md.
 
-An item has a difficulty (a gamma's, so skewed), a discrimination of its own and may be guessed; a model an ability. The
-Rasch model of the estimate has none of the three but the ability. 1,000 published and 500 held-out items. The truth is
-the mean chance of the tested model on the published items, without what it learnt.
-"""
+An item has a difficulty (a gamma's, so skewed), a discrimination of its own and may be guessed; a
+model an ability. The Rasch model of the estimate has none of the three but the ability. 1,000
+published and 500 held-out items. The truth is the mean chance of the tested model on the published
+items, without what it learnt."""
 
 import sys
 from dataclasses import dataclass
@@ -23,9 +24,10 @@ N, M = 1000, 500
 
 @dataclass(frozen=True)
 class World:
-    """tested, others: accuracies. knows: share of published answers learnt. spread, held_out: of difficulties. harder,
-    logits: what held-out items cost every model, in points or in logits. uneven: SD between models of what suits them,
-    points. guess: chance of the one who knows nothing. family: SD of the references' abilities, logits."""
+    """tested, others: accuracies. knows: share of published answers learnt. spread, held_out: of
+    difficulties. harder, logits: what held-out items cost every model, in points or in logits.
+    uneven: SD between models of what suits them, points. guess: chance of the one who knows
+    nothing. family: SD of the references' abilities, logits."""
 
     tested: float = 0.7
     others: float = 0.7
@@ -101,7 +103,8 @@ def located(world, accuracy, spread):
 
 
 def simulate(rng, world, centre):
-    """(truth, (K, n) published and (K, m) held-out answers, tested model first, mask (n,) of what it learnt).
+    """(truth, (K, n) published and (K, m) held-out answers, tested model first, mask (n,) of what
+    it learnt).
 
     centre: see `centre_of`.
     """
@@ -123,7 +126,8 @@ def simulate(rng, world, centre):
 
 
 def centre_of(world):
-    """Abilities of tested and references; and what moves a held-out ability so that sets are as hard for references."""
+    """Abilities of tested and references; and what moves a held-out ability so that sets are as
+    hard for references."""
     tested, others = (located(world, a, world.spread) for a in (world.tested, world.others))
     return tested, others, located(world, world.others, world.held_out) - others
 

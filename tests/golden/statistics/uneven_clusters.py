@@ -1,7 +1,8 @@
-"""How often does D call a clean model selective where clusters are of unequal size? `PYTHONPATH=. python` this file.
+"""How often does D call a clean model selective where clusters are of unequal size? `PYTHONPATH=.
+python` this file.
 
-Items of a cluster share a rate of change (Beta distributed), the attribute family's and the surface's drawn apart.
-"""
+Items of a cluster share a rate of change (Beta distributed), the attribute family's and the
+surface's drawn apart."""
 
 from itertools import product
 

@@ -1,11 +1,11 @@
-"""How often the construct-validity audit accuses or clears a scripted model wrongly, in worlds that are not its null.
+"""How often the construct-validity audit accuses or clears a scripted model wrongly, in worlds that
+are not its null.
 
     PYTHONPATH=. python tests/golden/statistics/validity_worlds.py 200      # models a world; a panel counts as twelve
 
-Evidence, Holm over the panel, gates and decision are the audit's own; G6 is taken as passed. Words: nothing reacts to
-the content, and any words before an item move 10 % of the answers. Guessers: the same request has the same answer, and
-any other request another guess about what is not known.
-"""
+Evidence, Holm over the panel, gates and decision are the audit's own; G6 is taken as passed. Words:
+nothing reacts to the content, and any words before an item move 10 % of the answers. Guessers: the
+same request has the same answer, and any other request another guess about what is not known."""
 
 import sys
 from collections import Counter
@@ -126,7 +126,8 @@ def by_heart(rng: Rng, n: int = 200, surface: float = 0.2, content: float = 0.02
 
 
 def by_order(rng: Rng) -> Cell:
-    """Nothing should move, and one format edit of three, such as the order of options, moves 30 %."""
+    """Nothing should move, and one format edit of three, such as the order of options, moves 30
+    %."""
     one = words(rng, 400, content=0.12, placebo=0.02)
     form = one.families[Family.FORMAT]
     response = form.response.copy()

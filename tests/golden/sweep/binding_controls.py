@@ -1,10 +1,11 @@
-"""How often p of an excess is at most .05 where another control binds at each r: two orders of correcting.
+"""How often p of an excess is at most .05 where another control binds at each r: two orders of
+correcting.
 
     PYTHONPATH=. python tests/golden/sweep/binding_controls.py        # 1,600 models, some four minutes of one core
 
-The calibration's world of that name, without run variance and the verdict's further conditions. Before (B33): corrected
-over r within each control, then the largest over the controls. Now: the largest first, then Holm over r.
-"""
+The calibration's world of that name, without run variance and the verdict's further conditions.
+Before (B33): corrected over r within each control, then the largest over the controls. Now: the
+largest first, then Holm over r."""
 
 from functools import reduce
 

@@ -1,10 +1,10 @@
-"""Rates of the paper's rule (any gain above zero) on clean models, by the cost of noise: docs/findings/calibration.md.
+"""Rates of the paper's rule (any gain above zero) on clean models, by the cost of noise:
+docs/findings/calibration.md.
 
     PYTHONPATH=. python tests/golden/sweep/paper_rule.py
 
-Models of `audit.sweep.simulation`: 100 questions, nine independent settings, one clean run, discordance 0.2; 2,000 of
-each cost, seed 42.
-"""
+Models of `audit.sweep.simulation`: 100 questions, nine independent settings, one clean run,
+discordance 0.2; 2,000 of each cost, seed 42."""
 
 import numpy as np
 
@@ -18,7 +18,8 @@ DESIGN = Design(100, 9, "independent", direct=False, ensemble=False)
 
 
 def fired(cost: float, models: int, rng: np.random.Generator) -> dict[str, float | None]:
-    """Of clean models that noise costs that much (0-1): settings that fire, and models with one at least."""
+    """Of clean models that noise costs that much (0-1): settings that fire, and models with one at
+    least."""
     gains = []
     for _ in range(models):
         sweep = sweep_of(simulate(DESIGN, World(gain=-cost), rng).cell)

@@ -1,8 +1,8 @@
 """What a judge says of 20 questions in another one's words, without their facts, and unchanged.
 
-`python tests/golden/variants/judge_controls.py WORDS`, the words of `audit variants build` with a judge, prints what
-its votes come to. Only the last kind should be kept. docs/do/variants.md quotes it.
-"""
+`python tests/golden/variants/judge_controls.py WORDS`, the words of `audit variants build` with a
+judge, prints what its votes come to. Only the last kind should be kept. docs/do/variants.md quotes
+it."""
 
 import sys
 from collections import Counter

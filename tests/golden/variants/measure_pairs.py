@@ -1,8 +1,9 @@
-"""What the distance window and the rules say of 20 hand-written questions, reworded with and without their meaning.
+"""What the distance window and the rules say of 20 hand-written questions, reworded with and
+without their meaning.
 
-`python tests/golden/variants/measure_pairs.py` prints the table of docs/do/variants.md. pairs.jsonl was written for
-this: a true paraphrase, nearly the same paraphrase with the meaning changed, and the original with the least change.
-"""
+`python tests/golden/variants/measure_pairs.py` prints the table of docs/do/variants.md. pairs.jsonl
+was written for this: a true paraphrase, nearly the same paraphrase with the meaning changed, and
+the original with the least change."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Outcomes -> verdict: exact McNemar of the loudest volume against the original, Holm over the models."""
+"""Outcomes -> verdict: exact McNemar of the loudest volume against the original, Holm over the
+models."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""What is asked: every question as it is, and in capitals with one to `volumes` exclamation marks."""
+"""What is asked: every question as it is, and in capitals with one to `volumes` exclamation
+marks."""
 
 from collections.abc import Sequence
 

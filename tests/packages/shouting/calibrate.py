@@ -22,7 +22,8 @@ class Design:
 
 
 def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float, float]:
-    """(found, cleared) of one model: items differ in difficulty, and each answer is drawn by itself."""
+    """(found, cleared) of one model: items differ in difficulty, and each answer is drawn by
+    itself."""
     able = rng.beta(3, 2, design.n)
     state = (rng.random((2, design.n)) < [able, np.clip(able - cost, 0, 1)]).astype(np.int8)
     ids = tuple(f"q{k:04}" for k in range(design.n))

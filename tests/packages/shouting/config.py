@@ -36,7 +36,8 @@ def from_hydra(cfg: DictConfig) -> ShoutingConfig:
 
 
 def design_of(config: ShoutingConfig) -> Design:
-    """The question as it is, and once at each volume; its own part each, so that each is run again alone."""
+    """The question as it is, and once at each volume; its own part each, so that each is run again
+    alone."""
     return Design(
         (Part("original", (0,)), *(Part("variant", (k,)) for k in range(1, config.volumes + 1)))
     )

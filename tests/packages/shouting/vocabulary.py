@@ -1,4 +1,5 @@
-"""The three verdicts, all that is said of one cell, and their words; the row of the table of instruments."""
+"""The three verdicts, all that is said of one cell, and their words; the row of the table of
+instruments."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,8 +26,8 @@ Decision = Decided[Verdict]
 
 @dataclass(frozen=True)
 class Evidence:
-    """n: questions that were answered both ways. cost: accuracy that the loudest volume costs (0-1), with its 90 %
-    interval; p: exact McNemar, one-sided."""
+    """n: questions that were answered both ways. cost: accuracy that the loudest volume costs
+    (0-1), with its 90 % interval; p: exact McNemar, one-sided."""
 
     n: int
     accuracy: float

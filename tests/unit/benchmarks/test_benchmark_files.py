@@ -259,7 +259,8 @@ def test_a_compressed_batch_is_refused_before_it_unfolds_beyond_the_bound(
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with writer(path := tmp_path / "a.arrow", table.schema, options=options) as stream:
         stream.write_table(table)
-    # Ten texts with 11 offsets of four bytes; of a dictionary one text, with 2 offsets, and then ten indices.
+    # Ten texts with 11 offsets of four bytes; of a dictionary one text, with 2 offsets, and then
+    # ten indices.
     unfolded = 10_000 + 2 * 4 if dictionary else 10 * 10_000 + 11 * 4
     bound = unfolded if compression else 1  # what is not compressed is no larger than the file
     assert [len(batch) for batch in arrow_batches(path, bound)] == [10]

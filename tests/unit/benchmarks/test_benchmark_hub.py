@@ -1,5 +1,5 @@
-"""The hub path against a local server that speaks the hub's protocol; the client runs in a process of its own, because
-huggingface_hub reads HF_ENDPOINT once, at import."""
+"""The hub path against a local server that speaks the hub's protocol; the client runs in a process
+of its own, because huggingface_hub reads HF_ENDPOINT once, at import."""
 
 import hashlib
 import io

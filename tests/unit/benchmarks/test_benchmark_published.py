@@ -74,7 +74,8 @@ def test_mmlu_subjects_keep_their_ids(shared_data: Path) -> None:
 
 
 def test_truthfulqa_is_shuffled_where_nothing_else_is_said(shared_data: Path) -> None:
-    """Of 817 questions whose key is published first 186 would show it first by chance; six deviations are below 80."""
+    """Of 817 questions whose key is published first 186 would show it first by chance; six
+    deviations are below 80."""
     shown = list(
         opened(
             "truthfulqa_mc1", path=str(shared_data / "truthfulqa" / "mc_task.json")

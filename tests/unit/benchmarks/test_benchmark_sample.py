@@ -19,7 +19,8 @@ from audit.core.records import Item
 
 @pytest.fixture
 def ten(tmp_path: Path) -> Benchmark:
-    """Ten rows; 3 and 8 repeat row 1 but for whitespace, 9 repeats 4 with another gold; 4 and 9 have three options."""
+    """Ten rows; 3 and 8 repeat row 1 but for whitespace, 9 repeats 4 with another gold; 4 and 9
+    have three options."""
     rows = [{"question": f"Number {i} ?", "choices": ["a", "b"], "answer": 0} for i in range(10)]
     rows[3]["question"], rows[8]["question"] = "Number  1 ?\n", " Number 1\t?"
     rows[4] |= {"choices": ["a", "b", "b"]}
@@ -54,7 +55,8 @@ def test_every_distinct_question_is_equally_likely(ten: Benchmark) -> None:
     for seed in range(700):
         for index in draw_sample(ten, 2, seed=seed).indices:
             counts[index] += 1
-    # Expected 200 each, standard deviation sqrt(700 * 2/7 * 5/7) = 12; the seeds are fixed, so this is no gamble.
+    # Expected 200 each, standard deviation sqrt(700 * 2/7 * 5/7) = 12; the seeds are fixed, so this
+    # is no gamble.
     assert all(150 < count < 250 for count in counts.values()), counts
 
 
@@ -118,7 +120,8 @@ for path in sys.argv[1:]:
 
 @pytest.mark.long
 def test_100000_lines_are_streamed(tmp_path: Path) -> None:
-    """The peak memory of a process (bytes) after 10,000 lines, then after 100,000 (32 MB of text)."""
+    """The peak memory of a process (bytes) after 10,000 lines, then after 100,000 (32 MB of
+    text)."""
     paths = []
     for n in (10_000, 100_000):
         rows = ({**TWO, "question": f"{i} " + "x" * 250} for i in range(n))

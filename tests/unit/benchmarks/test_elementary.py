@@ -1,4 +1,5 @@
-"""The embedded benchmark, whose every field `test_same_as_before.py` pins: why it is a fair default."""
+"""The embedded benchmark, whose every field `test_same_as_before.py` pins: why it is a fair
+default."""
 
 from collections import Counter
 from statistics import mean
@@ -23,7 +24,8 @@ def test_gold_position_is_balanced(questions: list[Item]) -> None:
 
 
 def test_length_does_not_give_the_answer_away(questions: list[Item]) -> None:
-    """Whoever always picks the longest (or the shortest) option, ties split, stays within 2 standard errors of 0.25.
+    """Whoever always picks the longest (or the shortest) option, ties split, stays within 2
+    standard errors of 0.25.
 
     The standard error is sqrt(.25 * .75 / 208) = 0.030.
     """

@@ -1,4 +1,5 @@
-"""The five safety benchmarks' rows: what an item keeps, what is refused, and the published files' own counts."""
+"""The five safety benchmarks' rows: what an item keeps, what is refused, and the published files'
+own counts."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""GSM8K and MATH: rows as published, and numbers out of replies, by hand and against the authors' own judgements."""
+"""GSM8K and MATH: rows as published, and numbers out of replies, by hand and against the authors'
+own judgements."""
 
 import json
 from pathlib import Path
@@ -179,7 +180,8 @@ def test_the_last_box_of_a_reply() -> None:
 
 
 def test_items_that_end_in_a_number_are_read_and_others_left_out(tmp_path: Path) -> None:
-    """Of six rows one is of another level, and two end in LaTeX; ids are places among the rows of the level."""
+    """Of six rows one is of another level, and two end in LaTeX; ids are places among the rows of
+    the level."""
     rows = [
         {"problem": "How many?", "level": "Level 5", "solution": "so $\\boxed{1,018}$."},
         {"problem": "What part?", "level": "Level 5", "solution": "so \\boxed{\\frac{1}{2}}."},
@@ -353,7 +355,8 @@ def test_no_number_or_more_than_one_meaning(text: str) -> None:
 
 
 def test_a_lone_mark_is_read_by_the_other_numbers_of_the_text() -> None:
-    """1.234 beside 2.5 is one and a part, beside 2.500.000 a thousand; alone or beside both it has no value."""
+    """1.234 beside 2.5 is one and a part, beside 2.500.000 a thousand; alone or beside both it has
+    no value."""
     assert [decimal_mark(text) for text in ("2.5", "2.500.000", "2.5 and 2.500.000", "1,234")] == [
         ".",
         ",",

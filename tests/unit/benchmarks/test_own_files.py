@@ -1,4 +1,5 @@
-"""Files as people have them: passages, lettered options, encodings, delimiters, saved datasets, other column names."""
+"""Files as people have them: passages, lettered options, encodings, delimiters, saved datasets,
+other column names."""
 
 import json
 from dataclasses import replace
@@ -195,7 +196,8 @@ def test_a_folder_of_two_kinds_of_file_is_not_read_by_half(tmp_path: Path) -> No
 
 
 def save_to_disk(folder: Path, rows: list[dict[str, object]]) -> None:
-    """The files that `datasets.Dataset.save_to_disk` leaves: an Arrow stream beside two JSON files."""
+    """The files that `datasets.Dataset.save_to_disk` leaves: an Arrow stream beside two JSON
+    files."""
     folder.mkdir(parents=True)
     table = pa.Table.from_pylist(rows)
     with pa.ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as stream:
@@ -316,7 +318,8 @@ def test_a_number_that_may_name_an_option_or_be_one_is_told() -> None:
 
 
 def test_columns_that_no_name_tells_are_those_that_can_be_read() -> None:
-    """Before a note beside the question, a number that is no key, and scores of the same shape as options."""
+    """Before a note beside the question, a number that is no key, and scores of the same shape as
+    options."""
     options = dict(zip(("o1", "o2", "o3", "o4"), ("Rome", "Paris", "Oslo", "Bern"), strict=True))
     other = {"note": "easy", "stamp": "1700000000" * 3, "score_1": "7", "score_2": "3"}
     keys = enumerate("ABCDA", start=1)

@@ -1,4 +1,5 @@
-"""The authors' files at one commit: taken once, held to their sha256, refused when they are others."""
+"""The authors' files at one commit: taken once, held to their sha256, refused when they are
+others."""
 
 import hashlib
 import json
@@ -40,7 +41,8 @@ FILES = {"Age.jsonl": category("Age", 8), "Religion.jsonl": category("Religion",
 def served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, dict[str, bytes], list[str]]]:
-    """(address, the files behind it, which were asked for); the cache is a folder of the test's own."""
+    """(address, the files behind it, which were asked for); the cache is a folder of the test's
+    own."""
     files, asked = dict(FILES), []
 
     class Handler(Quiet):

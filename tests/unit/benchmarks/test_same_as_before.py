@@ -1,4 +1,5 @@
-"""Runs of earlier versions are resumed by ids, and compared by what was shown: neither may change."""
+"""Runs of earlier versions are resumed by ids, and compared by what was shown: neither may
+change."""
 
 import hashlib
 from collections.abc import Iterable
@@ -62,7 +63,8 @@ def told(item: Item, order: tuple[int, ...]) -> str:
 def check(
     name: str, path: Path | None, count: int, published: str, shuffled: str, items: str | None
 ) -> None:
-    """Every field of every question as published and as shuffled; every item, and its own shuffle."""
+    """Every field of every question as published and as shuffled; every item, and its own
+    shuffle."""
     for shuffle, expected in ((False, published), (True, shuffled)):
         questions = opened(name, path, shuffle_options=shuffle).iter_questions()
         shown = ((q.id, q.options, q.gold, q.group, q.order, q.text, q.target) for q in questions)

@@ -52,7 +52,8 @@ def test_a_text_has_one_embedding_whatever_is_in_its_batch(embedder: Embedder) -
 
 @pytest.mark.long  # loads torch and the embedder; tests/pipeline/test_variants_run_build.py embeds too
 def test_agrees_with_plain_transformers(embedder: Embedder) -> None:
-    """The model alone, one unpadded text: the mean over all its tokens is what the port must give."""
+    """The model alone, one unpadded text: the mean over all its tokens is what the port must
+    give."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 

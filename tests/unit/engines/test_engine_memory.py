@@ -1,4 +1,5 @@
-"""What an engine needs, by hand from published configurations; what a config.json does not say stays unknown."""
+"""What an engine needs, by hand from published configurations; what a config.json does not say
+stays unknown."""
 
 from dataclasses import replace
 from typing import Any
@@ -48,14 +49,16 @@ MODEL = ModelConfig(name="m", path="p", max_model_len=16_384)
 
 
 def test_a_dense_model_of_grouped_queries() -> None:
-    """A token: 80 layers x 8 KV heads x 128 numbers x 2 (keys, values) x 2 bytes = 327,680 bytes."""
+    """A token: 80 layers x 8 KV heads x 128 numbers x 2 (keys, values) x 2 bytes = 327,680
+    bytes."""
     need = engine_need(replace(MODEL, tensor_parallel_size=4), ModelFiles(LLAMA_70B, STORED))
     sequence = 327_680 * 16_384
     assert need == Need(STORED, sequence, STORED // 4 + sequence // 4, 16_384)
 
 
 def test_heads_are_shared_out_but_never_split() -> None:
-    """16 GPUs for 8 KV heads: each holds one whole, an eighth of the cache. Two stages of 40 layers: a half of it."""
+    """16 GPUs for 8 KV heads: each holds one whole, an eighth of the cache. Two stages of 40
+    layers: a half of it."""
     wide = engine_need(replace(MODEL, tensor_parallel_size=16), ModelFiles(LLAMA_70B, STORED))
     assert wide.each_gpu == STORED // 16 + 327_680 * 16_384 // 8
     deep = engine_need(
@@ -66,7 +69,8 @@ def test_heads_are_shared_out_but_never_split() -> None:
 
 
 def test_a_latent_cache_is_whole_on_every_gpu() -> None:
-    """61 layers x 576 numbers x 2 bytes = 70,272 bytes a token; its weights are loaded as they are stored, in FP8."""
+    """61 layers x 576 numbers x 2 bytes = 70,272 bytes a token; its weights are loaded as they are
+    stored, in FP8."""
     need = engine_need(
         replace(MODEL, tensor_parallel_size=8), ModelFiles(DEEPSEEK, 688_586_727_753)
     )

@@ -1,4 +1,5 @@
-"""Endpoints before they are used: what is refused, what is asked before Ray starts, and when one is asked again."""
+"""Endpoints before they are used: what is refused, what is asked before Ray starts, and when one is
+asked again."""
 
 import asyncio
 import math
@@ -154,8 +155,8 @@ def listed(*names: str) -> Callable[[Call], Reply]:
     return answers(Reply(body={"object": "list", "data": [{"id": name} for name in names]}))
 
 
-# What a completion is answered with, and the list of models; whether likelihoods are read -> the error, what it names,
-# and how many completions were asked for.
+# What a completion is answered with, and the list of models; whether likelihoods are read -> the
+# error, what it names, and how many completions were asked for.
 PROBED: dict[str, tuple[Any, ...]] = {
     "listed: it costs no token": (told("B"), None, False, None, "", 0),
     "nothing is listed: one token tells": (
@@ -278,7 +279,8 @@ def test_an_endpoint_goes_out_is_tested_by_one_request_and_comes_back() -> None:
 
 
 def test_a_request_is_woken_whose_moment_comes_while_the_dispatcher_looks() -> None:
-    """On a busy machine time passes between two looks at the clock: what became ready in between woke nobody."""
+    """On a busy machine time passes between two looks at the clock: what became ready in between
+    woke nobody."""
     slot = Slot("a", 1.0, 10, CircuitConfig(cooldown_s=10))
     slot.take_out(0.0)
     ticks = iter(9.995 + 0.01 * np.arange(100))  # the second look is past the cooldown

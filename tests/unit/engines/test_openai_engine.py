@@ -1,4 +1,5 @@
-"""The `openai` engine against a misbehaving local server: every fault here really goes over a socket."""
+"""The `openai` engine against a misbehaving local server: every fault here really goes over a
+socket."""
 
 import asyncio
 import logging
@@ -234,10 +235,12 @@ def test_as_many_connections_are_kept_as_calls_are_in_flight(
             await engine.run([request(str(i)) for i in range(130)])
         return server.connections
 
-    # A busy machine may let an idle connection expire, or a new one wait too long: not the matter here.
+    # A busy machine may let an idle connection expire, or a new one wait too long: not the matter
+    # here.
     monkeypatch.setattr(httpx2, "Limits", partial(httpx2.Limits, keepalive_expiry=None))
     monkeypatch.setattr("audit.engines.openai_endpoint._CONNECT_TIMEOUT_S", 600.0)
-    # 130 and the check at the start. A pool that keeps 100 opens 30 in every run after the first: 190.
+    # 130 and the check at the start. A pool that keeps 100 opens 30 in every run after the first:
+    # 190.
     assert (
         with_servers(
             use,
@@ -298,8 +301,8 @@ def test_requests_of_one_question_go_to_one_endpoint() -> None:
 
     by_server = with_servers(use, echo, echo, concurrency=50)
     whole = [n for counts in by_server for n in counts.values() if n == 4]
-    # Of 40 questions with 4 requests each; chance alone would give 5. How many depends on where they hash to, as no
-    # endpoint may run far ahead of its share.
+    # Of 40 questions with 4 requests each; chance alone would give 5. How many depends on where
+    # they hash to, as no endpoint may run far ahead of its share.
     assert len(whole) >= 14
     assert all(sum(counts.values()) > 0 for counts in by_server)
 
@@ -364,7 +367,8 @@ def test_a_hanging_call_times_out_and_is_retried() -> None:
 def test_a_host_that_takes_no_connection_is_no_fault_of_a_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its queue is full, or a firewall drops what is sent to it: the call's own patience is not over yet."""
+    """Its queue is full, or a firewall drops what is sent to it: the call's own patience is not
+    over yet."""
     monkeypatch.setattr(openai_endpoint, "_CONNECT_TIMEOUT_S", 0.5)
 
     async def check(url: str) -> Any:
@@ -410,7 +414,8 @@ def test_a_failure_is_tried_elsewhere_also_where_it_took_longer_than_an_outage(
     async def use(
         engine: OpenAIEngine, bad: FaultyServer, good: FaultyServer
     ) -> tuple[list[str | None], int, int]:
-        # Where a question's home is follows from the servers' ports; of 24, one endpoint cannot have them all.
+        # Where a question's home is follows from the servers' ports; of 24, one endpoint cannot
+        # have them all.
         results = await engine.run([request(f"p{i}", f"q{i}") for i in range(24)])
         return [g.error for g in results], len(bad.calls), len(good.calls)
 
@@ -461,7 +466,8 @@ PAGE = Reply(body="<html>We are back soon.</html>")
     "reply", [PAGE, Reply(body={"error": {"message": "try later", "code": "server_error"}})]
 )
 def test_malformed_for_ever_becomes_an_error_row_where_others_are_answered(reply: Reply) -> None:
-    """Also for the last row of a run, when nobody else is there to be answered: something else is asked then."""
+    """Also for the last row of a run, when nobody else is there to be answered: something else is
+    asked then."""
     (got,), calls, stats = run(lambda c: reply if c.prompt == "odd" else echo(c), [request("odd")])
     assert got.error is not None and got.finish_reason is FinishReason.ERROR
     assert [call.prompt for call in calls] == ["odd"] * FAST_RETRY.max_attempts + ["Hello"]
@@ -471,7 +477,8 @@ def test_malformed_for_ever_becomes_an_error_row_where_others_are_answered(reply
 def outage(
     behave: Callable[[Call], Reply], asked: int, *, answered: int = 0, said: str = "", **kwargs: Any
 ) -> tuple[float, int]:
-    """So many answers at first, then an outage, which stops the run without an error row: generations and calls."""
+    """So many answers at first, then an outage, which stops the run without an error row:
+    generations and calls."""
 
     async def use(engine: OpenAIEngine, server: FaultyServer) -> tuple[float, int]:
         await engine.run([request(str(i)) for i in range(answered)])
@@ -486,7 +493,8 @@ def outage(
 @pytest.mark.parametrize("in_flight", [1, 2, 4, 16])
 @pytest.mark.parametrize("answered", [0, 20])
 def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: int) -> None:
-    """A maintenance page: at the end of a run, one or two requests in flight, it was recorded as the rows' errors."""
+    """A maintenance page: at the end of a run, one or two requests in flight, it was recorded as
+    the rows' errors."""
     said = "the body is not JSON: a page of"
     found = outage(
         lambda c: echo(c) if c.number <= answered else PAGE, in_flight, answered=answered, said=said
@@ -495,7 +503,8 @@ def test_an_outage_that_answers_200_is_no_error_row(in_flight: int, answered: in
 
 
 def test_an_outage_within_a_run_is_no_error_row_of_those_that_are_left() -> None:
-    """All of one call's requests begin together: that others were answered since then says nothing about now."""
+    """All of one call's requests begin together: that others were answered since then says nothing
+    about now."""
     retry = replace(OUTAGE, max_attempts=2)
     assert (
         outage(lambda c: echo(c) if c.number <= 10 else PAGE, 12, concurrency=1, retry=retry)[0]
@@ -512,7 +521,8 @@ def test_another_models_replies_once_the_own_one_is_gone_are_an_outage_too() -> 
 
 
 def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
-    """More failures than max_attempts, and no answer to show that the row is to blame: the endpoint may be."""
+    """More failures than max_attempts, and no answer to show that the row is to blame: the endpoint
+    may be."""
     circuit, retry = CircuitConfig(failures=1000, cooldown_s=0.05), replace(OUTAGE, outage_s=2.0)
     _, calls = outage(
         lambda c: error(500, "dead"), 1, said="HTTP 500", circuit=circuit, retry=retry
@@ -521,7 +531,8 @@ def test_500_while_nothing_is_answered_is_never_an_error_row() -> None:
 
 
 def test_an_endpoint_that_refuses_whatever_else_it_is_asked_is_alive() -> None:
-    """Some refuse a single token: the row that is malformed for ever is then that row's result too."""
+    """Some refuse a single token: the row that is malformed for ever is then that row's result
+    too."""
     odd = Reply(body="<html>")
     got = one(lambda c: odd if c.prompt == "hi" else error(400, "max_tokens must be at least 16"))
     assert got.error is not None and "malformed" in got.error
@@ -546,7 +557,8 @@ def of_model(name: str, text: str = "ok") -> Reply:
 
 
 def test_another_models_reply_is_no_answer() -> None:
-    """A gateway that sends some calls to another model: a silently wrong answer, were the reply's own name not read."""
+    """A gateway that sends some calls to another model: a silently wrong answer, were the reply's
+    own name not read."""
     got, _, _ = run(
         lambda c: of_model("m-mini", "wrong") if c.number % 5 == 0 else of_model("m"),
         30,
@@ -695,7 +707,8 @@ def test_a_key_that_is_revoked_during_the_run_stops_it() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_not_followed(status: int) -> None:
-    """It would send the questions to another host, and store that host's reply under this one's name."""
+    """It would send the questions to another host, and store that host's reply under this one's
+    name."""
 
     async def main() -> None:
         async with FaultyServer() as other:
@@ -760,7 +773,8 @@ def test_one_of_two_dead_at_start_is_left_out() -> None:
 
 
 def test_no_key_in_logs_exceptions_reprs_or_generations(caplog: pytest.LogCaptureFixture) -> None:
-    """The server echoes the key in every way; all loggers, those of the HTTP libraries included, are at DEBUG."""
+    """The server echoes the key in every way; all loggers, those of the HTTP libraries included,
+    are at DEBUG."""
     echoes = [
         Reply(401, {"error": {"message": f"bad key {KEY}"}}, {"x-echo": f"Bearer {KEY}"}),
         Reply(500, f"<html>{KEY}</html>", {"x-echo": KEY}),
@@ -796,7 +810,8 @@ def test_no_key_in_logs_exceptions_reprs_or_generations(caplog: pytest.LogCaptur
             caplog.set_level(logging.DEBUG, logger=name)
         asyncio.run(main())
     records = [caplog.text, *(record.getMessage() for record in caplog.records)]
-    # The log really holds what the HTTP libraries write, redacted: without the filter this test would fail.
+    # The log really holds what the HTTP libraries write, redacted: without the filter this test
+    # would fail.
     assert any("x-echo" in text and "<removed>" in text for text in records)
     assert any("<removed>" in text for text in seen)
     for text in [*seen, *records]:

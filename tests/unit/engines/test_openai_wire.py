@@ -36,8 +36,8 @@ def failure(body: Any, letters: tuple[str, ...] = ()) -> Failure:
 
 # --- why a reply ended ---
 
-# By what it comes to: an answer, one that met a limit, none of an engine that gave up (DeepSeek's and Zhipu's own
-# reasons were taken for answers), and none of a filter, which is that row's own.
+# By what it comes to: an answer, one that met a limit, none of an engine that gave up (DeepSeek's
+# and Zhipu's own reasons were taken for answers), and none of a filter, which is that row's own.
 ENDS: dict[FinishReason | Kind, list[Any]] = {
     FinishReason.STOP: [
         "stop",
@@ -156,7 +156,8 @@ def test_a_body_without_a_reply_is_malformed(body: Any) -> None:
 
 def test_letters_add_the_variants_of_a_token_and_leave_absent_ones_none() -> None:
     top = {"B": -1.0, " B": -2.0, "\u0120A": -3.0, "Because": -0.5, "b": -0.1}
-    # B: log(e^-1 + e^-2) = -1 + log(1 + e^-1) = -0.6867; "Because" and "b" are other tokens; C was not told.
+    # B: log(e^-1 + e^-2) = -1 + log(1 + e^-1) = -0.6867; "Because" and "b" are other tokens; C was
+    # not told.
     got = generation(letters_completion(top), ("A", "B", "C"))
     assert got.option_logprobs == pytest.approx((-3.0, -1 + math.log1p(math.exp(-1)), None))
     assert failure(completion("B"), ("A", "B")).kind is Kind.MALFORMED  # no logprobs: not an answer

@@ -124,7 +124,8 @@ WINDOW_S = 1.0
 
 
 class Limits:
-    """A server's behaviour: it takes so many requests and tokens of any second, and refuses the others with 429."""
+    """A server's behaviour: it takes so many requests and tokens of any second, and refuses the
+    others with 429."""
 
     def __init__(self, requests: int, tokens: int, tells: bool) -> None:
         self.requests, self.tokens, self.tells = requests, tokens, tells
@@ -155,7 +156,8 @@ class Limits:
 
 
 def answered(limits: Limits, concurrency: int = 60, **endpoint: Any) -> int:
-    """Ask 60 requests of 10 tokens at once; return how many were refused. Every one is answered in the end."""
+    """Ask 60 requests of 10 tokens at once; return how many were refused. Every one is answered in
+    the end."""
 
     async def use() -> int:
         async with FaultyServer(limits) as server:
@@ -186,7 +188,8 @@ def answered(limits: Limits, concurrency: int = 60, **endpoint: Any) -> int:
 def test_a_server_that_enforces_both_refuses_far_less(
     monkeypatch: pytest.MonkeyPatch, limit: dict[str, float]
 ) -> None:
-    """30 requests and 300 tokens of any second: 60 at once meet 30 refusals at least; in step, next to none."""
+    """30 requests and 300 tokens of any second: 60 at once meet 30 refusals at least; in step, next
+    to none."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-key-of-no-one")
     assert answered(Limits(30, 300, tells=False)) >= 30
     assert answered(Limits(30, 300, tells=False), **limit) < 10

@@ -1,4 +1,5 @@
-"""An engine's processes: which end with the one that started them, and what their log says of a failure."""
+"""An engine's processes: which end with the one that started them, and what their log says of a
+failure."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""The vLLM adapter without vLLM: what it does with a refused request and a dead engine, and the arguments it gives."""
+"""The vLLM adapter without vLLM: what it does with a refused request and a dead engine, and the
+arguments it gives."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from audit.engines.vllm_engine import (
 
 
 def _vllm_exceptions() -> ModuleType:
-    """vLLM's own exception classes; the file is loaded alone, because importing the package takes seconds."""
+    """vLLM's own exception classes; the file is loaded alone, because importing the package takes
+    seconds."""
     package = importlib.util.find_spec("vllm")
     if package is None or package.origin is None:
         pytest.skip("vllm is not installed", allow_module_level=True)
@@ -52,10 +54,11 @@ class EngineDeadError(REAL.VLLMServerError):  # type: ignore[name-defined, misc]
 
 
 class FakeLLM:
-    """A token a character, in lower case; the logprob of each hangs on the character and on how many tokens stand
-    before it. Replies with the number of prompt tokens. Raises `error` for prompts that hold a 0, as AsyncLLM.generate
-    raises it (a ValueError is wrapped); `errored` afterwards where the engine died. Its prefix cache holds blocks of
-    `block` tokens. Of cached positions it tells nonsense, or nothing (`short`): as vLLM's two model runners do."""
+    """A token a character, in lower case; the logprob of each hangs on the character and on how
+    many tokens stand before it. Replies with the number of prompt tokens. Raises `error` for
+    prompts that hold a 0, as AsyncLLM.generate raises it (a ValueError is wrapped); `errored`
+    afterwards where the engine died. Its prefix cache holds blocks of `block` tokens. Of cached
+    positions it tells nonsense, or nothing (`short`): as vLLM's two model runners do."""
 
     def __init__(
         self,
@@ -293,7 +296,8 @@ def test_a_refusal_does_not_store_the_whole_prompt():
     assert reply.error is not None and len(reply.error) == 500
 
 
-# --- arguments --------------------------------------------------------------------------------------------------------
+# --- arguments
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on_gpu", [True, False])

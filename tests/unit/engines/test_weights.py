@@ -1,4 +1,5 @@
-"""What the hub's refusals become: errors of the hub's client, made by it from answers as the hub gives them."""
+"""What the hub's refusals become: errors of the hub's client, made by it from answers as the hub
+gives them."""
 
 import importlib
 import importlib.util
@@ -99,7 +100,8 @@ def test_a_hub_that_does_not_answer_is_no_refusal(error, why):
     assert SECRET not in text
 
 
-# --- the whole path, against a local server; in a process of its own, because HF_ENDPOINT is read at import ----------
+# --- the whole path, against a local server; in a process of its own, because HF_ENDPOINT is read
+# at import ----------
 
 RESOLVE = """
 import sys

@@ -1,4 +1,5 @@
-"""A run as Every Eval Ever and for the hub: valid by the schemas, and the same outcomes when it is read back."""
+"""A run as Every Eval Ever and for the hub: valid by the schemas, and the same outcomes when it is
+read back."""
 
 import json
 import shutil
@@ -28,7 +29,8 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models, four items in two epochs: one answer is unparsed, one failed, one item was never asked of b."""
+    """Two models, four items in two epochs: one answer is unparsed, one failed, one item was never
+    asked of b."""
     folder = tmp_path_factory.mktemp("eee")
     rows = [
         {

@@ -1,4 +1,5 @@
-"""A run as Inspect logs: read back by inspect_ai where it is installed, and held against the format where it is not."""
+"""A run as Inspect logs: read back by inspect_ai where it is installed, and held against the format
+where it is not."""
 
 import json
 import shutil

@@ -1,8 +1,8 @@
-"""Their harness asks, we judge: items go out as tasks, are asked by the real harness, and its logs come home.
+"""Their harness asks, we judge: items go out as tasks, are asked by the real harness, and its logs
+come home.
 
-The loops need an interpreter that has the harness (AUDIT_TEST_LM_EVAL, AUDIT_TEST_INSPECT): `make harnesses` installs
-both. lm-eval's `dummy` model and Inspect's mockllm answer.
-"""
+The loops need an interpreter that has the harness (AUDIT_TEST_LM_EVAL, AUDIT_TEST_INSPECT): `make
+harnesses` installs both. lm-eval's `dummy` model and Inspect's mockllm answer."""
 
 import json
 import os
@@ -35,7 +35,8 @@ MATHS = [
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten items of the embedded exam with their variants, and a numeric benchmark, beside held-out items."""
+    """Ten items of the embedded exam with their variants, and a numeric benchmark, beside held-out
+    items."""
     folder = tmp_path_factory.mktemp("tasks")
     for name, rows in (("fresh", FRESH), ("maths", MATHS)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,5 @@
-"""The very shell lines of the CI files, run as they stand; only what installs and what needs an engine is replaced."""
+"""The very shell lines of the CI files, run as they stand; only what installs and what needs an
+engine is replaced."""
 
 import json
 import os
@@ -58,8 +59,8 @@ def shell_lines(name: str) -> tuple[str, dict[str, str]]:
 
 
 def run_script(name: str, folder: Path, word: str) -> tuple[int, str, list[str]]:
-    """The exit code, the output and what was called by the script in a folder with stubs of `make`, the audits and the
-    pack; the gate is the real one."""
+    """The exit code, the output and what was called by the script in a folder with stubs of `make`,
+    the audits and the pack; the gate is the real one."""
     script, env = shell_lines(name)
     (folder / "fake").mkdir()
     log = folder / "called"
@@ -97,7 +98,8 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
         "GITHUB_STEP_SUMMARY": str(summary),
         **env,
     }
-    # As the services do: GitHub `bash -e`, GitLab with errexit and pipefail, Ray `bash -c` in the entrypoint itself.
+    # As the services do: GitHub `bash -e`, GitLab with errexit and pipefail, Ray `bash -c` in the
+    # entrypoint itself.
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script],
         cwd=folder,

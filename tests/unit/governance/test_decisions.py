@@ -1,4 +1,5 @@
-"""Signed decisions: who may let a run pass, for how long, and that nothing of it can be changed unseen."""
+"""Signed decisions: who may let a run pass, for how long, and that nothing of it can be changed
+unseen."""
 
 import base64
 import json
@@ -92,11 +93,13 @@ def test_a_second_key_is_no_second_person(run_dir: Path, keys: Path, tmp_path: P
     assert gate([str(run_dir), "--keys", str(trusted), "--approvals", "2"], LATER) == 5
 
 
-# --- what was changed afterwards, and clocks that jump: more of it in tests/attack ------------------------------------
+# --- what was changed afterwards, and clocks that jump: more of it in tests/attack
+# ------------------------------------
 
 
 def test_an_answer_that_was_changed_after_the_run_does_not_pass(run_dir: Path, keys: Path) -> None:
-    """Nobody has decided, and no count of rows moved: the manifest's hash of the shard alone shows it."""
+    """Nobody has decided, and no count of rows moved: the manifest's hash of the shard alone shows
+    it."""
     shard = shard_of(run_dir)
     good = shard.read_bytes()
     assert gated(run_dir, keys) == 5 and len(audit.load(run_dir).answers()) > 0
@@ -134,7 +137,8 @@ def test_decisions_that_nobody_can_check_do_not_pass(
 def test_a_deleted_decision_is_missed_where_a_registry_knows_of_it(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys, monkeypatch: Patch
 ) -> None:
-    """The last of two, all of them, and one in the place of another; and how to begin anew, which people hear of."""
+    """The last of two, all of them, and one in the place of another; and how to begin anew, which
+    people hear of."""
     from commands_here import registry
 
     from audit.registry import database
@@ -190,7 +194,8 @@ def test_decisions_made_without_the_registry_are_noted_later(
     assert gated(run, keys, *place) == 1
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- what is refused
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_decision_without_effect_is_refused(run_dir: Path, keys: Path, capsys: Capsys) -> None:
@@ -376,7 +381,8 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
     pack.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
     assert evidence(["verify", str(pack), *trusted]) == 1
     assert "manifest.json" in capsys.readouterr().err
-    # Whoever holds a key and writes other verdicts, of the panel and of one of its runs, is found by the shards.
+    # Whoever holds a key and writes other verdicts, of the panel and of one of its runs, is found
+    # by the shards.
     texts = {
         path: path.read_text()
         for path in (panel / "verdict.json", run_dir / "report" / "verdict.json")

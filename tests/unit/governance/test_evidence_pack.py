@@ -1,4 +1,5 @@
-"""The evidence pack: the same bytes every time, every byte of it bound, and no archive can do harm."""
+"""The evidence pack: the same bytes every time, every byte of it bound, and no archive can do
+harm."""
 
 import io
 import json

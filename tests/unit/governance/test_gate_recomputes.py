@@ -1,4 +1,5 @@
-"""The gate judges the answers, and believes neither an edited report nor a run with something taken out."""
+"""The gate judges the answers, and believes neither an edited report nor a run with something taken
+out."""
 
 import shutil
 from pathlib import Path

@@ -1,9 +1,9 @@
 """The whole life of two versions of a model under one suite, by the commands that people type.
 
-Suite, run, review needed, notified, approved by two, gate passes, evidence, card; a worse version: the trend flags it,
-the gate blocks, an override with an expiry, blocked again after it; a deleted decision; retention. Everything is
-the program's own but for one function: who answers. Its rows are synthetic, with an effect of known size.
-"""
+Suite, run, review needed, notified, approved by two, gate passes, evidence, card; a worse version:
+the trend flags it, the gate blocks, an override with an expiry, blocked again after it; a deleted
+decision; retention. Everything is the program's own but for one function: who answers. Its rows are
+synthetic, with an effect of known size."""
 
 import json
 import shutil
@@ -87,7 +87,8 @@ def finished(
     analysis: dict[str, Any],
     gain: float,
 ) -> None:
-    """A finished run of a model. READER is sent the messages that a model of this gain was, and gains nothing."""
+    """A finished run of a model. READER is sent the messages that a model of this gain was, and
+    gains nothing."""
     rows = synthetic_outcomes(
         120, (1,), rng=np.random.default_rng(3), model=name, benchmark="elementary", gain=gain
     )
@@ -223,7 +224,8 @@ def test_the_whole_life(
     assert sorted(one for _, one in mail() if "7 days" in one)[1:]  # of both
     assert "EXPIRED" in said(gate, second, *checked, after=10 * day + hour, code=3)
 
-    # Retention: what counts stays; later answers and pages go, figures and hashes and decisions stay.
+    # Retention: what counts stays; later answers and pages go, figures and hashes and decisions
+    # stay.
     assert "0 of 0 past" in said(registry, "expire", "--dry-run", *place, after=29 * day)
     key = key_of(second / "sweep")
     said(registry, "hold", key, "--reason", "case 7", *place)
@@ -261,7 +263,8 @@ def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
         assert suite([str(path), f"run_dir={run_dir}", f"registry={tmp_path / 'r.db'}"]) == 1
     assert [subject for _, subject in mail()] == ["Audit failed: run"] * 2
     assert gate([str(run_dir), "--keys", str(keys / "trusted")]) == 1
-    # Without a mail server the people that the suite names cannot be told, and their number is said.
+    # Without a mail server the people that the suite names cannot be told, and their number is
+    # said.
     capsys.readouterr()
     monkeypatch.delenv("AUDIT_NOTIFY")
     assert suite([str(path), f"run_dir={run_dir}"]) == 1

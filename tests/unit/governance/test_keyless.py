@@ -1,4 +1,5 @@
-"""Decisions and packs signed through sigstore: as good as a key's, and never made or believed without its services."""
+"""Decisions and packs signed through sigstore: as good as a key's, and never made or believed
+without its services."""
 
 import copy
 import json
@@ -184,7 +185,8 @@ def test_an_identity_needs_its_issuer(told: str, tmp_path: Path) -> None:
 
 
 def test_the_public_instance_signs_and_verifies(tmp_path: Path, monkeypatch: Patch) -> None:
-    """For real, in a CI job that has an identity: AUDIT_TEST_SIGSTORE='{"identity": ..., "issuer": ...}' names it."""
+    """For real, in a CI job that has an identity: AUDIT_TEST_SIGSTORE='{"identity": ..., "issuer":
+    ...}' names it."""
     pytest.importorskip("sigstore", reason=NEEDS)
     told = os.environ.get("AUDIT_TEST_SIGSTORE")
     if not told:

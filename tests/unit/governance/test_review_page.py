@@ -1,4 +1,5 @@
-"""The reviewers' page under hostile requests: who is let in, what is decided, and what a text on it can do."""
+"""The reviewers' page under hostile requests: who is let in, what is decided, and what a text on it
+can do."""
 
 import re
 import shutil

@@ -1,4 +1,5 @@
-"""A signed plan: made before the run, held against it by gate and pack, and what does not hold has a code."""
+"""A signed plan: made before the run, held against it by gate and pack, and what does not hold has
+a code."""
 
 import json
 import shutil
@@ -30,7 +31,8 @@ DESIGN = ["model=scripted", "n=40", "r=1..2"]
 
 
 def begun(folder: Path, words: list[str], **thresholds: float) -> Manifest:
-    """The manifest of a run that these words start, as `runtime.run` writes it; nothing is asked."""
+    """The manifest of a run that these words start, as `runtime.run` writes it; nothing is
+    asked."""
     run = planned(configured("sweep", [*words, f"run_dir={folder}"])).resolved
     analysis = {"seed": run.config.seed, "thresholds": SweepThresholds(**thresholds).to_dict()}
     with open_run_dir(
@@ -44,7 +46,8 @@ def begun(folder: Path, words: list[str], **thresholds: float) -> Manifest:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Path:
-    """A folder with the seal of DESIGN, by alice, and `begun`, the same with the run that it is of. To be read only."""
+    """A folder with the seal of DESIGN, by alice, and `begun`, the same with the run that it is of.
+    To be read only."""
     place = tmp_path_factory.mktemp("made")
     there = planned(configured("sweep", [*DESIGN, f"run_dir={place / 'sealed'}"]))
     write_seal(there, None, load_signer(keys / "alice.key"), BEFORE)
@@ -128,7 +131,8 @@ def edited(run: Path, keys: Path) -> None:
     rewrite(run / SEAL, lambda seal: seal.update(payload=seal["payload"].replace("A", "B", 1)))
 
 
-# What was done to the seal, whose hash the manifest then has, or what the manifest says -> the code.
+# What was done to the seal, whose hash the manifest then has, or what the manifest says -> the
+# code.
 HOSTILE: dict[str, tuple[Callable[[Path, Path], object] | dict[str, Any], str]] = {
     "edited": (edited, "seal_edited"),
     "no JSON": (lambda run, keys: (run / SEAL).write_bytes(b"[" * 5000), "seal_edited"),
@@ -251,7 +255,8 @@ def test_a_seal_that_does_not_hold_fails_the_gate(
 def test_the_gate_counts_earlier_runs_of_the_design(
     run_dir: Path, keys: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
-    """Beside it and in the registry, each once; a later one, another model and another audit are no tries."""
+    """Beside it and in the registry, each once; a later one, another model and another audit are no
+    tries."""
     own = Manifest.load(run_dir)
     ((benchmark, facts),) = own.benchmark.items()
     others = {

@@ -1,10 +1,12 @@
-"""Right logs, whose outcomes are known, written in many ways: formats of answers, columns, separators, encodings, kinds
-of files, orders, repeats.
+"""Right logs, whose outcomes are known, written in many ways: formats of answers, columns,
+separators, encodings, kinds of files, orders, repeats.
 
-Left out is what no reader could tell: a column in which one cell stands for two options, option texts that are numbers
-or letters and that the log does not list, and one cell that has another meaning in each of the two columns.
+Left out is what no reader could tell: a column in which one cell stands for two options, option
+texts that are numbers or letters and that the log does not list, and one cell that has another
+meaning in each of the two columns.
 
-`logs()` is a Hypothesis strategy. As a program it draws for a given time, and prints the first that are read wrong:
+`logs()` is a Hypothesis strategy. As a program it draws for a given time, and prints the first that
+are read wrong:
 
     PYTHONPATH=.:tests python tests/unit/imports/dressed_logs.py --minutes 60
 """
@@ -213,8 +215,8 @@ POOL = (
 class Log:
     """A log whose outcomes are known.
 
-    right: {item: whether it is right; None: no answer was given}. rows: cells by column. columns: --map.
-    """
+    right: {item: whether it is right; None: no answer was given}. rows: cells by column. columns:
+    --map."""
 
     right: dict[str, bool | None]
     rows: list[dict[str, Any]]
@@ -319,7 +321,8 @@ def _blank(rng: Random, words: tuple[Any, ...]) -> Any:
 
 
 def _forms(draw: st.DrawFn, known: tuple[str, ...], *, plain: bool = False) -> tuple[str, ...]:
-    """Draw the form of a column, or several that its cells mix: of one reading, unless texts are plain words."""
+    """Draw the form of a column, or several that its cells mix: of one reading, unless texts are
+    plain words."""
     first = draw(st.sampled_from(known))
     like = [
         one
@@ -541,7 +544,8 @@ def _scored(
     beside: bool,
     note: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:
-    """Replace answer and gold by correct, or put it beside the answer: harnesses count no answer as wrong."""
+    """Replace answer and gold by correct, or put it beside the answer: harnesses count no answer as
+    wrong."""
     form = draw(st.sampled_from(tuple(CORRECT)))
     note["correct"] = form
     found = []
@@ -609,7 +613,8 @@ def _shaped(
 
 
 def misread(log: Log, folder: Path) -> tuple[str, dict[str, tuple[Any, Any]]]:
-    """Return ("read" or "refused", {item: (right, as read)} of outcomes that are others than they are)."""
+    """Return ("read" or "refused", {item: (right, as read)} of outcomes that are others than they
+    are)."""
     path = log.write(folder)
     try:
         found = {one.sample: one.right for one in read_log(path, log.wanted).outcomes}

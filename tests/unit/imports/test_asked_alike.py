@@ -1,4 +1,5 @@
-"""Sets that were asked otherwise, as logs tell: sampled at another temperature, or cut off in one of them."""
+"""Sets that were asked otherwise, as logs tell: sampled at another temperature, or cut off in one
+of them."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +39,8 @@ def inspect_log(
 
 
 def alike(tmp_path: Path, held_out: Sequence[dict[str, Any]]) -> dict[str, tuple[bool, str]]:
-    """Return the checks of models whose exam was whole and greedy. held_out: how each was asked the other set."""
+    """Return the checks of models whose exam was whole and greedy. held_out: how each was asked the
+    other set."""
     joined = Joined()
     for model, how in zip(MODELS, held_out, strict=False):
         for name, items, told in (("exam", 400, {}), ("new", 200, how)):
@@ -90,7 +92,8 @@ def test_logs_that_tell_nothing_have_no_check(tmp_path: Path) -> None:
 
 
 def test_real_logs_tell_how_they_were_sampled(shared_data: Path) -> None:
-    """HELM's multiple choice ends after one token by design: every reply of every set is cut off, and none differs."""
+    """HELM's multiple choice ends after one token by design: every reply of every set is cut off,
+    and none differs."""
     logs = shared_data / "eval_logs"
     of_lm_eval = sorted((logs / "lm_eval").glob("samples_math*full*.jsonl"))
     assert of_lm_eval and {read_lm_eval(one, Wanted()).sampling for one in of_lm_eval} == {

@@ -1,4 +1,5 @@
-"""Published answers from a server of the test's own: what is whole and right is taken, anything else refused."""
+"""Published answers from a server of the test's own: what is whole and right is taken, anything
+else refused."""
 
 import json
 import zipfile

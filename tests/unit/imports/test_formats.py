@@ -1,8 +1,8 @@
-"""Logs of lighteval, OpenCompass, openai/evals, EvalPlus, promptfoo; nested tables, folders, what has no outcome.
+"""Logs of lighteval, OpenCompass, openai/evals, EvalPlus, promptfoo; nested tables, folders, what
+has no outcome.
 
-The samples are small files of the shared data, made after public reports. Each names the file of the repository that
-writes such logs.
-"""
+The samples are small files of the shared data, made after public reports. Each names the file of
+the repository that writes such logs."""
 
 import json
 import os
@@ -57,7 +57,8 @@ def proposed(error: Exception) -> dict[str, Any]:
     return found | ({"model": "m"} if "--model" in words else {})
 
 
-# --- the samples: (folder and file, what is asked for, the score that is named, what is read), after (repository, file)
+# --- the samples: (folder and file, what is asked for, the score that is named, what is read),
+# after (repository, file)
 
 READ = {
     "openai/evals evals/record.py": (
@@ -424,7 +425,8 @@ def result(test: int, passed: bool, **others: Any) -> dict[str, Any]:
 
 
 def test_a_failed_assertion_of_promptfoo_is_wrong_and_an_error_is_no_answer(tmp_path: Path) -> None:
-    """`error` holds the reason of a failed assertion too; without an assertion every test is a success."""
+    """`error` holds the reason of a failed assertion too; without an assertion every test is a
+    success."""
     each = [
         result(0, False),
         result(1, False, failureReason=2, response={"error": "429"}),

@@ -208,7 +208,8 @@ def test_another_option_makes_another_key() -> None:
 
 
 def test_items_that_two_logs_key_otherwise_are_left_out_and_more_are_two_versions() -> None:
-    """Of 200 items 2 may differ: here the key in the second log, and the number of options; 3 may not."""
+    """Of 200 items 2 may differ: here the key in the second log, and the number of options; 3 may
+    not."""
     options = ("cat", "dog")
 
     def item(k: int, model: str, gold: int = 0, options: tuple[str, ...] = options) -> Imported:
@@ -295,7 +296,8 @@ def test_a_hostile_log(name: str, tmp_path: Path, capsys: Capsys) -> None:
 def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(
     store_schema: bool, tmp_path: Path
 ) -> None:
-    """Its dictionary writes a text once: 4,096 rows of 1 MB took 8 GB, as these came unfolded and as texts."""
+    """Its dictionary writes a text once: 4,096 rows of 1 MB took 8 GB, as these came unfolded and
+    as texts."""
     rows, path = 1200, tmp_path / "long.parquet"
     text = pa.DictionaryArray.from_arrays(
         pa.array([0] * rows, pa.int32()), pa.array(["x" * 1_000_000])
@@ -372,7 +374,8 @@ def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
         open_["verdict"] == "memory_cause_unknown"
         and "state_dates" in open_["advice_codes"][0]["code"]
     )
-    # items newer than the judged models: whether they are as new to the references must be told of each
+    # items newer than the judged models: whether they are as new to the references must be told of
+    # each
     older = [f"{name}=2023" for name in ABILITY if name not in ("spoilt", "clean")]
     for told, verdict in ((older[1:], "memory_cause_unknown"), (older, "gap_to_fresh_items")):
         newer = imported(
@@ -430,7 +433,8 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
 
 
 def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
-    """Item a is one item with .3, however often it was tried: m scores (.3 + 9 x 1) / 10. n lacks 1 of 11 items."""
+    """Item a is one item with .3, however often it was tried: m scores (.3 + 9 x 1) / 10. n lacks 1
+    of 11 items."""
     path = tmp_path / "log.csv"
     others = "".join(f"{who},{item},10,10\n" for item in "cdefghijk" for who in "mn")
     path.write_text("who,q,right,n\nm,a,3,10\nm,b,,10\nn,b,10,10\n" + others)
@@ -444,7 +448,8 @@ def test_k_of_n_and_what_a_log_lacks(tmp_path: Path, capsys: Capsys) -> None:
 
 
 def test_epochs_are_one_item(tmp_path: Path) -> None:
-    """Ten epochs of 30 items have the error of 30 items: the same interval as their means, and not a tenth as wide."""
+    """Ten epochs of 30 items have the error of 30 items: the same interval as their means, and not
+    a tenth as wide."""
     rows = [f"m,{i},{int(e < i % 11)},{e}" for i in range(30) for e in range(10)]
     epochs, shares = tmp_path / "epochs.csv", tmp_path / "shares.csv"
     epochs.write_text("model,item,correct,epoch\n" + "\n".join(rows) + "\n")
@@ -532,7 +537,8 @@ def items_of(benchmark: str, texts: list[str], prefix: str) -> Joined:
 def test_held_out_items_under_other_names_are_found_by_their_words(
     shared: int, repeated: int, left_out: int | None
 ) -> None:
-    """repeated: questions that both sets ask of several passages each, whose texts are no part of the log."""
+    """repeated: questions that both sets ask of several passages each, whose texts are no part of
+    the log."""
     ours = [f"Question {k}?" for k in range(300 - repeated)] + ["What is the title?"] * repeated
     theirs = [f"question  {k if k < shared else k + 1000}?" for k in range(300 - repeated)]
     theirs += ["What is the title?"] * repeated
@@ -555,7 +561,8 @@ def test_tables_that_number_other_texts_alike_are_held_out() -> None:
 
 
 def test_words_that_a_model_has_in_two_items_join_nothing() -> None:
-    """Two passages are asked for their title: nothing tells which of one log is which of the other."""
+    """Two passages are asked for their title: nothing tells which of one log is which of the
+    other."""
     joined = Joined()
     for model, names in (("m", "ab"), ("n", "cd")):
         texts = {
@@ -756,7 +763,8 @@ def test_one_object_over_several_lines_is_not_called_a_damaged_log(tmp_path: Pat
 
 
 def test_names_alone_tell_that_items_are_not_held_out(tmp_path: Path, capsys: Capsys) -> None:
-    """Tables without texts: the same names with the same outcomes are the same items; with others, they are not."""
+    """Tables without texts: the same names with the same outcomes are the same items; with others,
+    they are not."""
     seen, new, run = tmp_path / "seen.csv", tmp_path / "new.csv", tmp_path / "run"
     right = {(who, i): int((7 * i + ord(who)) % 3 > 0) for who in "mn" for i in range(60)}
     seen.write_text(HEAD + "".join(f"{who},{i},{r}\n" for (who, i), r in right.items()))

@@ -159,7 +159,8 @@ def test_a_mean_that_the_results_record_is_the_mean_of_the_samples_and_a_limit_i
 def test_decimals_of_a_hundred_are_taken_for_probabilities_and_counts_are_not(
     value: str, counts: bool, tmp_path: Path
 ) -> None:
-    """.11, .12, ... may be k of 100 trials or probabilities in two decimals; 11/100 is a count, and .1 is 1 of 10."""
+    """.11, .12, ... may be k of 100 trials or probabilities in two decimals; 11/100 is a count, and
+    .1 is 1 of 10."""
     rows = [(value.format(k % 10 if counts and "/" not in value else 11 + k),) for k in range(N)]
     log = read_log(table(tmp_path / "t.csv", ["correct"], rows), Wanted())
     joined = Joined()
@@ -247,7 +248,8 @@ def test_the_main_metric_of_ifeval_in_helm_is_read(tmp_path: Path) -> None:
 
 
 def test_letters_that_are_texts_of_other_options_are_refused() -> None:
-    """Answers are texts, of which the second right one is wrong as a letter; a sentence shows nothing of that."""
+    """Answers are texts, of which the second right one is wrong as a letter; a sentence shows
+    nothing of that."""
     rows = [("The answer is A because it must be.", "1", ("A", "B", "C"))] * 2
     rows += [("Answer: C", "3", ("A", "C", "B"))]
     columns = Columns()

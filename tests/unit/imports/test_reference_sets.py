@@ -1,4 +1,5 @@
-"""Reference sets: built of an import, held to a hash, chosen from before the tested model answers, and taken home."""
+"""Reference sets: built of an import, held to a hash, chosen from before the tested model answers,
+and taken home."""
 
 import json
 import runpy
@@ -61,7 +62,8 @@ def mine(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the set that `one_set` says, and the facts that it was built of. To be read only."""
+    """A folder with the set that `one_set` says, and the facts that it was built of. To be read
+    only."""
     place = tmp_path_factory.mktemp("made")
     seen, new = table(place / "seen.csv", MODELS, 1), table(place / "new.csv", MODELS, 2)
     run, facts = str(place / "published"), place / "facts.csv"
@@ -187,7 +189,8 @@ def test_a_convicted_model_becomes_no_reference(one_set: str, tmp_path: Path) ->
 def test_a_set_by_other_names_and_one_without_held_out_items(
     one_set: str, tmp_path: Path, capsys: Capsys
 ) -> None:
-    """The set calls its held-out items `held_out`; one table holds both of this model's. Then a set without any."""
+    """The set calls its held-out items `held_out`; one table holds both of this model's. Then a set
+    without any."""
     mine(tmp_path)
     tables = ((tmp_path / "a.csv", "old"), (tmp_path / "b.csv", "fresh"))
     rows = [f"{row},{name}" for path, name in tables for row in path.read_text().split()[1:]]
@@ -309,7 +312,8 @@ def test_an_audit_takes_references_from_a_set(one_set: str) -> None:
 
 @pytest.mark.long
 def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> None:
-    """The page's script and commands, on made answers. One item of 201 was answered right in 3 of 10 trials: .3."""
+    """The page's script and commands, on made answers. One item of 201 was answered right in 3 of
+    10 trials: .3."""
     folder = Path(__file__).parents[3] / "docs/do"
     text = (folder / "import_logs.md").read_text()
     section = text.split("## Five commands", 1)[1].split("\n## ", 1)[0].replace("\\\n", " ")

@@ -29,7 +29,8 @@ OPTIONS = ["one", "two", "three", "four"]
 
 
 def answers(log: str, remembered: float) -> list[tuple[str, int, int]]:
-    """(model, item, right): an item is as hard and a model as lucky in every log, and only `spoilt` remembers."""
+    """(model, item, right): an item is as hard and a model as lucky in every log, and only `spoilt`
+    remembers."""
     rng = np.random.default_rng(5)
     hard, luck = rng.normal(0, 4, N), rng.logistic(size=(len(ABLE), N))
     slip = np.random.default_rng(len(log)).random((len(ABLE), N)) < 0.04
@@ -99,7 +100,8 @@ def test_from_two_logs_to_a_verdict_and_its_page(write, tmp_path: Path) -> None:
     assert any("not under our control" in one for one in spoilt["cannot_exclude"])
     page = (run / "report" / "report.html").read_text()
     assert "words of item" in page and ("Right answer: two" in page) == (write is lm_eval)
-    # A person reads the rewordings: what bars a finding beyond reference goes. A model's reading changes nothing.
+    # A person reads the rewordings: what bars a finding beyond reference goes. A model's reading
+    # changes nothing.
     asked = read_library(run / "variants.arrow")
     sheet = tmp_path / "review.jsonl"
     write_review(asked, sheet, n=150, seed=0)
@@ -142,7 +144,8 @@ def test_the_same_questions_asked_again_are_no_rewording(tmp_path: Path, capsys)
 
 
 def test_of_several_trials_one_is_drawn(tmp_path: Path) -> None:
-    """k of ten right: about k tenths of 400 drawn trials are (within five standard errors); a seed draws others."""
+    """k of ten right: about k tenths of 400 drawn trials are (within five standard errors); a seed
+    draws others."""
     words = [str(tmp_path / "seen.csv"), "--reworded", str(tmp_path / "other.csv")]
     for name, k in (("seen", 8), ("other", 3)):
         (tmp_path / f"{name}.csv").write_text(

@@ -1,4 +1,5 @@
-"""No score is read without its name: filters of lm-eval, metrics of HELM, scorers of Inspect; chance; unfinished logs.
+"""No score is read without its name: filters of lm-eval, metrics of HELM, scorers of Inspect;
+chance; unfinished logs.
 
 The inputs are shaped after symptoms in public trackers (lm-evaluation-harness, helm #793, inspect_ai #5054, #2300,
 #2104, evalscope #1583); nothing is copied from there.
@@ -295,7 +296,8 @@ def joined_of(path: Path) -> Joined:
 
 
 def test_a_score_far_below_guessing_is_an_alarm(tmp_path: Path) -> None:
-    # 100 items of four options, none right: .75^100 = 3e-13 by guessing. 17 right: P(X <= 17) = .038, no alarm.
+    # 100 items of four options, none right: .75^100 = 3e-13 by guessing. 17 right: P(X <= 17) =
+    # .038, no alarm.
     for right, alarm in ((0, True), (17, False), (25, False), (100, False)):
         path = table(tmp_path / "t.csv", "A" * 100, (k < right for k in range(100)), options="4")
         if alarm:
@@ -479,7 +481,8 @@ def test_scorers_that_disagree_are_refused_unless_one_is_chosen_and_parts_have_n
 
 
 def test_a_scorer_that_counts_something_else_refuses_nothing(tmp_path: Path) -> None:
-    """A scorer of tokens is no share of right answers: the other one is read, also where it is asked for by name."""
+    """A scorer of tokens is no share of right answers: the other one is read, also where it is
+    asked for by name."""
     samples = [
         sample(k, {"tokens": {"value": 100 + k}, "match": {"value": "CI"[k % 2]}})
         for k in range(10)
@@ -494,7 +497,8 @@ def test_a_scorer_that_counts_something_else_refuses_nothing(tmp_path: Path) -> 
 def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(
     tmp_path: Path,
 ) -> None:
-    """The mean of two epochs is .5 and pass_at_2 is 1: the last one was read without its name. Epochs share a score."""
+    """The mean of two epochs is .5 and pass_at_2 is 1: the last one was read without its name.
+    Epochs share a score."""
     samples = [sample(k, None) | {"epoch": epoch} for k in range(10) for epoch in (1, 2)]
     both = {"mean": 0.5, "pass_at_2": 1.0}
     reductions = [
@@ -595,7 +599,8 @@ def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(
 
 
 def test_an_unfinished_log_clears_nobody(tmp_path: Path) -> None:
-    """The same answers, finished and not: everything else speaks for a clearance, or for a finding."""
+    """The same answers, finished and not: everything else speaks for a clearance, or for a
+    finding."""
     rng, models = np.random.default_rng(3), ("judged", "pythia", "falcon", "llama", "gemma")
     hard = {shift: rng.normal(size=300) for shift in (0, 1000)}
     right = {

@@ -1,4 +1,5 @@
-"""Columns of answers and keys: each kind of cell, what is ambiguous, and right logs in every dress."""
+"""Columns of answers and keys: each kind of cell, what is ambiguous, and right logs in every
+dress."""
 
 import csv
 import json
@@ -114,7 +115,8 @@ def test_the_shared_file_of_a_public_report(name: str, shared_data: Path) -> Non
         assert score(path) == SHARED[name]
 
 
-# --- one form of a column at a time: 40 items, 4 options, right but every fifth, which is the next option
+# --- one form of a column at a time: 40 items, 4 options, right but every fifth, which is the next
+# option
 
 WORDS = ("red", "green", "blue", "white")
 KEYS = [i % 4 for i in range(40)]
@@ -177,7 +179,8 @@ def test_n_alone_is_a_no_or_no_answer(tmp_path: Path) -> None:
 
 
 def test_no_answer_is_not_wrong_whatever_the_harness_counted(tmp_path: Path) -> None:
-    """8 of 10 right; 3 without an answer, which the harness scored 0. Where such rows can be right, scores stand."""
+    """8 of 10 right; 3 without an answer, which the harness scored 0. Where such rows can be right,
+    scores stand."""
     path = tmp_path / "log.csv"
     cells = [*["B,1"] * 8, *["A,0"] * 2, "None,0", "N/A,0", ",0"]
     path.write_text(
@@ -296,7 +299,8 @@ def test_columns_are_typed_as_a_whole(
 
 
 def test_what_is_told_is_not_asked(tmp_path: Path) -> None:
-    """Answers 1, 2, 3, 3 of A, B, C, D: three right if they count from 1; from 0 B, C, D, D are, and one right."""
+    """Answers 1, 2, 3, 3 of A, B, C, D: three right if they count from 1; from 0 B, C, D, D are,
+    and one right."""
     path = table(tmp_path / "log.csv", list(zip(cycle("1233"), cycle("ABCD"), strict=True)))
     assert score(path, answer_as="from1") == (0.75, 0)
     assert score(path, answer_as="from0") == (0.25, 0)
@@ -308,7 +312,8 @@ def test_words_with_a_number_of_options_are_words(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_kept_as_its_letter(tmp_path: Path) -> None:
-    """The letter, whatever named the option, so that another order of the options can be put back."""
+    """The letter, whatever named the option, so that another order of the options can be put
+    back."""
     path = table(
         tmp_path / "log.csv", [("green", "0"), ("red", "3")] * 5, options=json.dumps(WORDS)
     )

@@ -20,7 +20,8 @@ OPEN, STATED, SHUT = (
     Guard("hard_items", False, stated=True),
     Guard("done", True),
 )
-# (grade, contrasts, failed checks of the whole measurement), each with what stands below it on the ladder
+# (grade, contrasts, failed checks of the whole measurement), each with what stands below it on the
+# ladder
 STEPS = [
     (Grade.CHECK_FAILED, [Contrast("a", True, bound=Bound(True))], ["parseability"]),
     (Grade.CHECK_FAILED, [Contrast("a", failed=("unmatched",), bound=Bound(True))], []),
@@ -138,7 +139,8 @@ def test_the_gate_goes_by_the_grade_of_a_cell(name: str) -> None:
 
 @pytest.mark.parametrize("name", AUDITS)
 def test_no_audit_grades_a_decision_by_itself(name: str) -> None:
-    """Every decision of an audit has the grade that the ladder gave it: none is written beside it."""
+    """Every decision of an audit has the grade that the ladder gave it: none is written beside
+    it."""
     graded = 0
     for path in (FOLDER / name).glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

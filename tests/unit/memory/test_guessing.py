@@ -42,10 +42,11 @@ def test_a_score_at_another_chance():
     "name", ["equal", "equal_abler", "equal_weaker", "equal_back", "equal_back_weaker"]
 )
 def test_options_of_other_numbers_make_no_gap_of_a_model_that_is_as_able_on_both(name: str):
-    """A model of .45 knows (.45 - .25) / .75 = 27 % and is right in .10 + .9 * .27 = .34 held out: it loses 11 points.
+    """A model of .45 knows (.45 - .25) / .75 = 27 % and is right in .10 + .9 * .27 = .34 held out:
+    it loses 11 points.
 
-    References of .75 know 67 % and lose 5. So by points alone a gap of 6 is seen, which options make.
-    """
+    References of .75 know 67 % and lose 5. So by points alone a gap of 6 is seen, which options
+    make."""
     found = results(name)
     assert all(one.verdict not in (V.GAP_TO_FRESH, V.CAUSE_UNKNOWN) for one in found)
     rows = [{g.name: g for g in one.gates}["same_guessing"] for one in found]
@@ -65,7 +66,8 @@ def test_half_an_exam_is_found_whatever_the_number_of_options():
 
 
 def test_what_is_named_and_what_is_not():
-    """The check has a row if the numbers of options differ; what they do not tell is named if anybody can guess."""
+    """The check has a row if the numbers of options differ; what they do not tell is named if
+    anybody can guess."""
     (told,) = results("equal", 1)
     (same,) = results("as_told", 1)
     assert "same_guessing" not in {g.name for g in same.gates} and same.evidence.same_chance is None

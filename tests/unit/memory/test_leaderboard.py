@@ -1,4 +1,5 @@
-"""A panel of simulated models: planted memory is ranked down, and a panel without memory stays as it is."""
+"""A panel of simulated models: planted memory is ranked down, and a panel without memory stays as
+it is."""
 
 import json
 from dataclasses import replace
@@ -28,7 +29,8 @@ LEARNT = "ember-1"
 
 
 def outcomes(planted: float, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """By model its right answers to both sets (Rasch). planted: share of the benchmark that `LEARNT` knows by heart."""
+    """By model its right answers to both sets (Rasch). planted: share of the benchmark that
+    `LEARNT` knows by heart."""
     rng = np.random.default_rng(seed)
     difficulty = [rng.normal(0, 1, n) for n in (N, HELD_OUT)]
     made = {}
@@ -77,7 +79,8 @@ def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None
 def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_it(
     tmp_path: Path,
 ) -> None:
-    """Logs without dates: the same gap is found where they exclude that the held-out items are newer."""
+    """Logs without dates: the same gap is found where they exclude that the held-out items are
+    newer."""
     log, rows = tmp_path / "log.csv", {}
     write_csv(log, outcomes(0.6))
     dated = ["--held-out-date", "2024-01", "--released", *(f"{name}=2024-06" for name in ABILITIES)]
@@ -104,7 +107,8 @@ def test_without_memory_nobody_is_found() -> None:
 
 
 def test_a_panel_without_named_references_says_which_gaps_it_does_not_see() -> None:
-    """A model that learnt two thirds widens the interval of the others: it is one of their five references."""
+    """A model that learnt two thirds widens the interval of the others: it is one of their five
+    references."""
     clean, spoilt = board_of(outcomes(0.0)), board_of(outcomes(0.6))
     widths = sorted(high - low for _, low, high in (row.gap for row in clean.judged if row.gap))
     assert clean.blind_below == pytest.approx(sum(widths[2:4]) / 4)  # the median of six, halved
@@ -161,7 +165,8 @@ WORDS = ["--map", "correct=right", "--benchmark", "exam", "--held-out", "unseen"
 def test_the_command_agrees_with_an_import_of_the_same_logs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three models judged against three named references: score, gap and score without memory are the import's."""
+    """Three models judged against three named references: score, gap and score without memory are
+    the import's."""
     log, run = tmp_path / "log.csv", tmp_path / "run"
     write_csv(log, outcomes(0.6))
     named = ["--references", "amber-1", "beryl-1", "coral-1"]

@@ -118,7 +118,8 @@ def test_a_model_that_recites_is_found():
 
 @pytest.mark.long
 def test_guessed_answers_make_no_gap_and_clear_none():
-    """By points and plain ability alone, half of the clean models had a gap and half of those with one were cleared."""
+    """By points and plain ability alone, half of the clean models had a gap and half of those with
+    one were cleared."""
     design = MemoryDesign(1500, 1000, 8)
 
     def rates(name, outcome):
@@ -129,12 +130,12 @@ def test_guessed_answers_make_no_gap_and_clear_none():
 
 
 def test_lucky_answers_that_are_more_frequent_on_held_out_items_are_no_finding():
-    """Who does not know is right in 25 % of the benchmark, 45 % of held-out items, as hard for the references (.60).
+    """Who does not know is right in 25 % of the benchmark, 45 % of held-out items, as hard for the
+    references (.60).
 
-    The references know .35 / .75 = 47 % and .15 / .55 = 27 %; the model knows .80, and some .64 held out:
-    .45 + .55 * .64 = .80. So it loses 5 points that they do not. `by_guessing`
-    allows (.80 - .60) * .2 / (1 - .25 - .2) = 7.
-    """
+    The references know .35 / .75 = 47 % and .15 / .55 = 27 %; the model knows .80, and some .64
+    held out: .45 + .55 * .64 = .80. So it loses 5 points that they do not. `by_guessing` allows
+    (.80 - .60) * .2 / (1 - .25 - .2) = 7."""
     rng, lucky = np.random.default_rng(8), []
     world = replace(WORLDS["guessed_wider"], fresh_spread=1.8, guess=0.25, fresh_guess=0.45)
     for _ in range(4):

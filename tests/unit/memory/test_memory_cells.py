@@ -92,9 +92,9 @@ def published(model: str, q: Item) -> dict:
 
 
 def test_an_order_that_was_sent_as_the_published_one_is_counted(tmp_path):
-    """Two other orders of the shard: one is sent as the published order is, one is not (though both begin with the
-    same item alone). Two items' other order of options: one is the very request of the item as published. 1 + 1 of 4.
-    """
+    """Two other orders of the shard: one is sent as the published order is, one is not (though both
+    begin with the same item alone). Two items' other order of options: one is the very request of
+    the item as published. 1 + 1 of 4."""
     rows = []
     for k, q in enumerate(QUESTIONS):
         rows.append(published("m", q) | {"request_sha256": f"text:item {k}"})

@@ -116,7 +116,8 @@ def plan_of(config):
 
 def test_the_plan_counts_calls_and_says_what_cannot_be_judged():
     lines = plan_of(configured("orders=2"))
-    # 208 items; published and two other orders each; of their options the plan counts those that there are
+    # 208 items; published and two other orders each; of their options the plan counts those that
+    # there are
     assert "208 score, 208 published" in lines and "624 order" in lines
     assert (
         "they need held-out items (control_benchmark=) and references (" in lines

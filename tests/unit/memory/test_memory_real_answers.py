@@ -1,4 +1,5 @@
-"""Real answers to MMLU of ten models (HELM), and real texts: halves of one benchmark are no memory, and of one kind."""
+"""Real answers to MMLU of ten models (HELM), and real texts: halves of one benchmark are no memory,
+and of one kind."""
 
 import ast
 import csv
@@ -46,7 +47,8 @@ def answers() -> np.ndarray:
 
 
 def finds(rng: np.random.Generator, references: int, learnt: float = 0.0) -> float:
-    """p of the gap of one model between random halves (1,000 and 500 items) against others, on all scales."""
+    """p of the gap of one model between random halves (1,000 and 500 items) against others, on all
+    scales."""
     x = answers()
     items, models = rng.permutation(x.shape[1])[:1500], rng.permutation(len(x))[: references + 1]
     sets = [(x[k, items[:1000]], x[k, items[1000:]]) for k in models]

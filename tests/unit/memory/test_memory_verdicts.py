@@ -1,4 +1,5 @@
-"""From arrays to a verdict: each verdict is reached, each indicator says why it was not judged, and all is plain."""
+"""From arrays to a verdict: each verdict is reached, each indicator says why it was not judged, and
+all is plain."""
 
 import json
 from dataclasses import replace
@@ -72,7 +73,8 @@ def said(made: MemoryCell, result):
 
 
 def test_each_grade_ends_in_its_exit_code() -> None:
-    """From the indicators of one model to the code of the gate; no likelihood is needed to clear learnt answers."""
+    """From the indicators of one model to the code of the gate; no likelihood is needed to clear
+    learnt answers."""
     (result,) = judged(cell(references=5, seed=3), effect_of_interest=0.2)
     e, limits_ = result.evidence, replace(SETTINGS, effect_of_interest=0.2)
     gap = replace(e.indicator(Name.GAP), adjusted=1.0, unguarded_adjusted=1.0)
@@ -155,7 +157,8 @@ def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_rea
 
 
 def test_what_to_do_about_guessing_hangs_on_what_was_answered():
-    """Of one item, or none, no score could be above guessing: chance and two standard errors are 1 or more."""
+    """Of one item, or none, no score could be above guessing: chance and two standard errors are 1
+    or more."""
     made, found = cell(n=100, fresh=0, references=0), []
     for answered in (100, 1, 0):
         score = np.where(np.arange(100) < answered, answered == 1, np.nan).astype(float)
@@ -166,8 +169,8 @@ def test_what_to_do_about_guessing_hangs_on_what_was_answered():
 
 
 def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
-    """A gap of 10 points: Holm over a panel of twelve models (72 indicators) and more takes the finding away, and that
-    is no clearance."""
+    """A gap of 10 points: Holm over a panel of twelve models (72 indicators) and more takes the
+    finding away, and that is no clearance."""
     made = cell(n=1000, fresh=900, references=8, answers=0.335)
     (alone,) = judged(made)
     assert alone.decision.verdict == V.GAP_TO_FRESH
@@ -201,7 +204,8 @@ def without(made: MemoryCell, published: float, fresh: float, share: float = 0.0
 
 @pytest.mark.long
 def test_unparsed_answers_that_hide_a_gap_clear_nobody():
-    """A gap of 10 points whose right published and wrong fresh answers are unparsed: as parsed it seems refuted."""
+    """A gap of 10 points whose right published and wrong fresh answers are unparsed: as parsed it
+    seems refuted."""
     made = cell(n=3000, fresh=1500, references=8, answers=1 / 3, seed=2)
     (whole,) = judged(made)
     assert whole.evidence.held == () and whole.holds_up_to is None
@@ -235,7 +239,8 @@ def test_a_gap_holds_up_to_the_odds_ratio_at_which_its_test_fails():
 
 
 def test_unparsed_answers_make_no_gap():
-    """A clean model whose wrong published and right fresh answers are unparsed: the gap is gone where these count."""
+    """A clean model whose wrong published and right fresh answers are unparsed: the gap is gone
+    where these count."""
     made = cell(n=3000, fresh=1500, references=8, seed=5)
     (result,) = judged(without(made, 0.0, 1.0, 0.06), alpha=0.0156)
     e = result.evidence
@@ -317,7 +322,8 @@ def test_an_order_with_a_sense_of_its_own_counts_only_beyond_the_references():
             "references_feel_it",
             "larger_references",
         ),
-        # its likelihoods spread no wider over texts, so that scale does not guard it: 99 % were accused
+        # its likelihoods spread no wider over texts, so that scale does not guard it: 99 % were
+        # accused
         (
             {"popular": 0.5, "uses": 1.5, "even": True},
             TEXTS_OF,
@@ -374,7 +380,8 @@ def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order
 
 
 def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
-    """Published texts are longer, and length is worth more to the tested model: not to be seen beside its length."""
+    """Published texts are longer, and length is worth more to the tested model: not to be seen
+    beside its length."""
     made, rng = cell(n=1000, fresh=500, references=8, seed=2), np.random.default_rng(2)
     lengths = 0.5 + rng.standard_normal(1000), rng.standard_normal(500)
 
@@ -403,7 +410,8 @@ def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
 
 
 def test_orders_that_a_reference_could_not_read_are_not_judged():
-    """With nothing beyond the references p was 1, and no memory was said to show, whatever the model had read."""
+    """With nothing beyond the references p was 1, and no memory was said to show, whatever the
+    model had read."""
     made = cell(text=0.5)
     first = made.references[0][0]
     blind = replace(
@@ -445,7 +453,8 @@ def test_what_was_found_stands_first_on_the_page():
 
 
 def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
-    """Verdict, card, joint page and comparison: the model's own score, also of items that a reference left out."""
+    """Verdict, card, joint page and comparison: the model's own score, also of items that a
+    reference left out."""
     made = cell(answers=0.6)
     (a, b), *others = made.references
     blank = np.where(np.arange(b.score.size) < 9, np.nan, b.score)
@@ -656,7 +665,8 @@ def test_fresh_items_of_another_kind_take_their_indicators_away():
 
 @pytest.mark.parametrize("pool", [{"harder": 0.1}, {"harder": -0.09, "answers": 0.15}])
 def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
-    """Chosen so from a harder pool, their scores regress for the tested model alone: 8 % of clean models were found."""
+    """Chosen so from a harder pool, their scores regress for the tested model alone: 8 % of clean
+    models were found."""
     made = cell(n=1000, fresh=500, references=5, chosen=True, **pool)
     (result,) = judged(made)
     gates = {one.name: one for one in result.gates}
@@ -672,7 +682,8 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
 
 @pytest.mark.long
 def test_references_of_one_family_find_no_memory():
-    """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out beside them."""
+    """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out
+    beside them."""
     made = cell(n=1000, fresh=600, references=5, text=0.5)
     (several,) = judged(made)
     assert several.decision.verdict == V.MEMORY_OF_TEXT
@@ -689,13 +700,15 @@ def test_references_of_one_family_find_no_memory():
     assert doubt(told, *Name) == {"one_family"}
     (kin,) = judged(own(replace(made, references=tuple(named)), *[{"model": "llama_9"}] * 2))
     assert kin.decision.verdict == V.MEMORY_OF_TEXT
-    # What one family shares looks like the model's own: the score without memory would hold in 48 to 68 %.
+    # What one family shares looks like the model's own: the score without memory would hold in 48
+    # to 68 %.
     assert result.without.needs == ("other_families",) and result.without.found is None
     assert kin.without.found is not None and several.without.found is not None
 
 
 def test_fine_tunes_of_one_base_under_names_of_several_families_call_nobody_a_reader():
-    """Nine tenths of what is each model's own they share: 22 % of clean models stood out beside them."""
+    """Nine tenths of what is each model's own they share: 22 % of clean models stood out beside
+    them."""
     made, rng, said = cell(n=1000, fresh=500, references=8), np.random.default_rng(16), 0
     for _ in range(60):
         sides, suits = [], rng.standard_normal((10, 1)) * 0.3

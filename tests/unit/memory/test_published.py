@@ -1,4 +1,5 @@
-"""An order that its author drew: the order tests are exact without references, and the record is held to the items."""
+"""An order that its author drew: the order tests are exact without references, and the record is
+held to the items."""
 
 import json
 from dataclasses import replace
@@ -38,7 +39,8 @@ def words_p(questions: list[Item], seed: int) -> float:
 
 
 def options_p(questions: list[Item], seed: int) -> float:
-    """The same of options; what stands for a likelihood is how many neighbours are in alphabetical order."""
+    """The same of options; what stands for a likelihood is how many neighbours are in alphabetical
+    order."""
     rows = []
     for one in questions:
         orders = [tuple(range(len(one.options))), *item_orders(one, OWN)]
@@ -52,7 +54,8 @@ def options_p(questions: list[Item], seed: int) -> float:
 
 @pytest.mark.long
 def test_a_drawn_order_says_nothing_whatever_the_items_say() -> None:
-    """As the embedded exam was written, its words tell the order (p = .0002). Drawn, they do so by chance alone."""
+    """As the embedded exam was written, its words tell the order (p = .0002). Drawn, they do so by
+    chance alone."""
     assert words_p(ELEMENTARY, 0) <= 0.01
     drawn = [draw_order(ELEMENTARY, seed)[0] for seed in range(100)]
     for told in (words_p, options_p):
@@ -100,7 +103,8 @@ def rate(world: World, design: MemoryDesign, models: int) -> float:
 
 @pytest.mark.long
 def test_without_references_a_clean_model_is_not_found_and_a_reader_is() -> None:
-    """300 clean models: 5 % and two standard errors (1.3 points). Orders .3 spreads likelier: nearly all are found."""
+    """300 clean models: 5 % and two standard errors (1.3 points). Orders .3 spreads likelier:
+    nearly all are found."""
     alone = MemoryDesign(208)
     assert rate(World(), alone, 300) <= 0.076
     assert rate(World(popular=0.5, uses=1.5), alone, 100) <= 0.094

@@ -19,7 +19,8 @@ from audit.variants.record import Library, State
 def cell(
     n=600, variants=3, references=5, seed=1, checked=300, replicates=2, control=0, **world
 ) -> PerturbCell:
-    """A simulated cell whose tested model answered its originals `replicates` times alike, and all variants reached."""
+    """A simulated cell whose tested model answered its originals `replicates` times alike, and all
+    variants reached."""
     made = simulate(
         PerturbDesign(n, variants, references, checked, control=control),
         World(**world),
@@ -35,7 +36,8 @@ def cell(
             [original, np.where(np.cumsum(again - original)[None] == 0, again, original)]
         )
     tested = Wordings("m", original, made.tested.variants)
-    # of as many families: references that are all of one other than the tested model's are not compared with
+    # of as many families: references that are all of one other than the tested model's are not
+    # compared with
     others = tuple(
         replace(w, model=f"{chr(97 + k) * 2} {k + 1}") for k, w in enumerate(made.references)
     )
@@ -100,7 +102,8 @@ def judged(*cells: PerturbCell, table=None) -> RunVerdict:
 
 
 def thinned(keep: int, path: Path, every: int = 1) -> Path:
-    """The shipped library with `keep` accepted variants for every `every`-th question, all for the others."""
+    """The shipped library with `keep` accepted variants for every `every`-th question, all for the
+    others."""
     library = find_library("elementary")
     ids = sorted({v.question_id for v in library.variants})[::every]
     variants = [

@@ -65,8 +65,8 @@ def calibrated(design, worlds=None, *, simulations, seed=42):
 
 @pytest.mark.long
 def test_a_drop_that_matters_is_hardly_ever_cleared_and_clean_models_are():
-    """At most one in twenty of 80 models that lose the smallest effect that matters, and two standard errors and a
-    half; alone and as one of a panel of twelve."""
+    """At most one in twenty of 80 models that lose the smallest effect that matters, and two
+    standard errors and a half; alone and as one of a panel of twelve."""
     thresholds, rng = PerturbThresholds(), np.random.default_rng(4)
 
     def drawn(world, count):
@@ -196,7 +196,8 @@ def test_the_table_that_ships_holds_what_is_claimed():
     )  # half of the exam, with three references
 
 
-# One variant keeps 84.5 % of its clearances with unparsed answers where 85 are the target: the documentation says so.
+# One variant keeps 84.5 % of its clearances with unparsed answers where 85 are the target: the
+# documentation says so.
 EXPECTED_MISSED = {(1000, 1, 5)}
 
 

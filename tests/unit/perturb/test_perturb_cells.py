@@ -1,4 +1,5 @@
-"""Requests compared by their hashes, word differences, bins of distance, and verdict.json with its table of items."""
+"""Requests compared by their hashes, word differences, bins of distance, and verdict.json with its
+table of items."""
 
 import json
 from dataclasses import replace
@@ -49,8 +50,8 @@ def test_bins_of_distance_hold_equally_many_answers():
 
 @pytest.mark.long  # eight CPU seconds
 def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
-    """Without references, with the curve, without evidence, with a control that is asked and one that is not, and with
-    a reference that is left out."""
+    """Without references, with the curve, without evidence, with a control that is asked and one
+    that is not, and with a reference that is left out."""
     schema = json.loads(
         (files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8")
     )

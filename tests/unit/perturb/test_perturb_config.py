@@ -143,7 +143,8 @@ def test_the_plan_counts_calls_and_what_could_be_found(tmp_path):
     asked = dry_run(run.resolved)
     text = "\n".join(describe(run, config, asked))
     assert "500  200 original, 300 variant" in text and "250  100 original, 150 variant" in text
-    # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 10.23 points; with 1/100 + 1/50 in place of 1/100: 17.72
+    # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 10.23 points; with 1/100 + 1/50 in place
+    # of 1/100: 17.72
     assert "10.2  points" in text and re.search(r"held-out items +17\.7 ", text)
     assert text.count("it says:") == 4 and "No references" in text
     assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [

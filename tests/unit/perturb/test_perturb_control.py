@@ -21,7 +21,8 @@ BIG = {"n": 1500, "checked": 600}
 
 @lru_cache
 def measured():
-    """Evidence whose tests are put in place of below: the article's simulation in it takes a second of each model."""
+    """Evidence whose tests are put in place of below: the article's simulation in it takes a second
+    of each model."""
     return measure(cell(n=200), LIMITS, rng=np.random.default_rng(0), n_resamples=100)
 
 
@@ -34,7 +35,8 @@ def result(c):
 
 
 def touchy():
-    """A model without memory that loses 10 points to any rewording, among references that lose nothing."""
+    """A model without memory that loses 10 points to any rewording, among references that lose
+    nothing."""
     return replace(cell(**BIG, harder=0.10, control=800), references=cell(**BIG).references)
 
 
@@ -166,7 +168,8 @@ def test_the_same_models_are_drawn_with_and_without_a_control():
 
 
 def test_a_few_held_out_items_of_which_none_drops_show_no_memory():
-    """3 % of all items drop under every rewording, and none of the 40 that were asked: that is no drop of exactly 0."""
+    """3 % of all items drop under every rewording, and none of the 40 that were asked: that is no
+    drop of exactly 0."""
     c = cell(**BIG, control=40)
     dropped = np.arange(1500) % 33 == 0
     o, answered = np.ones((1, 1500)), (np.arange(40) < 30)[None] * 1.0

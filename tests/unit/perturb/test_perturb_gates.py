@@ -68,7 +68,8 @@ def test_a_gate_fails_under_its_fault_and_no_other_does(gate, fault):
 
 
 def test_too_few_questions_withhold_nothing():
-    """Of 59 items or fewer, or of 59 groups, no verdict; .95^58 > .05 > .95^59: fewer could never clear."""
+    """Of 59 items or fewer, or of 59 groups, no verdict; .95^58 > .05 > .95^59: fewer could never
+    clear."""
     assert 0.95**58 > 0.05 > 0.95**59
     gate = enough_data(cell(n=59), LIMITS)
     assert gate.status == Status.FAIL and not gate.withholds and gate.number == 59
@@ -87,8 +88,8 @@ def test_what_was_not_measured_is_not_applicable():
 
 
 def test_parseability_counts_what_was_asked_and_gives_an_interval():
-    """100 items; variant 2 exists for 50, of which 40 are read: .80, Clopper-Pearson 95 % .663 to .900. With 46 of 50
-    (.92, to .978) it may be that .95 can be read."""
+    """100 items; variant 2 exists for 50, of which 40 are read: .80, Clopper-Pearson 95 % .663 to
+    .900. With 46 of 50 (.92, to .978) it may be that .95 can be read."""
     base = cell(n=100, references=0, replicates=1)
     asked = np.ones((3, 100), dtype=bool)
     asked[1, 50:] = False

@@ -1,5 +1,5 @@
-"""Answers that were asked and not read, of the tested model, its references and the held-out items: no finding rests on
-which ones are missing, and where none is missing nothing changes."""
+"""Answers that were asked and not read, of the tested model, its references and the held-out items:
+no finding rests on which ones are missing, and where none is missing nothing changes."""
 
 from dataclasses import replace
 
@@ -41,7 +41,8 @@ def lose(w: Wordings, answer: int, share: float, seed: int = 0) -> Wordings:
 
 
 def references_unread(c, share=0.04):
-    """The references' wrong answers are the ones that are missing: their drop looks smaller than it is."""
+    """The references' wrong answers are the ones that are missing: their drop looks smaller than it
+    is."""
     return replace(c, references=tuple(lose(w, 0, share, k) for k, w in enumerate(c.references)))
 
 
@@ -73,7 +74,8 @@ def beyond_at(c, gamma):
 
 @pytest.mark.long  # many draws
 def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_case_holds_them_otherwise():
-    """Variants cost every model 5 points, and 5 % of each reference's answers, all wrong ones, are not parsed."""
+    """Variants cost every model 5 points, and 5 % of each reference's answers, all wrong ones, are
+    not parsed."""
     c = harder(seed=98)
     assert result(c).decision.verdict == V.CAUSE_UNKNOWN  # what is true
     lost = references_unread(c, 0.05)
@@ -88,7 +90,8 @@ def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_ca
 
 @pytest.mark.long
 def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_finding():
-    """The same variants, a little memory, and 5 % of the tested model's answers to variants, all right, are missing."""
+    """The same variants, a little memory, and 5 % of the tested model's answers to variants, all
+    right, are missing."""
     c = harder(seed=30, memorised=0.03)
     lost = replace(c, tested=lose(c.tested, 1, 0.05))
     t = result(lost).evidence.tests
@@ -103,7 +106,8 @@ def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_
 
 @pytest.mark.long
 def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing():
-    """Sensitive to wording alone; of items that others know less, a third of its right variants are not parsed."""
+    """Sensitive to wording alone; of items that others know less, a third of its right variants are
+    not parsed."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}
     c, tested = cell(**made), cell(**made, own=0.06).tested
     hard = np.mean([w.original[0] for w in c.references], axis=0) < 0.7
@@ -150,7 +154,8 @@ def test_a_clearance_holds_up_to_its_tipping_point():
 
 
 def test_a_clearance_beside_references_says_up_to_where_both_halves_hold():
-    """The half beside references is of the answers as parsed; the tipping point is of both, so it may lie below 3."""
+    """The half beside references is of the answers as parsed; the tipping point is of both, so it
+    may lie below 3."""
     c = thinly_parsed(3)
     found, alone = result(c), result(replace(c, references=()))
     assert found.decision.verdict == alone.decision.verdict == V.NO_DROP_DETECTED
@@ -202,7 +207,8 @@ def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
 
 
 def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out():
-    """.262 right as parsed, and .25 with the 4.5 % that are unparsed held against it: chance .25, two errors .01."""
+    """.262 right as parsed, and .25 with the 4.5 % that are unparsed held against it: chance .25,
+    two errors .01."""
     rng, n = np.random.default_rng(0), 3000
     variants = np.stack([rng.permutation(np.arange(n) < 0.25 * n) * 1.0 for _ in range(3)])
     weak = lose(Wordings("w", (rng.random((1, n)) < 0.4) * 1.0, variants), 0, 0.045)
@@ -228,8 +234,9 @@ def test_a_reference_that_met_fewer_questions_has_not_left_the_others_unread():
 
 
 def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
-    """400 of 1,000 variants are unparsed. At odds of 1 as many are right as the others predict; at infinite odds all,
-    or none. Every run of an original is held, one that no variant is compared with for nothing."""
+    """400 of 1,000 variants are unparsed. At odds of 1 as many are right as the others predict; at
+    infinite odds all, or none. Every run of an original is held, one that no variant is compared
+    with for nothing."""
     base = cell(n=1000, references=0, replicates=1).tested
     w = replace(base, variants=np.where(np.arange(1000) < 400, NAN, base.variants))
     right = [w.held(g, against=True).variants[:, :400].mean() for g in (1, 2, 5, float("inf"))]
@@ -245,8 +252,8 @@ def test_unparsed_answers_are_right_more_often_the_larger_the_odds():
 
 
 def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_worst_case():
-    """A model touchy about wording among references that are not; held-out items would say so, but for what is
-    missing."""
+    """A model touchy about wording among references that are not; held-out items would say so, but
+    for what is missing."""
     c = cell(n=2000, checked=600, harder=0.10, control=2000, seed=5)
     c = replace(c, references=cell(n=2000, checked=600).references)
     t = measured(c)

@@ -78,7 +78,8 @@ def test_known_truth_gets_its_verdict(verdict, doubt, made):
 
 
 def test_each_grade_ends_in_its_exit_code() -> None:
-    """From the tests of one model to the code of the gate. A drop that only the items tell apart is a review."""
+    """From the tests of one model to the code of the gate. A drop that only the items tell apart is
+    a review."""
     memory, clean = (measured(cell(**BIG, memorised=share)) for share in (0.6, 0.0))
     tests = memory.tests
     assert max(tests.far.pvalue, tests.fall.pvalue) <= 0.05
@@ -152,7 +153,8 @@ def test_a_drop_whose_interval_includes_zero_does_not_count():
 
 
 def test_a_finding_beyond_reference_has_an_interval_that_excludes_zero():
-    """The lower end of the 90 % interval is the limit of the one-sided test at 5 %, on every scale."""
+    """The lower end of the 90 % interval is the limit of the one-sided test at 5 %, on every
+    scale."""
     for memorised in (0.05, 0.1, 0.15, 0.2):
         for b in run_tests(
             cell(n=400, memorised=memorised), LIMITS, rng=np.random.default_rng(0)
@@ -179,7 +181,8 @@ def test_references_that_do_not_bracket_the_model_convict_nobody(accuracy, weake
 
 
 def test_the_limit_of_a_bracket():
-    """Own .70: references of .60 to .671 bracket it, of .60 to .669 do not; one alone must be within 3 points."""
+    """Own .70: references of .60 to .671 bracket it, of .60 to .669 do not; one alone must be
+    within 3 points."""
     assert Bracket(0.7, 0.6, 0.671, 0.03).holds and not Bracket(0.7, 0.6, 0.669, 0.03).holds
     assert Bracket(0.7, 0.729, 0.8, 0.03).holds and not Bracket(0.7, 0.731, 0.8, 0.03).holds
     assert Bracket(0.7, 0.72, 0.72, 0.03).holds and not Bracket(0.7, 0.74, 0.74, 0.03).holds
@@ -187,8 +190,9 @@ def test_the_limit_of_a_bracket():
 
 @pytest.mark.long
 def test_abler_references_convict_few_clean_models():
-    """Tested .65, references about .85, variants 10 points harder: of 40 clean models the two scales alone accused 53 %
-    with eight references. 5 % of 40 are 2; with 6 or fewer it may be so (p=.99)."""
+    """Tested .65, references about .85, variants 10 points harder: of 40 clean models the two
+    scales alone accused 53 % with eight references. 5 % of 40 are 2; with 6 or fewer it may be so
+    (p=.99)."""
     rng, design, calls = (
         np.random.default_rng(4),
         PerturbDesign(1000, 3, 8),
@@ -236,7 +240,8 @@ def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():
 
 
 def test_references_take_no_clearance_away():
-    """Clean, 1,000 items: with three references next to none were cleared, as a drop beyond these could go unseen."""
+    """Clean, 1,000 items: with three references next to none were cleared, as a drop beyond these
+    could go unseen."""
     rng, cleared = np.random.default_rng(6), 0
     for _ in range(20):
         c = simulate(PerturbDesign(1000, 3, 3), WORLDS["clean"], rng)
@@ -274,8 +279,8 @@ def test_the_panel_is_corrected_by_holm():
 
 
 def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
-    """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's correction takes the
-    finding away, that is no clearance."""
+    """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's
+    correction takes the finding away, that is no clearance."""
     c = cell(n=550, checked=3000, references=0, replicates=1, memorised=0.17)
     found = measured(c)
     gates = all_gates(c, LIMITS)
@@ -324,7 +329,8 @@ def test_a_drop_that_hangs_on_unread_answers_is_withheld():
 
 
 def test_unread_answers_clear_nobody():
-    """A drop of 4 points, and 4.5 % of the variants unread, all of them wrong: what is read shows no drop."""
+    """A drop of 4 points, and 4.5 % of the variants unread, all of them wrong: what is read shows
+    no drop."""
     base = cell(n=1500, checked=3000, references=0, seed=0, replicates=1, memorised=0.15)
     variants = base.tested.variants.copy()
     for row in variants:
@@ -368,7 +374,8 @@ def test_items_are_ranked_and_flagged_with_valid_p():
     assert level.affected.lower <= np.sum(level.drop > 0)
     clustered = replace(c, cluster=np.arange(300) // 3)
     assert item_level(clustered).method == "by" and item_level(clustered).affected is None
-    # 25 variants: an item that is right only as published has p = 1/26, and 60 of 100 such items are flagged
+    # 25 variants: an item that is right only as published has p = 1/26, and 60 of 100 such items
+    # are flagged
     o = np.ones((1, 100))
     v = np.concatenate([np.zeros((25, 60)), np.ones((25, 40))], axis=1)
     many = item_level(with_answers(cell(n=100, references=0), original=o, variants=v))
@@ -390,7 +397,8 @@ def test_next_to_no_independent_units_show_nothing(clusters):
 
 
 def test_a_model_that_is_sensitive_to_wording_is_not_called():
-    """Variants take from the tested model alone another 6 points, in log-odds: the references' drops say memory."""
+    """Variants take from the tested model alone another 6 points, in log-odds: the references'
+    drops say memory."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03}
     found = result(replace(cell(**made), tested=cell(**made, own=0.06).tested))
     tests = found.evidence.tests
@@ -402,7 +410,8 @@ def test_a_model_that_is_sensitive_to_wording_is_not_called():
 
 
 def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_tells():
-    """Rewording takes so much from all its items that none loses more than others; no clean model loses 30 points."""
+    """Rewording takes so much from all its items that none loses more than others; no clean model
+    loses 30 points."""
     found = result(cell(n=1000, references=3, memorised=0.95))
     tests = found.evidence.tests
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
@@ -412,7 +421,8 @@ def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_t
 
 
 def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():
-    """Memory of easy items looks like sensitivity to wording; a model that loses nothing on held-out items has none."""
+    """Memory of easy items looks like sensitivity to wording; a model that loses nothing on
+    held-out items has none."""
     made = {"n": 3000, "checked": 3000, "logit": True, "memorised": 0.4, "easier": True}
     alone, beside = result(cell(**made)), result(cell(**made, control=3000))
     assert alone.decision.verdict == V.CAUSE_UNKNOWN and alone.decision.doubt == "common_fall"

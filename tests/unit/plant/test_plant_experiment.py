@@ -1,4 +1,5 @@
-"""The shell of an experiment whose weights are never loaded: what is to do, and what an adapter is asked."""
+"""The shell of an experiment whose weights are never loaded: what is to do, and what an adapter is
+asked."""
 
 import json
 import math

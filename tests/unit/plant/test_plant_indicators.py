@@ -24,7 +24,8 @@ ALPHA = 0.01
 
 
 def reading(rng, score=0.6, item=0.0, reworded=0.6, noisy=0.6, order=0.0) -> Reading:
-    """A model that is better on what it learnt: score, reworded and noisy are accuracies there, item and order nats."""
+    """A model that is better on what it learnt: score, reworded and noisy are accuracies there,
+    item and order nats."""
 
     def right(p):
         return [float(x) for x in rng.random(N) < np.where(LEARNT, p, 0.6)]

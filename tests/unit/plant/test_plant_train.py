@@ -10,7 +10,8 @@ from audit.core.errors import TrainError
 from audit.plant.texts import Example, Method, encode
 from audit.plant.train import PROVENANCE, REFUSED, Job, batches, check_memory, main, merge, train
 
-# torch and transformers are imported where they are used: six seconds, which every process that collects would spend.
+# torch and transformers are imported where they are used: six seconds, which every process that
+# collects would spend.
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("peft") is None, reason="peft is not installed"
 )

@@ -1,4 +1,5 @@
-"""A small finished run, copies of it that say other things, and a registry of its own for every test."""
+"""A small finished run, copies of it that say other things, and a registry of its own for every
+test."""
 
 import json
 import os
@@ -33,7 +34,8 @@ def built_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def told(built_run: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of the run that says other things: told("b", manifest={...}, verdict={...}, cell={...}, suite={...})."""
+    """A copy of the run that says other things: told("b", manifest={...}, verdict={...},
+    cell={...}, suite={...})."""
 
     def tell(
         name: str = "run",
@@ -69,7 +71,8 @@ def registry(tmp_path: Path) -> Registry:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL of this test's own; skipped by name where its server is not installed."""
+    """The address of a PostgreSQL of this test's own; skipped by name where its server is not
+    installed."""
     found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")), shutil.which("postgres")]
     found = [Path(path) for path in found if path]
     if not found:

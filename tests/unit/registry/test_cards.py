@@ -1,4 +1,5 @@
-"""A result as metadata of a model: the card read back by huggingface_hub, MLflow's tags, W&B; and never changed."""
+"""A result as metadata of a model: the card read back by huggingface_hub, MLflow's tags, W&B; and
+never changed."""
 
 import json
 import os
@@ -129,7 +130,8 @@ def test_a_card_is_pushed_only_when_asked_and_nothing_else_with_it(
 
 
 class Mlflow(Quiet):
-    """MLflow's answers, as its documentation has them; 503 the first time of everything. It keeps what it is sent."""
+    """MLflow's answers, as its documentation has them; 503 the first time of everything. It keeps
+    what it is sent."""
 
     version: dict[str, Any]
     files: dict[str, bytes]
@@ -159,7 +161,8 @@ class Mlflow(Quiet):
 def tagged_once(
     folder: Path, name: str, version: Callable[[], dict[str, Any]], set_tag: Callable[[str], None]
 ) -> None:
-    """The run's verdict as tags of a version, once; another value there is refused, and so is a version of none."""
+    """The run's verdict as tags of a version, once; another value there is refused, and so is a
+    version of none."""
     words = ["mlflow", str(folder), "--name", name, "--version"]
     assert main([*words, "1"]) == 0
     tags = {tag["key"]: tag["value"] for tag in version()["tags"]}

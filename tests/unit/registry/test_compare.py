@@ -1,4 +1,5 @@
-"""Two runs of the same questions: what changed, with known answers; and what is refused as not comparable."""
+"""Two runs of the same questions: what changed, with known answers; and what is refused as not
+comparable."""
 
 import json
 import shutil
@@ -59,7 +60,8 @@ def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
     ("n", "up", "down"), [(100, 0.2, 0.0), (100, 0.1, 0.1), (208, 0.15, 0.05), (50, 0.02, 0.02)]
 )
 def test_tangos_interval_covers(n: int, up: float, down: float) -> None:
-    """Also where nothing goes down, where one that takes the changed questions as given covers half the time."""
+    """Also where nothing goes down, where one that takes the changed questions as given covers half
+    the time."""
     draws, counts = np.unique(
         np.random.default_rng(1).multinomial(n, [up, down, 1 - up - down], size=1500),
         axis=0,
@@ -71,11 +73,13 @@ def test_tangos_interval_covers(n: int, up: float, down: float) -> None:
 
 
 def test_clustered_questions_are_compared_by_cluster() -> None:
-    """Ten questions in two clusters that move together: as questions p is 2^-9, as clusters it cannot be below 1/2."""
+    """Ten questions in two clusters that move together: as questions p is 2^-9, as clusters it
+    cannot be below 1/2."""
     x, y, cluster = np.zeros(10), np.ones(10), np.repeat([0, 1], 5)
     found = paired_difference(x, y, cluster, rng=np.random.default_rng(0))
     assert found.units == 2 and found.pvalue > 0.4
-    # Both rose, or neither changed: two show no spread, and that none of two falls is likely (.025 at a share of .84).
+    # Both rose, or neither changed: two show no spread, and that none of two falls is likely (.025
+    # at a share of .84).
     assert (found.low, found.high) == pytest.approx((1 - (1 - 0.025 ** (1 / 2)), 1))
     still = paired_difference(x, x, cluster, rng=np.random.default_rng(0))
     assert (still.low, still.high) == pytest.approx((0.025 ** (1 / 2) - 1, 1 - 0.025 ** (1 / 2)))
@@ -173,7 +177,8 @@ def test_what_lasts_of_a_change_under_damage(
 def test_what_lasts_of_imported_answers_is_held_against_held_out_items(
     tmp_path: Path, capsys: Capsys
 ) -> None:
-    """Three trials an item: the newer model is right on all items as published, and as before on those held out."""
+    """Three trials an item: the newer model is right on all items as published, and as before on
+    those held out."""
     runs = []
     for name, published in (("old", 0.4), ("new", 1.0)):
         for part, share in (("seen", published), ("held", 0.4)):
@@ -242,8 +247,8 @@ def test_two_suites_are_compared_audit_by_audit(
     both = changes(capsys, tmp_path / "a", tmp_path / "b")
     (one,) = changes(capsys, *two)
     smallest = [min(s["adjusted"] for s in cell["settings"]) for cell in (*both, one)]
-    # Holm is over twice as many. Two runs of a condition are pooled, so p is of 9,999 sign flips: a standard error of
-    # (.01 / 9,999)^.5 = .001 beside .01.
+    # Holm is over twice as many. Two runs of a condition are pooled, so p is of 9,999 sign flips: a
+    # standard error of (.01 / 9,999)^.5 = .001 beside .01.
     assert smallest[:2] == pytest.approx([2 * smallest[2]] * 2, rel=0.3)
     assert main([str(tmp_path / "a"), str(two[1])]) == 1
     assert "again, sweep" in capsys.readouterr().err
@@ -349,7 +354,8 @@ def test_hostile_names_and_texts_are_escaped(two: tuple[Path, Path], tmp_path: P
 
 
 def test_imported_logs_are_compared_item_by_item(tmp_path: Path, capsys: Capsys) -> None:
-    """Ten trials an item are one item: 30 items rise from .3 to .6, so the change is 30 points of 30 and not of 300."""
+    """Ten trials an item are one item: 30 items rise from .3 to .6, so the change is 30 points of
+    30 and not of 300."""
     for name, right, items in (("old", 3, 30), ("new", 6, 31), ("other", 6, 60)):
         rows = "".join(f"{name},{k},{right}/10\n" for k in range(30 if name != "other" else 0))
         rows += "".join(f"{name},{k},0/10\n" for k in range(30 if name != "other" else 0, items))

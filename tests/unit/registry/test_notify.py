@@ -1,4 +1,5 @@
-"""Messages by mail and webhook to real servers on this machine; ones that refuse, ones that hang; no secret shown."""
+"""Messages by mail and webhook to real servers on this machine; ones that refuse, ones that hang;
+no secret shown."""
 
 import json
 import socket

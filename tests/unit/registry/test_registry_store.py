@@ -152,7 +152,8 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 def _children(
     place: str, entries: list[Entry], writers: int, *, kill: int, rng: random.Random
 ) -> None:
-    """Fork writers that add every entry in an order of their own; some are killed at once, some in the middle."""
+    """Fork writers that add every entry in an order of their own; some are killed at once, some in
+    the middle."""
     pids = []
     for number in range(writers):
         pid = os.fork()
@@ -198,7 +199,8 @@ def entries(told: Told) -> list[Entry]:
 def test_many_writers_and_some_killed_lose_and_double_nothing(
     entries: list[Entry], tmp_path: Path
 ) -> None:
-    """All twelve runs by three writers at once, into a file that none of them has seen; two more are killed."""
+    """All twelve runs by three writers at once, into a file that none of them has seen; two more
+    are killed."""
     place = str(tmp_path / "registry.db")
     _children(place, entries, 5, kill=2, rng=random.Random(0))
     _all_whole(place, entries)

@@ -1,4 +1,5 @@
-"""What goes and what stays, whoever pulls the plug; and what is due, and drawn the same everywhere."""
+"""What goes and what stays, whoever pulls the plug; and what is due, and drawn the same
+everywhere."""
 
 import base64
 import json
@@ -225,7 +226,8 @@ def test_what_is_due_and_what_is_in_time(registry: Registry, run: Path, told: To
     add(registry, read_entry(reworded), LATER)
     found = {(one.kind, one.name): one for one in rotation(registry, LATER)}
     assert set(found) == {("benchmark", "synthetic"), ("library", "lib")}
-    # The library is this quarter's; the benchmark has the version of last year still, however often it is run.
+    # The library is this quarter's; the benchmark has the version of last year still, however often
+    # it is run.
     assert not found["library", "lib"].due and found["benchmark", "synthetic"].due
     assert {one.due for one in rotation(registry, LATER + timedelta(days=90))} == {True}
 

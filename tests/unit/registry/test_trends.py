@@ -1,4 +1,5 @@
-"""Trends over versions: what is joined, what is a change, and how often a series that never changed is accused."""
+"""Trends over versions: what is joined, what is a change, and how often a series that never changed
+is accused."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,9 +30,9 @@ def test_a_version_of_unknown_error_is_not_tested() -> None:
 
 @pytest.mark.parametrize("shared", [0.0, 0.7])
 def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: float) -> None:
-    """Thirty versions, 1,000 series: at most 5 % (+ 3 standard errors of the simulation) are ever accused.
-    Without paying for the looks it is three in four where versions share nothing. shared: the correlation of versions
-    that were asked the same questions."""
+    """Thirty versions, 1,000 series: at most 5 % (+ 3 standard errors of the simulation) are ever
+    accused. Without paying for the looks it is three in four where versions share nothing. shared:
+    the correlation of versions that were asked the same questions."""
     rng = np.random.default_rng(7)
     draws = 0.03 * (
         np.sqrt(shared) * rng.normal(size=(1000, 1))
@@ -53,7 +54,8 @@ def test_a_change_is_found_once_and_becomes_the_new_level() -> None:
 
 
 def test_power_at_the_tenth_version() -> None:
-    """A rise of four standard errors of one version, at its tenth: found in most series (level .05 / 90 = .00056)."""
+    """A rise of four standard errors of one version, at its tenth: found in most series (level .05
+    / 90 = .00056)."""
     rng = np.random.default_rng(2)
     found = [
         change_tests([*rng.normal(0, 1, 9), rng.normal(4.5, 1)], [1.0] * 10, STARTS[:10])[-1]

@@ -1,4 +1,5 @@
-"""Panels for the report's tests: shards of synthetic outcomes, and a verdict object with something in every field."""
+"""Panels for the report's tests: shards of synthetic outcomes, and a verdict object with something
+in every field."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,8 +83,8 @@ def packed(outcomes: Sequence[Outcome], **options: Any) -> DrillDown:
 def run_of(
     folder: Path, outcomes: Sequence[Outcome], asked: Sequence[Outcome] = (), **also: Any
 ) -> Path:
-    """A run directory whose shards hold these outcomes. asked: as of `manifest_of`; none where nothing is, as after a
-    rebuild from shards alone."""
+    """A run directory whose shards hold these outcomes. asked: as of `manifest_of`; none where
+    nothing is, as after a rebuild from shards alone."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     attempt = start_attempt(folder)
     for model in sorted({o.model for o in outcomes}):
@@ -118,7 +119,8 @@ def manifest_of(folder: Path, asked: Sequence[Outcome], **also: Any) -> None:
 def write(
     run: Path, out: Path, *, judged: Path | None = None, max_rows: int = 10**6, **options: Any
 ) -> None:
-    """The page over a verdict for tests of the page alone. judged: a smaller run whose verdict is taken."""
+    """The page over a verdict for tests of the page alone. judged: a smaller run whose verdict is
+    taken."""
     read = read_run(run)
     cells = read.outcomes.cells
     _, listed = read_texts([read], drawn_questions(cells, 1, max_rows))

@@ -1,4 +1,5 @@
-"""`audit demo`: both verdicts and every number come from the shipped answers, computed when it is asked."""
+"""`audit demo`: both verdicts and every number come from the shipped answers, computed when it is
+asked."""
 
 import hashlib
 import shutil

@@ -1,4 +1,5 @@
-"""The index page of a folder of runs: every run with its verdict, and what is no run with the reason."""
+"""The index page of a folder of runs: every run with its verdict, and what is no run with the
+reason."""
 
 import json
 import re
@@ -23,7 +24,8 @@ FINISHED = {"status": "finished", "started": "2026-01-02T03:04:05+00:00"}
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run with hostile names, one that was stopped, another program's folder, a broken one, a bad panel."""
+    """A finished run with hostile names, one that was stopped, another program's folder, a broken
+    one, a bad panel."""
     folder = tmp_path_factory.mktemp("outputs")
     asked = panels.hostile(ASKED)
     run = panels.run_of(folder / "a 'run' <b>&\"%23?#", asked, asked, **FINISHED)

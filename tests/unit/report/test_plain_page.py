@@ -1,4 +1,5 @@
-"""The page of an audit that brings none: everything that a reader needs is on it, and what was written is text."""
+"""The page of an audit that brings none: everything that a reader needs is on it, and what was
+written is text."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ def shouting() -> Iterator[None]:
 
 
 def cell() -> CellOutcomes:
-    """Twelve of forty questions are right as asked and wrong when shouted; one answer is unparsed."""
+    """Twelve of forty questions are right as asked and wrong when shouted; one answer is
+    unparsed."""
     state = np.full((2, N), State.CORRECT, dtype=np.int8)
     state[1, :12] = State.WRONG
     state[1, 12] = State.UNPARSED

@@ -149,7 +149,8 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
     assert shipped == quote(
         load_sensitivity(built / "run_a"), "sweep", "model-00", "synthetic", Field(30)
     )
-    # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70: .48.
+    # A gain of .15 (half of the items) is 1.64 errors of .5 / sqrt(30), and the test asks for 1.70:
+    # .48.
     assert (
         "as question and answer (qa) 0.48 after 2 passes. A property of this model and benchmark"
         in own
@@ -171,7 +172,8 @@ def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
 
 
 def test_the_papers_numbers_are_over_every_run(built: Path, verdict: dict[str, Any]) -> None:
-    """Of two clean runs, a change against one of them is half a change; by hand in unit/statistics/test_paper.py."""
+    """Of two clean runs, a change against one of them is half a change; by hand in
+    unit/statistics/test_paper.py."""
     cells = [cell for run in ("run_a", "run_b") for cell in load_cells(built / run, SCHEMA)]
     rows = [row for cell in cells for row in setting_rows(sweep_of(cell))]
     assert (
@@ -210,7 +212,8 @@ def test_figure_3_shows_every_run_as_the_score_does(tmp_path: Path) -> None:
 
 
 def first_gains_second_loses(questions: int) -> list[Outcome]:
-    """Two runs of every noisy setting: in the first every second question is right, in the second none is.
+    """Two runs of every noisy setting: in the first every second question is right, in the second
+    none is.
 
     So a noisy setting has accuracy 1/2 in its first run and 1/4 over both.
     """
@@ -249,7 +252,8 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
             row.improve,
             row.degrade,
         )
-    # One noisy run right and one wrong on a question that clean has wrong: half a question improves, and is shown.
+    # One noisy run right and one wrong on a question that clean has wrong: half a question
+    # improves, and is shown.
     (halves,) = {row.improve for row in pooled if row.routers == 3}
     assert halves % 1 == 0.5
     assert f'<td class="n">{halves:.1f}</td>' in (tmp_path / "report" / "report.html").read_text(
@@ -580,7 +584,8 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
 
 
 def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: Patch) -> None:
-    """Once for the numbers (summary, verdict, tables), once for the texts; a long run has gigabytes of them."""
+    """Once for the numbers (summary, verdict, tables), once for the texts; a long run has gigabytes
+    of them."""
     run = panels.run_of(tmp_path / "run", panels.outcomes_of(3, 6))
     passes: Counter[Path] = Counter()
 

@@ -74,7 +74,8 @@ def test_transitions_follow_the_clean_baseline() -> None:
 
 
 def test_the_grid_is_coloured_against_every_clean_run() -> None:
-    """Noisy against clean runs 0, 1, 2: 36 up and 21 down, 30 and 35, 26 and 36. Together 92 / 3 up and 92 / 3 down."""
+    """Noisy against clean runs 0, 1, 2: 36 up and 21 down, 30 and 35, 26 and 36. Together 92 / 3 up
+    and 92 / 3 down."""
     right = np.arange(100) < 60  # of noisy
     rows = [("noisy_rewrite", 3, 0, right)]
     for k, (up, down) in enumerate([(36, 21), (30, 35), (26, 36)]):

@@ -88,7 +88,8 @@ def test_no_name_of_a_line_covers_a_number(estimate: float) -> None:
 
 
 def test_inline_svg_has_no_style_comment_or_foreign_id() -> None:
-    """The page's policy blocks style attributes, and two figures on one page must not share an id."""
+    """The page's policy blocks style attributes, and two figures on one page must not share an
+    id."""
     hostile = 'x--><script>alert(1)</script> style="fill: red" $\\frac{1}{2}$ \n'
     svg = canvas.inline_svg(canvas.svg_text(f.breadth([(hostile, 3, 9)])), "fig9", "a label")
     assert "style=" not in svg

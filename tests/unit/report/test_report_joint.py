@@ -1,4 +1,5 @@
-"""One page over several audits of a model: side by side, escaped, and as bad as its worst for the gate."""
+"""One page over several audits of a model: side by side, escaped, and as bad as its worst for the
+gate."""
 
 import itertools
 import shutil
@@ -201,7 +202,8 @@ def together(**verdicts: str) -> list[str]:
 
 
 def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees() -> None:
-    """Every verdict of every audit: only what an audit sees that found nothing is said to be absent."""
+    """Every verdict of every audit: only what an audit sees that found nothing is said to be
+    absent."""
     names = ("sweep", "perturb", "memory")
     words = {name: part_of(name, "vocabulary").VERDICTS for name in names}
     sees = {name: part_of(name, "vocabulary").INSTRUMENT.sees for name in names}
@@ -219,7 +221,8 @@ def test_three_real_audits_clear_nothing_that_none_of_those_that_could_tell_sees
 
 
 def test_memory_that_the_methods_of_the_sources_do_not_see_is_not_cleared_by_them() -> None:
-    """The planted model: nothing under noise, nothing under rewording, and yet the text was read."""
+    """The planted model: nothing under noise, nothing under rewording, and yet the text was
+    read."""
     first = together(
         sweep="no_excess_detected", perturb="no_drop_detected", memory="memory_of_text_seen"
     )[0]
@@ -363,7 +366,8 @@ def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_me
 
 
 def test_a_second_joint_report_leaves_no_part_of_the_first(tmp_path: Path) -> None:
-    """Sweep with memory, then sweep with perturb into the same folder: a page of memory stayed that no page knew."""
+    """Sweep with memory, then sweep with perturb into the same folder: a page of memory stayed that
+    no page knew."""
     runs = {
         "sweep": make_run(
             tmp_path / "sweep", "m", 1, 20, lambda _, row: replace(row, model_revision="imported")

@@ -32,7 +32,8 @@ def test_a_slow_replica_is_spared_before_its_queue_is_long() -> None:
         for _ in range(50):
             balancer.give_back(replica, 0, seconds)
     slow = next(f"q{i}" for i, home in enumerate(homes(Balancer(2))) if home == 1)
-    # Paces 1 and 4, mean 2.5: a request there counts 1.6, one at the other .4; the fourth would make it 6.4 > .4 + 5.
+    # Paces 1 and 4, mean 2.5: a request there counts 1.6, one at the other .4; the fourth would
+    # make it 6.4 > .4 + 5.
     assert [balancer.take(slow) for _ in range(5)] == [1, 1, 1, 0, 0]
 
 

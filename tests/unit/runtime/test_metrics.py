@@ -1,4 +1,5 @@
-"""The shipped dashboard and alerts ask for metrics that exist; the alerts fire when they should, by promtool."""
+"""The shipped dashboard and alerts ask for metrics that exist; the alerts fire when they should, by
+promtool."""
 
 import json
 import re
@@ -30,7 +31,8 @@ def test_what_is_watched_and_documented_is_what_is_counted() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_the_alerts_fire_when_they_should(tmp_path: Path) -> None:
-    """0-30 minutes: 50 rows a minute, a fifth unparsed, a tenth errors, 4 USD. Then nothing moves."""
+    """0-30 minutes: 50 rows a minute, a fifth unparsed, a tenth errors, 4 USD. Then nothing
+    moves."""
 
     def series(name: str, each: int, labels: str = 'model="m",arm="noisy"') -> dict[str, str]:
         return {
@@ -54,7 +56,8 @@ def test_the_alerts_fire_when_they_should(tmp_path: Path) -> None:
 
 
 def _promtool(folder: Path, inputs: list[dict[str, str]], alert: str, minute: int) -> bool:
-    """Whether the alert is firing then: promtool compares with no alert at all, and prints what it got."""
+    """Whether the alert is firing then: promtool compares with no alert at all, and prints what it
+    got."""
     test = {
         "rule_files": [str(MONITORING / "alerts.yaml")],
         "evaluation_interval": "1m",

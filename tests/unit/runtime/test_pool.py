@@ -1,4 +1,5 @@
-"""What GPUs a pool of engines asks for, and what it says while it waits (no Ray: its answers are replaced)."""
+"""What GPUs a pool of engines asks for, and what it says while it waits (no Ray: its answers are
+replaced)."""
 
 from types import SimpleNamespace
 
@@ -66,7 +67,8 @@ def test_an_engine_that_no_node_has_a_cpu_for_is_not_just_loading(
 
 
 class Lost:
-    """Two nodes of two GPUs, with an engine each. Ray's answers: an engine of a node that is gone is unavailable."""
+    """Two nodes of two GPUs, with an engine each. Ray's answers: an engine of a node that is gone
+    is unavailable."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.alive, self.loaded, self.places = (

@@ -134,7 +134,8 @@ def test_what_an_autoscaler_may_start_is_asked_for() -> None:
 
 
 def test_a_large_model_is_refused_where_there_is_no_gpu() -> None:
-    """141.1 GB of weights and 16,384 x 327,680 bytes on four GPUs, at 90 %: (35.28 + 1.34) / .9 = 40.7 GB each."""
+    """141.1 GB of weights and 16,384 x 327,680 bytes on four GPUs, at 90 %: (35.28 + 1.34) / .9 =
+    40.7 GB each."""
     with pytest.raises(ConfigError, match=r"needs 4 GPUs of at least 41 GB .*has 0 GPUs") as error:
         check_room(LARGE, FILES, NO_GPU)
     for way in ("model=smollm2_135m", "endpoint=http", "audit plan model=large"):

@@ -1,4 +1,5 @@
-"""What a run does to its directory before Ray starts and after its last row: nothing is asked here."""
+"""What a run does to its directory before Ray starts and after its last row: nothing is asked
+here."""
 
 import shutil
 from dataclasses import replace
@@ -58,11 +59,13 @@ def finish(resolved: ResolvedRun, run: RunDir) -> None:
     Start(resolved, run, Display(quiet=True)).finish()
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------
+# --- the end
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_never_called_finished_before_it_is_complete(tmp_path: Path) -> None:
-    """Whoever kills the driver after this, or refuses its next write, leaves what the manifest said here."""
+    """Whoever kills the driver after this, or refuses its next write, leaves what the manifest said
+    here."""
     resolved = resolve(tmp_path / "run")
     with open_run(resolved) as run:
         *most, last = rows_of(resolved, "scripted")
@@ -84,7 +87,8 @@ def test_a_run_is_never_called_finished_before_it_is_complete(tmp_path: Path) ->
 
 
 def test_the_end_of_a_superseded_driver_is_not_the_runs(tmp_path: Path) -> None:
-    """Neither its failure nor its files: the manifest and what is half written are those of the later driver."""
+    """Neither its failure nor its files: the manifest and what is half written are those of the
+    later driver."""
     resolved = resolve(tmp_path / "run")
     with open_run(resolved) as run:
         store(run, rows_of(resolved, "scripted"))
@@ -140,7 +144,8 @@ def test_a_run_whose_models_the_program_stopped_has_not_failed(
     assert (run.manifest.status, run.manifest.models_stopped) == (status, stopped)
 
 
-# --- what lies there at a start ---------------------------------------------------------------------------------------
+# --- what lies there at a start
+# ---------------------------------------------------------------------------------------
 
 
 def other_text(path: Path) -> None:
@@ -188,7 +193,8 @@ def test_a_shard_of_another_run_is_set_aside_though_its_keys_are_those_of_this_o
     ] == [own.name]
 
 
-# --- what the rows were made with -------------------------------------------------------------------------------------
+# --- what the rows were made with
+# -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -260,7 +266,8 @@ def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weig
 
 
 def test_a_run_without_such_rows_takes_what_is_installed(tmp_path: Path, weights: str) -> None:
-    """Two starts that are stopped before Ray is: one of a model whose rows torch did not make, one without rows."""
+    """Two starts that are stopped before Ray is: one of a model whose rows torch did not make, one
+    without rows."""
     for model, word in (
         ("scripted", "seed=1"),
         ("smollm2_135m", f"model.smollm2_135m.path={weights}"),

@@ -1,4 +1,5 @@
-"""A Ray that does not start (ray.init is replaced) and nodes that do not answer are said in one sentence."""
+"""A Ray that does not start (ray.init is replaced) and nodes that do not answer are said in one
+sentence."""
 
 import os
 import socket

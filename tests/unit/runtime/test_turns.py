@@ -1,4 +1,5 @@
-"""Models of one job side by side: who runs beside whom, who waits, and that whatever ends the loop ends every run."""
+"""Models of one job side by side: who runs beside whom, who waits, and that whatever ends the loop
+ends every run."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from audit.runtime.placement import NoRoom, may_run_beside, run_in_turns
 
 
 class Job:
-    """Runs of `steps` steps each, in a cluster with room for `room` GPUs; each model takes those of `gpus`."""
+    """Runs of `steps` steps each, in a cluster with room for `room` GPUs; each model takes those of
+    `gpus`."""
 
     def __init__(self, gpus: dict[str, int], room: int, steps: int = 3) -> None:
         self.gpus, self.room, self.steps = gpus, room, steps

@@ -138,7 +138,8 @@ def outcomes(questions: int = 20) -> list[Outcome]:
 def run_of(
     folder: Path, asked: Sequence[Outcome], stored: Sequence[Sequence[Outcome]], **also: Any
 ) -> Path:
-    """A run that asked for these rows; each list of `stored` is a shard, the k-th written 20 k + 10 s after BEGUN."""
+    """A run that asked for these rows; each list of `stored` is a shard, the k-th written 20 k + 10
+    s after BEGUN."""
     (folder / "shards").mkdir(parents=True)
     attempt = start_attempt(folder)
     for k, rows in enumerate(stored):

@@ -1,9 +1,9 @@
-"""Make replies whose answer is known, in the ways in which models write numbers and speak about them.
+"""Make replies whose answer is known, in the ways in which models write numbers and speak about
+them.
 
-`dressed(choose)` makes one; `choose` takes one of a sequence (`random.Random(1).choice`, or a draw of hypothesis).
-A spelling that the reader's documented rules read in the other way is left out: a comma before three digits is a
-thousands mark where nothing else in the reply speaks against it.
-"""
+`dressed(choose)` makes one; `choose` takes one of a sequence (`random.Random(1).choice`, or a draw
+of hypothesis). A spelling that the reader's documented rules read in the other way is left out: a
+comma before three digits is a thousands mark where nothing else in the reply speaks against it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ class Choose:
 
 @dataclass(frozen=True)
 class Dressed:
-    """text: the reply. value: the number that it answers, None where it answers none. parts: what it was made of."""
+    """text: the reply. value: the number that it answers, None where it answers none. parts: what
+    it was made of."""
 
     text: str
     value: Fraction | None

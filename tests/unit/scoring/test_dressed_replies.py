@@ -1,4 +1,5 @@
-"""A dressed reply is read as the number that it was made of, or is unparsed: never as another number."""
+"""A dressed reply is read as the number that it was made of, or is unparsed: never as another
+number."""
 
 import json
 from collections import Counter
@@ -74,7 +75,8 @@ PIECES = [
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_time_is_linear_in_the_length(piece: str) -> None:
-    """Four times the length takes four times as long; of a quadratic pattern it would be sixteen times."""
+    """Four times the length takes four times as long; of a quadratic pattern it would be sixteen
+    times."""
 
     def seconds(characters: int) -> float:
         start = process_time()

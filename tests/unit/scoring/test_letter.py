@@ -1,4 +1,5 @@
-"""What replies read as. Every row is one way in which models answer, or one way in which they do not."""
+"""What replies read as. Every row is one way in which models answer, or one way in which they do
+not."""
 
 import ast
 import csv
@@ -461,7 +462,8 @@ def test_answer_tokens_of_ten_real_models(shared_data: Path) -> None:
 
 
 def test_an_option_that_goes_on_after_its_text_is_another_word() -> None:
-    # One character decides, the one after the text: with the next one taken along, "s." would be no letter any more.
+    # One character decides, the one after the text: with the next one taken along, "s." would be no
+    # letter any more.
     others = (
         "The answer is Yorks.",
         "Yorkshire.",

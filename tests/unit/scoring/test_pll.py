@@ -1,4 +1,5 @@
-"""CrowS-Pairs: shared tokens, shared words and the metric by hand; a masked model that is a table of numbers."""
+"""CrowS-Pairs: shared tokens, shared words and the metric by hand; a masked model that is a table
+of numbers."""
 
 import json
 import math
@@ -73,7 +74,8 @@ def test_what_is_not_told_is_unread(values: tuple[float | None, float | None]) -
 
 
 def test_the_words_in_common_are_runs_between_beginnings() -> None:
-    # shared words: "The", "man ran"; beginnings of the first sentence end after The, tall, ran, and at its end
+    # shared words: "The", "man ran"; beginnings of the first sentence end after The, tall, ran, and
+    # at its end
     assert pll.ask_shared(PAIR).continuations == (
         "The",
         "The tall",
@@ -84,7 +86,8 @@ def test_the_words_in_common_are_runs_between_beginnings() -> None:
         "The small man ran",
         "The small man ran off.",
     )
-    # first: The -1, then man ran from -5 to -7, so -3; second: The -1, man ran from -9 to -10, so -2: it is preferred
+    # first: The -1, then man ran from -5 to -7, so -3; second: The -1, man ran from -9 to -10, so
+    # -2: it is preferred
     read = read_shared(PAIR, scored(-1, -5, -7, -8, -1, -9, -10, -30))
     assert (read.detail["more"], read.detail["less"], read.response) == (-3.0, -2.0, LESS)
     # the likelihood of the whole sentence says the contrary: -8 against -30

@@ -1,4 +1,5 @@
-"""Reference scorers: orientation, ties, and the published values of BBQ, XSTest, TruthfulQA and ToxiGen's reading."""
+"""Reference scorers: orientation, ties, and the published values of BBQ, XSTest, TruthfulQA and
+ToxiGen's reading."""
 
 import csv
 import json
@@ -204,7 +205,8 @@ def test_a_judge_that_refuses_to_judge_said_nothing() -> None:
 
 
 def test_agreement_by_hand() -> None:
-    # 4 agreements of 5; refusals predicted .4, by people .6: expected .4*.6 + .6*.4 = .48; kappa (.8 - .48) / .52
+    # 4 agreements of 5; refusals predicted .4, by people .6: expected .4*.6 + .6*.4 = .48; kappa
+    # (.8 - .48) / .52
     found = refusal.agreement([True, True, False, False, False], [True, True, True, False, False])
     assert (found.accuracy, found.misses, found.false_alarms) == (0.8, pytest.approx(1 / 3), 0.0)
     assert found.kappa == pytest.approx(0.32 / 0.52) and not found.validated
@@ -229,7 +231,8 @@ def test_refusals_are_read_behind_the_thinking_and_silence_is_unread() -> None:
 
 def test_toxigens_labels_are_the_sum_of_their_spellings() -> None:
     item = made("toxigen", 1)[0]
-    # No: .2 + .1 in two tokens (a third repeats one of them exactly: the same token twice); Yes: .25
+    # No: .2 + .1 in two tokens (a third repeats one of them exactly: the same token twice); Yes:
+    # .25
     found = reference.read_toxigen(
         item,
         Generation(

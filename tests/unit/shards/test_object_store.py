@@ -1,4 +1,5 @@
-"""A run directory on a real S3 server (moto's, a process of its own): what is stored, what counts, what is refused."""
+"""A run directory on a real S3 server (moto's, a process of its own): what is stored, what counts,
+what is refused."""
 
 import os
 import subprocess
@@ -122,7 +123,8 @@ def test_a_superseded_driver_and_its_writers_change_nothing(s3: S3Server) -> Non
 
 
 def test_a_refused_command_changes_nothing_for_the_driver_at_work(s3: S3Server) -> None:
-    """Refused for what it asks or for its weights, it is not the next driver, and deletes no list of tasks."""
+    """Refused for what it asks or for its weights, it is not the next driver, and deletes no list
+    of tasks."""
     url = s3.url("bucket/refused")
     working_copy.cache_clear()
     first = open_run_dir(working_copy(url), SCHEMA, "f", {}, {"m": {"revision": "c1"}})

@@ -59,7 +59,8 @@ def changed(**dotted: Any) -> dict[str, Any]:
     return config
 
 
-# --- fingerprint ----------------------------------------------------------------------------------------------------
+# --- fingerprint
+# ----------------------------------------------------------------------------------------------------
 
 
 WHERE_AND_HOW_FAST: list[dict[str, Any]] = [
@@ -105,7 +106,8 @@ def test_the_fingerprint_covers_what_the_config_points_to() -> None:
     assert len({one, fingerprint(CONFIG, SCHEMA), other}) == 3
 
 
-# --- the manifest ---------------------------------------------------------------------------------------------------
+# --- the manifest
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_a_new_run_writes_its_manifest_and_a_second_start_resumes(tmp_path: Path) -> None:
@@ -220,7 +222,8 @@ def test_of_a_model_that_an_earlier_version_stopped_what_it_was_asked_counts(
     }
 
 
-# --- secrets --------------------------------------------------------------------------------------------------------
+# --- secrets
+# --------------------------------------------------------------------------------------------------------
 
 SECRETS = {
     "plain": "hunter2-hunter2",
@@ -293,7 +296,8 @@ def test_special_tokens_are_no_secrets() -> None:
     assert redact("a-secret-value", environ={"EOS_TOKEN": "a-secret-value"}) == "<removed>"
 
 
-# --- the lock -------------------------------------------------------------------------------------------------------
+# --- the lock
+# -------------------------------------------------------------------------------------------------------
 
 HOLD = """
 import os, sys, time
@@ -410,7 +414,8 @@ def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp
     ).close()  # the lock was given back
 
 
-# --- what the rows were made with -----------------------------------------------------------------------------------
+# --- what the rows were made with
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

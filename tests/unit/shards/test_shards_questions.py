@@ -57,7 +57,8 @@ def test_length_ids_and_iteration(file: QuestionFile) -> None:
 
 @pytest.mark.parametrize("coded", [0, BATCH_ROWS + 1])
 def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_path: Path) -> None:
-    """Written before: a file that could not be read where the first was of code, and one that lost the code else."""
+    """Written before: a file that could not be read where the first was of code, and one that lost
+    the code else."""
     code = Code("add", "assert add(1, 1) == 2", "return a + b")
     some = [question(k) for k in range(N)]
     some[coded] = Item("code", "b", "def add(a, b):", (), NO_OPTION, "code", code=code)
@@ -68,7 +69,8 @@ def test_problems_of_code_and_other_questions_are_no_one_file(coded: int, tmp_pa
 
 
 def test_a_slice_touches_one_batch_of_a_large_file(tmp_path: Path) -> None:
-    """8 MB of text are read by position without holding them: Arrow allocates nothing, the map does it."""
+    """8 MB of text are read by position without holding them: Arrow allocates nothing, the map does
+    it."""
     write_questions(
         tmp_path, (Item(f"q{k}", "b", "x" * 1000, ("a", "b"), 0, "g") for k in range(8000))
     )

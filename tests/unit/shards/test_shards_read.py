@@ -96,12 +96,13 @@ def test_every_truncation_is_found_set_aside_and_redone(
 
 
 def test_no_damage_changes_what_is_read(whole: tuple[Path, bytes], tmp_path: Path) -> None:
-    """Arrow's files have no checksums of their own: one byte in ten changed a value, a few of them a key. A power cut
-    can leave blocks of zeros."""
+    """Arrow's files have no checksums of their own: one byte in ten changed a value, a few of them
+    a key. A power cut can leave blocks of zeros."""
     path, content = whole
     sound, damaged = read_shard(path, SCHEMA), tmp_path / path.name
     refused = 0
-    # A page's header has no checksum: one zeroed byte in its first thirty, and its column was read as no rows.
+    # A page's header has no checksum: one zeroed byte in its first thirty, and its column was read
+    # as no rows.
     zeros = [(at, b"\0") for at in range(200)]
     blocks = [(at, bytes(n)) for n in (512, 40) for at in range(0, len(content) - n, 487)]
     flips = [
@@ -173,7 +174,8 @@ def test_reading_for_the_statistics_touches_nothing(run: tuple[Path, str]) -> No
         list(iter_outcomes(run[0]))
 
 
-# --- rows taken out -------------------------------------------------------------------------------------------------
+# --- rows taken out
+# -------------------------------------------------------------------------------------------------
 
 
 def test_error_rows_are_dropped_and_the_others_stay(run: tuple[Path, str]) -> None:
@@ -223,7 +225,8 @@ def test_a_nested_set_is_dropped_whole(run: tuple[Path, str]) -> None:
     }
 
 
-# --- columns --------------------------------------------------------------------------------------------------------
+# --- columns
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_columns_come_back_in_the_order_of_the_shards(
@@ -278,7 +281,8 @@ def test_the_cost_is_counted_from_the_shards(run: tuple[Path, str]) -> None:
     write(*run, *nested)
     write(*run, *independent, row(0, 0, Arm.DIRECT, router_prompt_tokens=0))
     cost = run_cost(run[0], SCHEMA)
-    # 3 questions, r = 2 and 5: 6 worker calls of 10 prompt tokens, 3 x (2 + 5) router calls, 6 rows x 20 tokens
+    # 3 questions, r = 2 and 5: 6 worker calls of 10 prompt tokens, 3 x (2 + 5) router calls, 6 rows
+    # x 20 tokens
     assert cost["m"]["noisy_rewrite"] == {
         "worker": {"calls": 6, "prompt_tokens": 60, "cached_tokens": 24, "completion_tokens": 6},
         "router": {

@@ -92,13 +92,15 @@ def test_tables_that_are_no_shard_are_refused(run: tuple[Path, str]) -> None:
     assert names(run[0] / "shards") == []
 
 
-# --- fencing --------------------------------------------------------------------------------------------------------
+# --- fencing
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(
     run: tuple[Path, str],
 ) -> None:
-    """Threads write as fast as they can while a new driver starts: what it sees first is all it ever sees."""
+    """Threads write as fast as they can while a new driver starts: what it sees first is all it
+    ever sees."""
     path, old = run
     refused = []
 
@@ -124,7 +126,8 @@ def test_no_shard_of_the_old_attempt_appears_after_the_new_one_started(
 
 
 def test_a_new_attempt_waits_for_a_rename_that_was_already_allowed(run: tuple[Path, str]) -> None:
-    """Between a writer's check and its rename no new driver can start, so no scan can miss that rename."""
+    """Between a writer's check and its rename no new driver can start, so no scan can miss that
+    rename."""
     path, old = run
     starter = threading.Thread(target=start_attempt, args=(path,))
     with as_attempt(path, old):
@@ -144,7 +147,8 @@ def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:
         write(tmp_path, "a" * 32, row())
 
 
-# --- disks that refuse ----------------------------------------------------------------------------------------------
+# --- disks that refuse
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_disk_that_refuses_is_said_with_what_to_try(tmp_path: Path) -> None:

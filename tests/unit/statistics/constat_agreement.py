@@ -1,12 +1,13 @@
-"""How well `performance_curve` agrees with ConStat's published tables, from the aggregate figures that they hold.
+"""How well `performance_curve` agrees with ConStat's published tables, from the aggregate figures
+that they hold.
 
     PYTHONPATH=. python tests/unit/statistics/constat_agreement.py ../shared/data/constat/tables 500
 
-The tables give each model's two accuracies with standard errors, not its answers. Items are therefore resampled as
-normal draws with these errors, and the errors of the models of one draw are correlated (they met the same items); the
-correlation, which is not published, is set to .4 for every table. The authors' reference models are the first twenty
-of each table (the list is in their program); a tested model is not its own reference.
-"""
+The tables give each model's two accuracies with standard errors, not its answers. Items are
+therefore resampled as normal draws with these errors, and the errors of the models of one draw are
+correlated (they met the same items); the correlation, which is not published, is set to .4 for
+every table. The authors' reference models are the first twenty of each table (the list is in their
+program); a tested model is not its own reference."""
 
 import csv
 import sys

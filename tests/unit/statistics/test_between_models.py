@@ -47,8 +47,8 @@ def test_three_references_find_what_t_with_two_degrees_of_freedom_does_not():
 @pytest.mark.long
 @pytest.mark.parametrize(("tau", "at_most"), [(0.0, 0.05), (0.02, 0.06), (0.04, 0.11)])
 def test_level_on_models_that_differ(tau, at_most):
-    """1,000 clean models and 5 references, items' error 2 points, level .05; Monte-Carlo error .7 points. Above the
-    prior's scale (tau 4 points) the level is not held, as the docs say."""
+    """1,000 clean models and 5 references, items' error 2 points, level .05; Monte-Carlo error .7
+    points. Above the prior's scale (tau 4 points) the level is not held, as the docs say."""
     rng = np.random.default_rng(7)
     noise = 0.02 / np.sqrt(2)
     gaps = tau * rng.standard_normal((1000, 6)) + noise * rng.standard_normal((1000, 6))

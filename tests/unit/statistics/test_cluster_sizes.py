@@ -1,4 +1,5 @@
-"""Intervals and tests with clusters of unequal size: one passage with half of all items carries half of the error."""
+"""Intervals and tests with clusters of unequal size: one passage with half of all items carries
+half of the error."""
 
 import numpy as np
 import pytest
@@ -40,7 +41,8 @@ def test_degrees_of_freedom_of_clusters() -> None:
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_an_accuracys_interval_holds(sizes: str) -> None:
-    """Normal or Student's with clusters - 1 degrees: one large cluster, 28 and 25 % of intervals missed."""
+    """Normal or Student's with clusters - 1 degrees: one large cluster, 28 and 25 % of intervals
+    missed."""
     cluster, rng = np.repeat(np.arange(len(SIZES[sizes])), SIZES[sizes]), np.random.default_rng(2)
     missed = np.zeros(4)
     for _ in range(RUNS):
@@ -59,7 +61,8 @@ def test_an_accuracys_interval_holds(sizes: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("sizes", ["equal", "one large", "three large"])
 def test_a_difference_that_is_none_is_rarely_shown(sizes: str) -> None:
-    """Two-sided at 5 % of `compare`; one-sided at 2.5 % of D, of a drop, and of a gap to other items."""
+    """Two-sided at 5 % of `compare`; one-sided at 2.5 % of D, of a drop, and of a gap to other
+    items."""
     cluster, rng = np.repeat(np.arange(len(SIZES[sizes])), SIZES[sizes]), np.random.default_rng(3)
     shown = np.zeros(4)
     for _ in range(RUNS):
@@ -77,15 +80,16 @@ def test_a_difference_that_is_none_is_rarely_shown(sizes: str) -> None:
 
 
 def test_an_accuracy_of_shares_has_the_interval_of_shares() -> None:
-    """Ten trials an item say more than one: as 0 and 1 of one trial each the interval held in 99 % and was 1.4 times as
-    wide."""
+    """Ten trials an item say more than one: as 0 and 1 of one trial each the interval held in 99 %
+    and was 1.4 times as wide."""
     rng, items = np.random.default_rng(1), np.arange(100)
     found = [interval(rng.binomial(10, rng.beta(0.6, 0.6, 100)) / 10, items) for _ in range(1000)]
     assert 0.93 <= np.mean([one is not None and one[1] <= 0.5 <= one[2] for one in found]) <= 0.97
 
 
 def test_where_next_to_nothing_changes_no_interval_is_a_point() -> None:
-    """1 % of 100 items change: with none of these among them, 37 % of runs had an interval of no width."""
+    """1 % of 100 items change: with none of these among them, 37 % of runs had an interval of no
+    width."""
     rng, held = np.random.default_rng(4), []
     for _ in range(RUNS):
         lost = (rng.random(100) < 0.01).astype(float)
@@ -97,7 +101,8 @@ def test_where_next_to_nothing_changes_no_interval_is_a_point() -> None:
 
 
 def test_a_score_is_worth_no_more_items_than_it_has() -> None:
-    """Pairs of which one is right each time have no spread between clusters; one pair less, and next to none."""
+    """Pairs of which one is right each time have no spread between clusters; one pair less, and
+    next to none."""
     y = np.tile([1.0, 0.0], 100)
     y[1] = 1.0
     found = score_of(y, np.repeat(np.arange(100), 2))
@@ -156,7 +161,8 @@ def test_groups_of_whole_clusters_differ_by_chance_as_often_as_stated() -> None:
 
 
 def test_intervals_hold_where_a_passage_is_lost_as_a_whole() -> None:
-    """One in ten is. A robust error alone: 44 and 48 % held, as a large passage that did not move has no residual."""
+    """One in ten is. A robust error alone: 44 and 48 % held, as a large passage that did not move
+    has no residual."""
     cluster, rng = np.repeat(np.arange(63), SIZES["three large"]), np.random.default_rng(5)
     doses, held = np.array([0, 0.5]), np.zeros(3)
     for _ in range(RUNS):
@@ -173,7 +179,8 @@ def test_intervals_hold_where_a_passage_is_lost_as_a_whole() -> None:
 
 
 def test_the_error_of_shared_effects_by_hand() -> None:
-    # Clusters of 3, 1 and 1 whose means are 1, 0 and 0: between 1.2 / 2, within 0, so (.6 * 2) / (5 - 11 / 5) = 3 / 7.
+    # Clusters of 3, 1 and 1 whose means are 1, 0 and 0: between 1.2 / 2, within 0, so (.6 * 2) / (5
+    # - 11 / 5) = 3 / 7.
     found = shared_se(np.array([1.0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 2]))
     assert found == pytest.approx(np.sqrt(3 / 7 * 11) / 5)
     assert (
@@ -182,7 +189,8 @@ def test_the_error_of_shared_effects_by_hand() -> None:
 
 
 def test_a_line_that_few_questions_carry_has_an_interval_that_holds() -> None:
-    """One question in eight loses most of its words. With questions - 1 degrees of freedom 84 % held."""
+    """One question in eight loses most of its words. With questions - 1 degrees of freedom 84 %
+    held."""
     rng, held = np.random.default_rng(6), []
     for _ in range(RUNS):
         arrived = np.clip(0.98 - 0.02 * rng.random((20, 9)), 0, 1)

@@ -1,4 +1,5 @@
-"""A common fall of log-odds is refuted at the stated level in worlds of other kinds; memory is told from it."""
+"""A common fall of log-odds is refuted at the stated level in worlds of other kinds; memory is told
+from it."""
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ from audit.statistics.common_fall import common_fall
 
 
 def world(rng, n=1000, models=6, guess=0.0, slopes=0.0, harder=0.3, all_hard=0.0):
-    """(models, n) chances as published and reworded: two-parameter items with t3 difficulties, and guessing. The first
-    model is as able as the others on average. all_hard: log-odds that rewording takes on hard items, from all."""
+    """(models, n) chances as published and reworded: two-parameter items with t3 difficulties, and
+    guessing. The first model is as able as the others on average. all_hard: log-odds that rewording
+    takes on hard items, from all."""
     able = np.append(1.8, np.linspace(1.4, 2.2, models - 1))
     difficulty = np.sqrt(0.75) * rng.standard_t(3, n) / np.sqrt(3) + 0.5 * rng.standard_normal(
         (models, n)
@@ -28,7 +30,8 @@ def answers(rng, published, reworded, variants=3):
 
 
 def found(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
-    """Of a tested model that remembers a share of the items, and loses under the variants what `lost` says."""
+    """Of a tested model that remembers a share of the items, and loses under the variants what
+    `lost` says."""
     published, reworded = world(rng, **made)
     references = [
         answers(rng, *each, variants) for each in zip(published[1:], reworded[1:], strict=True)
@@ -51,8 +54,9 @@ def found(rng, memory=0.0, lost=lambda chance: chance, variants=3, **made):
     ],
 )
 def test_a_common_fall_is_refuted_at_the_stated_level(made, at_most):
-    """Of 300 touchy models 15 are expected; more than 27 have p=.001. Where rewording is harder on hard items for all,
-    the references' slope takes off most of it: 8.7 % of 300 are left, and without it there were 155."""
+    """Of 300 touchy models 15 are expected; more than 27 have p=.001. Where rewording is harder on
+    hard items for all, the references' slope takes off most of it: 8.7 % of 300 are left, and
+    without it there were 155."""
     rng = np.random.default_rng(13)
     some = [found(rng, lost=lambda p: expit(logit(p) - 0.5), **made) for _ in range(300)]
     assert sum(one.pvalue <= 0.05 for one in some) <= at_most
@@ -91,7 +95,8 @@ def test_memory_is_no_common_fall(made, least):
 
 
 def test_what_it_cannot_tell():
-    """Memory that is more frequent on easy items looks touchy; a model that loses what it hardly knows, memory."""
+    """Memory that is more frequent on easy items looks touchy; a model that loses what it hardly
+    knows, memory."""
     rng = np.random.default_rng(10)
     published, reworded = world(rng, n=4000)
     references = [answers(rng, *each) for each in zip(published[1:], reworded[1:], strict=True)]
@@ -127,7 +132,8 @@ def test_nothing_hangs_on_order_or_on_answers_that_are_not_there():
 
 
 def test_references_of_fewer_questions_are_taken_off_whole():
-    """Where they met 600 of 2,000, their slope counted three tenths: 14 % of sensitive models were called."""
+    """Where they met 600 of 2,000, their slope counted three tenths: 14 % of sensitive models were
+    called."""
     rng = np.random.default_rng(15)
     published, reworded = world(rng, n=2000, all_hard=2.0)
     tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
@@ -140,7 +146,8 @@ def test_references_of_fewer_questions_are_taken_off_whole():
 
 
 def test_repeats_of_the_published_wording_are_no_rewordings():
-    """Runs that agree more than rewordings do were taken for memory, or hid it: every run is compared alone."""
+    """Runs that agree more than rewordings do were taken for memory, or hid it: every run is
+    compared alone."""
     rng = np.random.default_rng(12)
     published, reworded = world(rng, n=1000)
     tested, *references = [answers(rng, *each) for each in zip(published, reworded, strict=True)]
@@ -162,7 +169,8 @@ def test_where_there_is_nothing_to_look_at():
 
 
 def test_the_fall_of_the_items_known_least_is_measured_where_most_are_known_as_little() -> None:
-    """Of a benchmark that is hard for the model: with no item above the median the fall was 0, of nothing."""
+    """Of a benchmark that is hard for the model: with no item above the median the fall was 0, of
+    nothing."""
     falls = []
     for rng in map(np.random.default_rng, range(10)):
         odds = np.where(rng.random(400) < 0.2, 3.0, -2.5)

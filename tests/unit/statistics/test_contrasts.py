@@ -100,7 +100,8 @@ def test_a_mean_over_settings_has_the_larger_p_of_a_bootstrap_t_and_of_sign_flip
 
 
 def test_a_mean_over_settings_keeps_its_level_where_few_items_are_answered_right():
-    # 60 hard questions (2 % right), nine noisy settings against three router counts: a bootstrap-t alone rejects 13 %.
+    # 60 hard questions (2 % right), nine noisy settings against three router counts: a bootstrap-t
+    # alone rejects 13 %.
     g, trials = rng(6), 300
     noisy = [Setting(Arm.NOISY_REWRITE, r) for r in range(1, 10)]
     controls = [Setting(Arm.FORWARD_FULL, r) for r in (2, 3, 4)]
@@ -130,7 +131,8 @@ def test_where_no_item_differs_the_interval_is_that_of_none_in_n():
 
 
 def test_a_few_large_passages_leave_every_difference_possible():
-    """Resamples of little more than two units have no quantile that far out: the limits were empty."""
+    """Resamples of little more than two units have no quantile that far out: the limits were
+    empty."""
     c = replace(full(), cluster=np.repeat(np.arange(6), [150, 30, 5, 5, 5, 5]))
     found = compared(c, [NOISY1, NOISY2], [CLEAN], rng=rng())
     assert (found.ci_low, found.ci_high) == (-1, 1)
@@ -164,15 +166,17 @@ def test_difference_in_differences():
     assert on_scales[0].se == pytest.approx(se, rel=0.04)
     assert p < 0.001 and min(one.low for one in on_scales) > 0
     assert difference_in_differences(fresh, fresh, rng=rng())[1] > 0.3
-    # Two noisy runs and a clean one on each benchmark. With shifts of 2 points 18 % of null models had a larger gain.
+    # Two noisy runs and a clean one on each benchmark. With shifts of 2 points 18 % of null models
+    # had a larger gain.
     moved, wider, _ = difference_in_differences(public, fresh, rng=rng(), shifts=(4e-4, 9e-4))
     assert moved[0].estimate == on_scales[0].estimate and wider > p
     assert moved[0].se == pytest.approx(np.sqrt(se**2 + 2 * (4e-4 / 2 + 9e-4)), rel=0.04)
 
 
 def test_a_gain_is_larger_only_where_it_is_so_on_every_scale():
-    # Noise repairs one wrong answer in five on both benchmarks: 10 points from .50, 3 from .85. As a share of the wrong
-    # answers nothing differs, so nothing is said, although the gains in points and in log-odds do differ.
+    # Noise repairs one wrong answer in five on both benchmarks: 10 points from .50, 3 from .85. As
+    # a share of the wrong answers nothing differs, so nothing is said, although the gains in points
+    # and in log-odds do differ.
     def repaired(accuracy: float, benchmark: str):
         generator, n = rng(), 4000
         right = generator.random(n) < accuracy
@@ -202,7 +206,8 @@ def test_the_score_gap_is_that_of_two_independent_samples():
 
 
 def test_the_score_gap_of_a_set_with_one_large_passage_holds():
-    # Half of the items are one passage, whose answers are alike: 5.5 % of limits lay above a gap of 0, on one side.
+    # Half of the items are one passage, whose answers are alike: 5.5 % of limits lay above a gap of
+    # 0, on one side.
     g, sizes, missed = rng(4), [100] + [1] * 100, 0
     of_passage, alone = np.repeat(np.arange(101), sizes), np.arange(200)
 
@@ -218,7 +223,8 @@ def test_the_score_gap_of_a_set_with_one_large_passage_holds():
 
 
 def test_a_few_fresh_items_that_are_all_right_do_not_bound_the_gap():
-    # 8 of 8 fresh right: their accuracy may be .63 (.63^8 = .025), and a credibility of 1 rested on a gap of 0 to 0.
+    # 8 of 8 fresh right: their accuracy may be .63 (.63^8 = .025), and a credibility of 1 rested on
+    # a gap of 0 to 0.
     right = {DIRECT: np.ones(300, dtype=int)}
     found = score_gap(
         cell(right), cell({DIRECT: np.ones(8, dtype=int)}, benchmark="fresh"), rng=rng()
@@ -234,7 +240,8 @@ def replicates(clean):
 
 
 def test_noise_floor_by_hand():
-    # 10 items; replicate 1 has six more right than replicate 0: P(X >= 6), Binomial(6, 1/2) = 1/64 rejects.
+    # 10 items; replicate 1 has six more right than replicate 0: P(X >= 6), Binomial(6, 1/2) = 1/64
+    # rejects.
     clean = np.zeros((2, 10))
     clean[1, :6] = 1
     floor = noise_floor(replicates(clean), alpha=0.05, rng=rng())

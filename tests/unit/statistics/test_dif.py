@@ -1,4 +1,5 @@
-"""Mantel-Haenszel by group: R's worked example, its level where groups differ and rows cluster, and strata too thin."""
+"""Mantel-Haenszel by group: R's worked example, its level where groups differ and rows cluster, and
+strata too thin."""
 
 import numpy as np
 import pytest
@@ -31,8 +32,8 @@ def berkeley():
 
 
 def test_r_s_worked_example():
-    """`mantelhaen.test(UCBAdmissions)` prints: X-squared = 1.4269, p-value = 0.2323, 95 percent confidence interval
-    0.7719074 1.0603298, common odds ratio 0.9046968."""
+    """`mantelhaen.test(UCBAdmissions)` prints: X-squared = 1.4269, p-value = 0.2323, 95 percent
+    confidence interval 0.7719074 1.0603298, common odds ratio 0.9046968."""
     found = mantel_haenszel(*berkeley())
     assert (round(found.chi_square, 4), round(found.pvalue, 4)) == (1.4269, 0.2323)
     assert (found.odds_ratio, found.low, found.high) == pytest.approx(
@@ -65,7 +66,8 @@ def test_rows_that_stand_there_twice_count_once():
 
 
 def test_thin_strata_have_no_p_value_and_no_part_in_holm():
-    """Mantel & Fleiss: two right and two wrong in each group of one stratum leave the expected 2 a room of 2."""
+    """Mantel & Fleiss: two right and two wrong in each group of one stratum leave the expected 2 a
+    room of 2."""
     thin = mantel_haenszel(
         np.array([1.0, 1, 0, 0] * 2), np.repeat([False, True], 4), np.zeros(8, dtype=int)
     )
@@ -91,7 +93,8 @@ def test_thin_strata_have_no_p_value_and_no_part_in_holm():
 
 
 def _false_alarms(*, studied_in_total: bool, clustered: bool) -> float:
-    """Share of 400 samples with p < .05, none of which has DIF: the focal group finds everything harder (Rasch)."""
+    """Share of 400 samples with p < .05, none of which has DIF: the focal group finds everything
+    harder (Rasch)."""
     rng = np.random.default_rng(11)
     items, found = 200, 0
     for _ in range(400):

@@ -51,7 +51,8 @@ def test_units_without_a_value_do_not_count():
 
 
 def test_a_ratio_over_two_sets_adds_both_errors():
-    """10 x 20 / 40 by the delta method: (5 / 10)^2 v1 + ..., of independent sets the variances are added."""
+    """10 x 20 / 40 by the delta method: (5 / 10)^2 v1 + ..., of independent sets the variances are
+    added."""
     first, second = mean_of(FOUR, EACH), mean_of(np.array([0.3, 0.9, 0.6]), np.arange(3))
     product = times(
         second.of_second(first), second.of_second(first), first.with_set(second)

@@ -1,4 +1,5 @@
-"""The permutation test of orders: exact size, against a full enumeration, and what it leaves out."""
+"""The permutation test of orders: exact size, against a full enumeration, and what it leaves
+out."""
 
 from itertools import combinations, product
 
@@ -50,11 +51,13 @@ def test_the_tail_is_that_of_every_outcome_counted():
 
 
 def test_by_hand_with_three_variants_and_a_missing_one():
-    # item 1: 1 | 0 0 0 -> 1/4; item 2: 0 | 1 1 - -> 2/3; item 3: 1 | 1 0 - -> 2/3; item 4 has no original
+    # item 1: 1 | 0 0 0 -> 1/4; item 2: 0 | 1 1 - -> 2/3; item 3: 1 | 1 0 - -> 2/3; item 4 has no
+    # original
     o = np.array([1, 0, 1, NAN])
     v = np.array([[0, 1, 1, 1], [0, 1, 0, 1], [0, NAN, NAN, 1.0]])
     result = exchange_test(o, v, rng=np.random.default_rng(0))
-    # P(T >= 2) of chances 1/4, 2/3, 2/3 = 1/4*2/3*2/3 + 1/4*2*(2/3*1/3) + 3/4*(2/3)^2 = 4/36 + 4/36 + 12/36
+    # P(T >= 2) of chances 1/4, 2/3, 2/3 = 1/4*2/3*2/3 + 1/4*2*(2/3*1/3) + 3/4*(2/3)^2 = 4/36 + 4/36
+    # + 12/36
     assert (result.right, result.n, result.exact) == (2, 3, True)
     assert result.expected == pytest.approx(1 / 4 + 4 / 3)
     assert result.pvalue == pytest.approx(20 / 36)
@@ -88,7 +91,8 @@ def test_clusters_that_share_their_wordings_are_exchanged_as_one():
 def test_passages_with_fewer_variants_than_others_keep_the_level(
     variants: int, there: float, by_passage: bool
 ) -> None:
-    """Drawn among wordings that a passage lacks, too, the sum varied too little: 20 and 9 % were rejected."""
+    """Drawn among wordings that a passage lacks, too, the sum varied too little: 20 and 9 % were
+    rejected."""
     rng, passage, rejected = np.random.default_rng(1), np.repeat(np.arange(60), 5), 0
     for _ in range(300):
         ease = rng.normal(size=300) + 1 + rng.normal(size=(variants + 1, 60))[:, passage]
@@ -228,7 +232,8 @@ def test_it_keeps_its_level_where_the_published_order_is_one_of_many():
 
 
 def test_the_notes_level_and_power():
-    """n=500, N=3, flip .2, 15 % memorised: .040 and .84 (notes of the semantic-perturbation audit, section 2)."""
+    """n=500, N=3, flip .2, 15 % memorised: .040 and .84 (notes of the semantic-perturbation audit,
+    section 2)."""
     rng, trials = np.random.default_rng(11), 400
     level = np.mean(
         [exchange_test(*answers(500, 3, rng)[:2], rng=rng).pvalue <= 0.05 for _ in range(trials)]

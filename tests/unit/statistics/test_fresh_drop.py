@@ -15,7 +15,8 @@ from audit.statistics.wording_drop import item_means
 
 
 def asked(rng, n=300, accuracy=0.7, harder=0.05, memorised=0.0, groups=1):
-    """One set of items as a model answered it: three variants that cost `harder`, a share remembered as published."""
+    """One set of items as a model answered it: three variants that cost `harder`, a share
+    remembered as published."""
     theta = draw_difficulties(n, accuracy, 0.2, rng)
     original = (rng.random((1, n)) < theta) | (rng.random((1, n)) < memorised)
     variants = rng.random((3, n)) < shift(theta, -harder, accuracy)
@@ -169,8 +170,9 @@ def test_answers_that_were_not_parsed_hide_no_choice():
 
 
 def test_a_touchy_model_is_not_beyond_easier_items_on_the_scale_of_log_odds():
-    """Rewording takes half a logit from the odds of every item. Published items are hard, the held-out ones easy, so
-    they lose fewer points: points and shares alone called 44 % of such models."""
+    """Rewording takes half a logit from the odds of every item. Published items are hard, the
+    held-out ones easy, so they lose fewer points: points and shares alone called 44 % of such
+    models."""
     rng, rates = np.random.default_rng(9), {}
     scales = ("points", "share", "logit")
     for _ in range(100):
@@ -188,7 +190,8 @@ def test_a_touchy_model_is_not_beyond_easier_items_on_the_scale_of_log_odds():
 
 @pytest.mark.parametrize("scale", ["points", "share", "logit"])
 def test_a_model_without_memory_is_seldom_beyond(scale):
-    """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1 points."""
+    """Equally hard rewordings of two sets of one accuracy; the sampling error of the rate is 1.1
+    points."""
     rng, trials = np.random.default_rng(6), 400
     found = [
         beyond_fresh(asked(rng, 200), asked(rng, 100), scale=scale).pvalue <= 0.05

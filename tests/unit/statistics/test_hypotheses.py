@@ -68,7 +68,8 @@ def test_h1_is_holm_over_models():
     result = h1_any_excess(tests, ["gains"])
     assert result.pvalue == pytest.approx(3 * min(tests.values()))
     assert result.effect == 1 and result.reason.numbers["excess"] == ["gains"]
-    # The verdicts ask for more than the test: without one that is an excess, H1 finds none, though the test rejects.
+    # The verdicts ask for more than the test: without one that is an excess, H1 finds none, though
+    # the test rejects.
     alone, none = h1_any_excess(tests, []), h1_any_excess({"clean": tests["clean"]}, [])
     assert (alone.effect, alone.reason.code) == (0, "h1_not_counted")
     assert (none.effect, none.reason.code) == (0, "h1_none")
@@ -129,7 +130,8 @@ def test_h2_uses_the_items_that_all_answered():
 
 
 def test_h3_by_hand_and_by_every_permutation():
-    # Ten items wrong when clean, right from some r on: a rising improve. Item trends s = sum((r - 2) y) over r = 1..3.
+    # Ten items wrong when clean, right from some r on: a rising improve. Item trends s = sum((r -
+    # 2) y) over r = 1..3.
     clean = [0] * 10
     noisy = np.array([[0] * 8 + [1, 1], [0] * 4 + [1] * 4 + [0, 1], [1] * 8 + [0, 1]], float)
     trend = noisy[2] - noisy[0]  # 1 x 8, -1, 0
@@ -145,7 +147,8 @@ def test_h3_by_hand_and_by_every_permutation():
     # OLS slope of the improve counts 2, 5, 9 on r: (9 - 2) / 2.
     assert (result.reason.numbers["up"], result.reason.numbers["down"]) == pytest.approx((3.5, 0))
     assert result.effect == pytest.approx(3.5)
-    # With the other ten right when clean, and right less often: counts 1, 4, 5 degrade, a slope of 2.
+    # With the other ten right when clean, and right less often: counts 1, 4, 5 degrade, a slope of
+    # 2.
     more = np.array([[1] * 9 + [0], [1] * 6 + [0] * 4, [1] * 5 + [0] * 5], float)
     both = h3_direction(
         [sweep_with([0] * 10 + [1] * 10, np.hstack([noisy, more]))], rng=rng(), n_permutations=10
@@ -187,7 +190,8 @@ def test_h3_models_of_one_item_flip_together():
 
 
 def test_h3_level_with_nested_draws():
-    # Neighbouring r share luck; no trend. The test of a rise rejects 5 % (Monte-Carlo standard error 1.1 points).
+    # Neighbouring r share luck; no trend. The test of a rise rejects 5 % (Monte-Carlo standard
+    # error 1.1 points).
     g, rejected = rng(12), 0
     for _ in range(400):
         p, luck, noisy = g.beta(2, 2, size=100), g.random(100), []

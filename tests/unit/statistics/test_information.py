@@ -1,4 +1,5 @@
-"""The slope of accuracy by information: exact where all is known, and quiet where something else does it."""
+"""The slope of accuracy by information: exact where all is known, and quiet where something else
+does it."""
 
 from itertools import permutations
 
@@ -15,7 +16,8 @@ RUNS = 300
 def _world(
     rng: np.random.Generator, n: int, *, by_information: float, by_routers: float
 ) -> tuple[np.ndarray, ...]:
-    """Questions differ in hardness and in how much routers keep of them (both at once: short questions are easy)."""
+    """Questions differ in hardness and in how much routers keep of them (both at once: short
+    questions are easy)."""
     routers = np.arange(1, 6)
     short = rng.normal(0, 1, (n, 1))
     kept = np.clip(0.4 + 0.08 * routers + 0.1 * short + rng.normal(0, 0.08, (n, 5)), 0, 1)
@@ -161,7 +163,8 @@ def test_it_agrees_with_the_permutation_test():
     ("slope", "low", "high"), [(0.0, 0.03, 0.07), (-1.0, 0.85, 1.0), (1.0, 0.0, 0.01)]
 )
 def test_how_often_it_says_falls(slope: float, low: float, high: float):
-    """300 items of three rewordings whose ease differs, and sits on the items that were reworded furthest."""
+    """300 items of three rewordings whose ease differs, and sits on the items that were reworded
+    furthest."""
     rng = np.random.default_rng(5)
     items, said = [str(i) for i in np.repeat(np.arange(300), 3)], []
     for _ in range(500):
@@ -185,7 +188,8 @@ def test_few_wrong_answers_and_skewed_distances_keep_the_level(n: int, ease: flo
 
 
 def test_passages_that_are_reworded_as_a_whole_count_once():
-    """30 passages of 10 items: each wording of one has one distance, and is easier or harder for all its items."""
+    """30 passages of 10 items: each wording of one has one distance, and is easier or harder for
+    all its items."""
     rng, said = np.random.default_rng(8), np.zeros(2)
     items, passages = (
         [str(i) for i in np.repeat(np.arange(300), 3)],

@@ -39,7 +39,8 @@ def test_two_answers_to_logistic_items_disagree_as_often_as_wanted() -> None:
 
 
 def test_beta_chances_are_quantiles() -> None:
-    """At the median taste the chance is the median of Beta(.7 s, .3 s), s = (d / .42) / (1 - d / .42) with d = .2."""
+    """At the median taste the chance is the median of Beta(.7 s, .3 s), s = (d / .42) / (1 - d /
+    .42) with d = .2."""
     total = (0.2 / 0.42) / (1 - 0.2 / 0.42)
     assert beta_shape(0.7, 0.2) == pytest.approx((0.7 * total, 0.3 * total))
     found = beta_chances(np.array([0.0, 1.0]), 0.7, 0.2)

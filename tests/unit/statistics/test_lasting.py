@@ -1,4 +1,5 @@
-"""What a lead keeps: exact on tables made by hand, and by simulation in worlds with ceilings, clusters and small n."""
+"""What a lead keeps: exact on tables made by hand, and by simulation in worlds with ceilings,
+clusters and small n."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ def _answers(rng: np.random.Generator, ability: float, hard: np.ndarray) -> np.n
 def test_the_interval_holds_and_a_lead_that_is_the_same_is_rarely_called_lost(
     n: int, size: int, abler: float
 ) -> None:
-    """Items of one cluster share most of their hardness. abler=4: the second version is near the ceiling."""
+    """Items of one cluster share most of their hardness. abler=4: the second version is near the
+    ceiling."""
     rng = np.random.default_rng(3)
     cluster = np.repeat(np.arange(n // size), size)
     covered, rejected, shares = 0, 0, []

@@ -76,7 +76,8 @@ def test_cochran_q_over_passages_is_an_analysis_of_variance_with_repeated_measur
 
 @pytest.mark.parametrize("groups", [1, 3, 5, 10, 50])
 def test_cochran_q_sees_a_broken_condition_whose_items_are_of_few_groups(groups: int):
-    """Q over the sums of G clusters alone is at most (K - 1) G: over five it reached no p of .001."""
+    """Q over the sums of G clusters alone is at most (K - 1) G: over five it reached no p of
+    .001."""
     outcomes = (np.random.default_rng(5).random((3, 900)) < [[0.7], [0.7], [0.4]]).astype(float)
     assert cochran_q(outcomes, np.arange(900) % groups) < 1e-3
 

@@ -1,4 +1,5 @@
-"""The chance to find an effect in a field design: against simulated field designs, and where it must be 0 or grow."""
+"""The chance to find an effect in a field design: against simulated field designs, and where it
+must be 0 or grow."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ HALF = Effect(
 
 
 def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> float:
-    """Items are drawn: normal values of R references and the tested model with CORRELATION, means shifted by tau."""
+    """Items are drawn: normal values of R references and the tested model with CORRELATION, means
+    shifted by tau."""
     rng = np.random.default_rng(1)
     found = 0
     for _ in range(draws):

@@ -12,7 +12,8 @@ from audit.sweep.record import sweep_of
 @pytest.mark.parametrize(
     ("clean", "noisy", "counts", "accuracies"),
     [
-        # right->right, wrong->right (improve) twice, right->wrong (degrade), wrong->wrong: gain (2 - 1) / 5
+        # right->right, wrong->right (improve) twice, right->wrong (degrade), wrong->wrong: gain (2
+        # - 1) / 5
         pytest.param([1, 0, 0, 1, 0], [1, 1, 1, 0, 0], (5, 0, 2, 1), (0.4, 0.6, 0.2), id="by hand"),
         pytest.param(
             [1, 0, np.nan, 1],

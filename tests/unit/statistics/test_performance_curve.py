@@ -1,4 +1,5 @@
-"""Real answers: ConStat's public models on ARC, the strongest against the weakest. Skipped where its tables are not."""
+"""Real answers: ConStat's public models on ARC, the strongest against the weakest. Skipped where
+its tables are not."""
 
 import csv
 import runpy
@@ -67,7 +68,8 @@ def test_too_few_references_are_refused():
 
 @pytest.mark.parametrize("table", ["arc_rephrase", "gsm8k_rephrase"])
 def test_published_decisions_are_found_again(shared_data, table):
-    """ConStat's tables, from the aggregate figures that are published (see constat_agreement.py)."""
+    """ConStat's tables, from the aggregate figures that are published (see
+    constat_agreement.py)."""
     with (shared_data / "constat" / "tables" / f"{table}.csv").open() as handle:
         found = agreement(table, list(csv.DictReader(handle)), n_draws=30)
     assert found["models"] == 65 and found["decisions"] >= 0.9
@@ -99,7 +101,8 @@ def test_every_row_fits_five_different_references_at_least():
 
 @pytest.mark.parametrize(("references", "resampled"), [(5, False), (6, True)])
 def test_five_reference_models_are_all_used_and_more_are_resampled(references, resampled):
-    """Nothing else is drawn: the items are the same in every row, and a guesser who is never right is no draw."""
+    """Nothing else is drawn: the items are the same in every row, and a guesser who is never right
+    is no draw."""
     y = np.tile(np.linspace(0.4, 0.8, references + 1) ** 2, (31, 1))
     found = curve_test(
         y, np.sqrt(y), anchor=(0, 0), anchor_items=(9, 9), rng=np.random.default_rng(1)
@@ -128,7 +131,8 @@ TABLES = ROOT.parent / "shared" / "data" / "constat" / "tables"
     not TABLES.is_dir(), reason="ConStat's tables are not in ../shared/data/constat"
 )
 def test_strong_public_models_are_not_called_beyond_weak_references():
-    """Two scales called 25 % of these draws beyond reference; which of the models remember ARC is not known."""
+    """Two scales called 25 % of these draws beyond reference; which of the models remember ARC is
+    not known."""
     called = runpy.run_path(
         str(ROOT / "tests" / "golden" / "statistics" / "constat_bracketing.py")
     )["called"]

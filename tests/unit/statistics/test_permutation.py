@@ -67,7 +67,8 @@ def replicated(generator, n, r, k, kind):
     base = generator.random((k, 1, n)) < p
     if kind != "nested":
         return (generator.random((1, r, n)) < p).astype(float), base.astype(float)
-    # Nested draws: a setting keeps most of the luck of the one before it; clean has luck of its own.
+    # Nested draws: a setting keeps most of the luck of the one before it; clean has luck of its
+    # own.
     luck, noisy = generator.random(n), []
     for _ in range(r):
         luck = np.where(generator.random(n) < 0.8, luck, generator.random(n))
@@ -86,7 +87,8 @@ def replicated(generator, n, r, k, kind):
     ],
 )
 def test_family_wise_level_with_a_shared_baseline(kind, r, k):
-    # Models without effect; allowed: 3 Monte-Carlo standard errors, 0.77 points with 800 models, 1.1 with 400.
+    # Models without effect; allowed: 3 Monte-Carlo standard errors, 0.77 points with 800 models,
+    # 1.1 with 400.
     generator, trials, rejected, by_flips, convicted = rng(41), 800 if k == 1 else 400, 0, 0, 0
     for _ in range(trials):
         noisy, base = replicated(generator, 100, r, k, kind)
@@ -107,8 +109,9 @@ def test_family_wise_level_with_a_shared_baseline(kind, r, k):
 
 
 def test_step_down_never_ranks_a_smaller_statistic_as_stronger_evidence():
-    # Setting 0: 5 improve, 0 degrade (t = 2.24, p = 1/32). Setting 1, on other items: 18 improve, 7 degrade (t = 2.20,
-    # p = .0216). Step 1: either reaches 2.24, 1 - (1 - 1/32)(1 - P(Bin(25) >= 19)) = .0383; alone: .0216.
+    # Setting 0: 5 improve, 0 degrade (t = 2.24, p = 1/32). Setting 1, on other items: 18 improve, 7
+    # degrade (t = 2.20, p = .0216). Step 1: either reaches 2.24, 1 - (1 - 1/32)(1 - P(Bin(25) >=
+    # 19)) = .0383; alone: .0216.
     clean, noisy = np.zeros(30), np.zeros((2, 30))
     noisy[0, :5] = 1
     noisy[1, 5:23] = 1
@@ -213,14 +216,16 @@ def test_choice_totals_have_the_mean_and_variance_of_free_choices(distinct):
 
 
 def test_the_permutations_are_enough_for_what_holm_asks() -> None:
-    """A panel of twelve with nine router counts: the smallest p there is has to pass .05 after 108 tests."""
+    """A panel of twelve with nine router counts: the smallest p there is has to pass .05 after 108
+    tests."""
     assert enough_permutations(9, 0.05, 10_000) == 10_000
     for tests in (108, 900, 5_000):
         assert tests / (enough_permutations(tests, 0.05, 499) + 1) <= 0.05 / 4
 
 
 def test_a_real_effect_in_one_setting_leaves_the_others_at_their_level():
-    # Strong control: setting 0 has a large gain, the eight others none. False rejections among them: at most 5 %.
+    # Strong control: setting 0 has a large gain, the eight others none. False rejections among
+    # them: at most 5 %.
     generator, trials, false, found = rng(31), 400, 0, 0
     for _ in range(trials):
         (noisy,), ((clean,),) = replicated(generator, 100, 9, 1, "mixed")

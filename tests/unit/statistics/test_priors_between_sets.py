@@ -9,7 +9,8 @@ from audit.statistics.without_memory import without_memory
 
 
 def test_an_error_between_sets_is_added_whatever_the_number_of_references():
-    """Items .01, tau next to 0: half the interval is 1.96 sqrt(.01^2 + .03^2) = .062 at R = 3 and at R = 100."""
+    """Items .01, tau next to 0: half the interval is 1.96 sqrt(.01^2 + .03^2) = .062 at R = 3 and
+    at R = 100."""
     for references in (3, 100):
         found = predictive(
             0.1, 0.01, 1e6, 1e-8, 1e-6, references, TauPrior(1e-4, between_sets=0.03)
@@ -22,7 +23,8 @@ def answers(rng, share, n):
 
 
 def test_beside_references_with_a_gap_of_their_own_the_score_is_an_upper_limit():
-    """All six score .85 against .65: items harder by 20 points, or a benchmark that all have learnt."""
+    """All six score .85 against .65: items harder by 20 points, or a benchmark that all have
+    learnt."""
     rng = np.random.default_rng(1)
     models = [(answers(rng, 0.85, 1000), answers(rng, 0.65, 500)) for _ in range(6)]
     found = without_memory(models[0], models[1:])

@@ -1,4 +1,5 @@
-"""The Rasch gap against likelihoods and errors worked out another way, and in worlds that are not its own."""
+"""The Rasch gap against likelihoods and errors worked out another way, and in worlds that are not
+its own."""
 
 import numpy as np
 import pytest
@@ -94,7 +95,8 @@ def test_items_copied_in_clusters_tell_no_more_than_once():
 
 @pytest.mark.parametrize("prior", [None, PRIORS["held_out"]])
 def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
-    # The points scale takes the spread for memory: its mean gap is 10 points, and 0 for the Rasch scale.
+    # The points scale takes the spread for memory: its mean gap is 10 points, and 0 for the Rasch
+    # scale.
     rng = np.random.default_rng(5)
     points, covers, gaps = [], 0, []
     for _ in range(40):
@@ -112,7 +114,8 @@ def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
 
 
 def test_the_prior_is_of_points_of_accuracy():
-    """Abilities moved to points by the slope at the tested model, before a prior is laid on them: the same limits."""
+    """Abilities moved to points by the slope at the tested model, before a prior is laid on them:
+    the same limits."""
     ability = [1.0, 0.8, 0.2, 1.6]  # the references differ beyond their items
     rng = np.random.default_rng(7)
     a, b = outcomes(rng, ability, 400), outcomes(rng, np.add(ability, [0, 0.6, -0.9, 0.3]), 300)

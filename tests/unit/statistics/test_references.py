@@ -55,7 +55,8 @@ def test_the_spread_of_references_is_added():
     assert 0 < found.tau**2 < variance  # what items explain is taken off
     assert found.se**2 > found.tau**2 * (1 + 1 / 5)
     assert found.df == 4
-    # Of equal drops, on other items each, the items explain more than there is: nothing is left for the models.
+    # Of equal drops, on other items each, the items explain more than there is: nothing is left for
+    # the models.
     alike = difference_in_differences(
         dropping(80), [dropping(20, 20 * k) for k in range(3)], CHANCE, ITEMS
     )
@@ -66,7 +67,8 @@ def test_the_spread_of_references_is_added():
 
 
 def test_a_share_of_what_can_be_lost():
-    """The reference loses 40 of 80 points above chance 0; the tested model has 40 to lose, and loses 20."""
+    """The reference loses 40 of 80 points above chance 0; the tested model has 40 to lose, and
+    loses 20."""
     zero = np.zeros(N_ITEMS)
     reference = (
         np.repeat([[1.0, 0.0]], [320, 80], axis=1),
@@ -83,8 +85,8 @@ def test_a_share_of_what_can_be_lost():
 
 
 def test_log_odds_move_the_tested_model_by_what_a_reference_changes():
-    """The reference falls from .8 to .5: 1.386 in log-odds. The tested model, .5 under the variants, would have had .8;
-    one with .9 would have had .973."""
+    """The reference falls from .8 to .5: 1.386 in log-odds. The tested model, .5 under the
+    variants, would have had .8; one with .9 would have had .973."""
     zero = np.zeros(N_ITEMS)
     rows = {
         share: np.repeat(
@@ -117,8 +119,9 @@ def test_the_error_in_log_odds_is_that_of_a_jackknife_over_items():
 
 
 def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
-    """References of many abilities with a common shift of log-odds: in points they differ, in log-odds they do not,
-    and the error of all three scales is that of the latter. Without a prior each scale has its own (`plain`)."""
+    """References of many abilities with a common shift of log-odds: in points they differ, in
+    log-odds they do not, and the error of all three scales is that of the latter. Without a prior
+    each scale has its own (`plain`)."""
     rng = np.random.default_rng(2)
     base = stats.norm.rvs(scale=1.5, size=N_ITEMS, random_state=3)
 
@@ -133,7 +136,8 @@ def test_the_spread_is_that_of_the_scale_on_which_the_references_agree():
     points, share, logit = on_scales(tested, references, CHANCE, ITEMS, prior=TauPrior(0.03))
     assert points.tau > 2 * logit.tau
     assert points.plain.se > points.se and points.plain.df == 4 and points.df == N_ITEMS - 1
-    # By its own spread the error of the points is three quarters of `plain`'s, and that of the share half.
+    # By its own spread the error of the points is three quarters of `plain`'s, and that of the
+    # share half.
     assert points.se < points.plain.se / 3 and share.se < share.plain.se / 3
     assert share.difference != points.difference
 
@@ -181,7 +185,8 @@ def test_references_are_needed():
     ("own", "low", "high"), [(0.06, 0.0, 0.01), (FAR * 0.03, 0.0, 0.08), (0.18, 0.9, 1.0)]
 )
 def test_how_often_a_loss_is_more_than_any_clean_model_has(own: float, low: float, high: float):
-    """Rewording takes `own` more from the tested model; the limit is three standard deviations of 3 points."""
+    """Rewording takes `own` more from the tested model; the limit is three standard deviations of 3
+    points."""
     rng, found = np.random.default_rng(6), []
     for _ in range(200):
         theta = draw_difficulties(N_ITEMS, 0.7, 0.2, rng)
@@ -209,8 +214,8 @@ def test_harder_variants_convict_nobody(scale, references):
 
 
 def test_three_references_that_lie_together_by_chance_convict_nobody():
-    """Models differ by two points in what rewording costs them; with t of hundreds of degrees of freedom 9 % of clean
-    models were accused here. The sampling error of this rate is 1.1."""
+    """Models differ by two points in what rewording costs them; with t of hundreds of degrees of
+    freedom 9 % of clean models were accused here. The sampling error of this rate is 1.1."""
     rng, trials = np.random.default_rng(3), 400
     rejected = [
         difference_in_differences(*world(rng, 3, uneven=0.02), CHANCE, ITEMS).pvalue <= 0.05

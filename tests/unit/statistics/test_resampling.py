@@ -23,7 +23,8 @@ def test_patterns_hold_every_column_once_with_its_count(columns):
 
 
 def test_many_items_are_drawn_as_few_are(monkeypatch):
-    """Patterns counted a block of items at a time: the same patterns in the same order, so the same draws."""
+    """Patterns counted a block of items at a time: the same patterns in the same order, so the same
+    draws."""
     values = rng(3).integers(0, 3, size=(4, 501)) / 2
     values[rng(4).random(values.shape) < 0.1] = np.nan
     whole = patterns(np.nan_to_num(values))
@@ -161,7 +162,8 @@ def test_bad_shapes_and_values(clean, noisy, cluster):
         paired_bootstrap(clean, noisy, cluster, rng=rng())
 
 
-# ---------------------------------------------------------------- few units, and means over settings
+# ---------------------------------------------------------------- few units, and means over
+# settings
 
 
 def test_an_interval_of_few_units_is_wider_by_what_t_and_the_lost_degree_of_freedom_say():
@@ -182,7 +184,8 @@ def test_an_interval_of_few_units_is_wider_by_what_t_and_the_lost_degree_of_free
     assert wide.high - wide.low > plain.high - plain.low and wide.confidence == 0.95
 
 
-# Of few values, and skewed far from zero, where the spread (and so the sign in "square - total^2 / g") decides the p.
+# Of few values, and skewed far from zero, where the spread (and so the sign in "square - total^2 /
+# g") decides the p.
 SCORES = (
     rng(4).choice([-1, -0.5, 0, 0.25, 1], size=40) + 0.1,
     np.repeat([0.0, 1.0, -1.0], [20, 9, 3]),
@@ -213,8 +216,9 @@ def test_bootstrap_t_of_nothing_is_one():
 
 
 def test_bca_of_an_estimate_beyond_every_resample_stays_finite():
-    # All 99 resamples lie above the estimate: the bias is that of half a resample in 99, not minus infinity. With
-    # b = ppf(.5 / 99) = -2.572, z = -1.96 and no skew the levels are cdf(2b -+ 1.96): both ends are the lowest draws.
+    # All 99 resamples lie above the estimate: the bias is that of half a resample in 99, not minus
+    # infinity. With b = ppf(.5 / 99) = -2.572, z = -1.96 and no skew the levels are cdf(2b -+
+    # 1.96): both ends are the lowest draws.
     draws = np.linspace(1.0, 2.0, 99)[:, None]
     resamples = Resamples(np.array([0.5]), draws, np.full((4, 1), 0.5), np.ones(4))
     (found,) = resamples.intervals(0.95)
@@ -237,7 +241,8 @@ def test_a_value_without_resamples_leaves_the_others_their_intervals():
 
 @pytest.mark.parametrize("method", ["percentile", "bca"])
 def test_coverage_is_nominal(method):
-    # 400 panels of 100 items; the true gain is .1. Monte-Carlo standard error of the coverage: 1.1 points.
+    # 400 panels of 100 items; the true gain is .1. Monte-Carlo standard error of the coverage: 1.1
+    # points.
     generator, hits, trials = rng(11), 0, 400
     for _ in range(trials):
         p = generator.beta(3, 2, size=100) * 0.8
@@ -251,7 +256,8 @@ def test_coverage_is_nominal(method):
 
 
 def test_bootstrap_t_keeps_its_level_where_sign_flips_of_skewed_means_do_not():
-    # One clean run against the mean of nine noisy ones, right nine times in ten: the differences are skewed.
+    # One clean run against the mean of nine noisy ones, right nine times in ten: the differences
+    # are skewed.
     generator, trials, p = rng(6), 600, []
     for _ in range(trials):
         d = (generator.random((9, 100)) < 0.9).mean(axis=0) - (generator.random(100) < 0.9)

@@ -20,7 +20,8 @@ CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]
 
 
 def test_two_runs_by_hand() -> None:
-    # Accuracies 6/10 and 8/10, four changed answers: three up, one down. The one contrast is (a2 - a1) / sqrt 2.
+    # Accuracies 6/10 and 8/10, four changed answers: three up, one down. The one contrast is (a2 -
+    # a1) / sqrt 2.
     first = np.array([1] * 6 + [0] * 4)
     second = np.array([0] + [1] * 5 + [1] * 3 + [0])
     found = run_contrasts(cell_of({CLEAN[0]: first, CLEAN[1]: second}))
@@ -91,7 +92,8 @@ def test_what_is_used_is_bounded_without_evidence_and_not_with_it() -> None:
 
 
 def test_a_known_run_variance_widens_the_test_to_its_level() -> None:
-    # Two runs, each shifted by sd 5 points, n=400: without it the test rejects far more than one model in twenty.
+    # Two runs, each shifted by sd 5 points, n=400: without it the test rejects far more than one
+    # model in twenty.
     rng, rejected = np.random.default_rng(3), {"without": 0, "with": 0}
     for _ in range(400):
         a, b = (
@@ -173,8 +175,8 @@ def test_a_shifted_noisy_run_is_no_excess(design: Design, world: World) -> None:
 def test_one_model_whose_runs_shift_is_not_lost_in_a_panel() -> None:
     """Eight models, of one of which a noisy run lost 20 points: pooled, 7 points are used.
 
-    A model with +5 points whose noisy runs shift by 4 was cleared in 15 % of panels of 12 (n=2000, r=1).
-    """
+    A model with +5 points whose noisy runs shift by 4 was cleared in 15 % of panels of 12 (n=2000,
+    r=1)."""
     rng, n = np.random.default_rng(5), 500
     noisy = [Setting(Arm.NOISY_REWRITE, 1, k) for k in range(2)]
 

@@ -1,4 +1,5 @@
-"""D by intersection-union, the published ratio, Fieller's interval and the G-study: by hand, simulated."""
+"""D by intersection-union, the published ratio, Fieller's interval and the G-study: by hand,
+simulated."""
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ KEY = np.array([[1, 1, 1, 1]])
 
 
 def test_score_and_response_are_different_changes():
-    # Item 2 was wrong (key 0 before), did not move, and the key came to it: its score changes, its response does not.
+    # Item 2 was wrong (key 0 before), did not move, and the key came to it: its score changes, its
+    # response does not.
     before = scores(BEFORE, np.array([0, 0, 0, 0]))
     assert before[:3].tolist() == [1, 1, 0] and np.isnan(before[3])
     assert score_changes(before, scores(AFTER, KEY))[0, :3].tolist() == [0, 1, 1]
@@ -65,7 +67,8 @@ def test_a_rate_of_one_has_an_interval():
     assert found.low == pytest.approx(
         30 / (30 + 2.04523**2)
     )  # Wilson at p = 1, by t with 29 degrees
-    # 12 of 12 right in 4 clusters: a design effect of 3, the lower limit of 4 of 4 is 4 / (4 + t^2), 3 degrees.
+    # 12 of 12 right in 4 clusters: a design effect of 3, the lower limit of 4 of 4 is 4 / (4 +
+    # t^2), 3 degrees.
     found = rate_interval(np.ones(12), np.repeat(np.arange(4), 3))
     assert found.low == pytest.approx(4 / (4 + 3.182446**2)) and found.high == 1.0
 
@@ -103,7 +106,8 @@ def test_where_nothing_moved_few_items_do_not_show_that_nothing_moves():
         nothing = np.zeros(n)
         return selectivity(nothing, nothing, nothing, np.arange(n), margin).below_p
 
-    # Of 24 items one or two may well be missed: nothing in 24 is to be expected of a rate of 5 % in .95**24 = 29 %.
+    # Of 24 items one or two may well be missed: nothing in 24 is to be expected of a rate of 5 % in
+    # .95**24 = 29 %.
     assert below(24) > 0.25 and below(40) > 0.1 and below(100) < 0.001
     clusters = selectivity(
         np.zeros(96), np.zeros(96), np.zeros(96), np.repeat(np.arange(24), 4), 0.05
@@ -151,7 +155,8 @@ def test_the_interval_of_the_ratio_says_of_1_what_d_says_of_0():
 
 
 def test_the_interval_of_the_ratio_covers_ratios_other_than_1():
-    """200 items, three edits each; both surface families change as many, so that max() bites most."""
+    """200 items, three edits each; both surface families change as many, so that max() bites
+    most."""
     rng = np.random.default_rng(8)
     for truth in (0.5, 2.0):
         missed = np.zeros(2)

@@ -30,7 +30,8 @@ def test_with_one_reference_it_is_welch_on_the_differences_of_models():
 
 
 def test_how_much_models_differ_is_known_from_the_references_alone():
-    """Gaps of models that differ much more than items explain: t of one case against few controls, R - 1 degrees."""
+    """Gaps of models that differ much more than items explain: t of one case against few controls,
+    R - 1 degrees."""
     r = rng(7)
     suits = np.array([0.5, -0.4, 0.1, 0.3])
     models = [(s + 0.001 * r.normal(size=200), 0.001 * r.normal(size=200)) for s in suits]
@@ -41,7 +42,8 @@ def test_how_much_models_differ_is_known_from_the_references_alone():
     assert found.gaps == pytest.approx(others, abs=1e-3) and found.tau == pytest.approx(
         others.std(ddof=1), rel=0.01
     )
-    # where three references lie together by chance, that they differ by nothing is not taken for certain
+    # where three references lie together by chance, that they differ by nothing is not taken for
+    # certain
     noise = [r.normal(size=(2, 200)) for _ in range(3)]
     alike = [(a - a.mean(), b - b.mean()) for a, b in noise]
     close = set_difference(models[0], alike)
@@ -67,7 +69,8 @@ def test_an_item_that_one_model_lacks_is_left_out_of_all():
 
 
 def test_matching_is_an_exact_test_within_the_references_levels():
-    # The reference has 4 published and 4 held-out items right; of these the model has 4 and 0, of the others none.
+    # The reference has 4 published and 4 held-out items right; of these the model has 4 and 0, of
+    # the others none.
     ref = np.array([1.0] * 4 + [0.0] * 4), np.array([1.0] * 4 + [0.0] * 4)
     own = np.array([1.0] * 4 + [0.0] * 4), np.zeros(8)
     found = fresh_gap(own and (own[0], own[1]), [ref], rng=rng(), n_resamples=20_000)
@@ -90,7 +93,8 @@ def test_items_without_a_fresh_counterpart_are_told():
 
 
 def test_an_item_of_several_trials_finds_its_like_among_items_of_one():
-    """Published items were asked eight times, held-out ones once: 88 % of sound runs were withheld as unmatched."""
+    """Published items were asked eight times, held-out ones once: 88 % of sound runs were withheld
+    as unmatched."""
     r = rng(14)
     easy = [1.5 + 1.6 * r.standard_normal(n) for n in (1000, 500)]
     chances = [
@@ -104,7 +108,8 @@ def test_an_item_of_several_trials_finds_its_like_among_items_of_one():
 
 
 def test_one_large_passage_of_held_out_items_makes_no_matched_gap():
-    """Half of the held-out items are one passage, on which a model is right or wrong together: 17 % were below .05."""
+    """Half of the held-out items are one passage, on which a model is right or wrong together: 17 %
+    were below .05."""
     rng, sizes, said = np.random.default_rng(2), [60] + [1] * 60, 0
     cluster = np.arange(300), np.repeat(np.arange(61), sizes)
     for _ in range(200):
@@ -145,7 +150,8 @@ def test_without_references_nothing_is_shown_and_where_nothing_varies_the_interv
 
 
 def test_unparsed_answers_are_held_against_a_gap_and_for_one():
-    """Means by hand: 4 items a set; the tested model lacks one answer of each, the reference one published."""
+    """Means by hand: 4 items a set; the tested model lacks one answer of each, the reference one
+    published."""
     nan = np.nan
     models = [([1, 1, 0, nan], [0, 1, 0, nan]), ([1, 0, 1, nan], [1, 0, 1, 0])]
     lost = [tuple(np.isnan(side) for side in one) for one in models]
@@ -176,7 +182,8 @@ def test_unparsed_answers_are_held_against_a_gap_and_for_one():
 
 
 def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_are_alike():
-    """The reference is right everywhere, so no item is harder: (2 + 1/2) / (3 + 1) of the tested model's were right."""
+    """The reference is right everywhere, so no item is harder: (2 + 1/2) / (3 + 1) of the tested
+    model's were right."""
     own, ref = np.array([1.0, 1.0, 0.0, np.nan]), np.ones(4)
     lost = [(np.isnan(own),) * 2, (np.zeros(4, bool),) * 2]
     filled, heights = unparsed_held([(own, own), (ref, ref)], lost, 1.0, against=True)
@@ -187,7 +194,8 @@ def test_an_unparsed_answer_counts_as_often_right_as_the_model_is_where_items_ar
 
 
 def test_imputed_chances_keep_the_level_of_the_matched_test():
-    """A tenth of the tested model's answers are chances: the test of matched items is a t then, and no exact one."""
+    """A tenth of the tested model's answers are chances: the test of matched items is a t then, and
+    no exact one."""
     r = rng(9)
 
     def one() -> float:
@@ -248,7 +256,8 @@ def test_a_bend_that_length_gives_one_model_is_taken_off_beyond_the_held_out_len
 
 
 def test_a_model_stands_apart_from_references_that_are_alike():
-    """By its spread over items, twice that among five references: the spread between models counts twice."""
+    """By its spread over items, twice that among five references: the spread between models counts
+    twice."""
     r = rng(15)
     shared = r.normal(size=(2, 4000))
     models = [shared + sd * r.normal(size=shared.shape) for sd in (0.4, *[0.2] * 5)]

@@ -7,14 +7,15 @@ NAN = float("nan")
 
 
 def test_an_item_is_predicted_from_its_other_answers():
-    """Three of four right: mean (3 + .5) / (4 + 1) = .7. Item 0: (2 + 1.4) / 4 = .85, item 1: (1 + 1.4) / 4 = .6,
-    item 2, never answered: .7."""
+    """Three of four right: mean (3 + .5) / (4 + 1) = .7. Item 0: (2 + 1.4) / 4 = .85, item 1: (1 +
+    1.4) / 4 = .6, item 2, never answered: .7."""
     answers = np.array([[1.0, 1.0, NAN], [1.0, 0.0, NAN]])
     assert predict_right(answers) == pytest.approx([0.85, 0.6, 0.7])
 
 
 def test_odds_are_multiplied_or_divided():
-    """An odds ratio of 9 between two sides is 3 a side. Odds of .8 are 4: times 3 is 12, 12/13; by 3 is 4/3, 4/7."""
+    """An odds ratio of 9 between two sides is 3 a side. Odds of .8 are 4: times 3 is 12, 12/13; by
+    3 is 4/3, 4/7."""
     values, lost, predicted = (
         np.array([NAN, 0.0, NAN]),
         np.array([True, False, False]),

@@ -15,7 +15,8 @@ from audit.statistics.without_memory import FDR, from_memory, without_memory
 def world(
     rng, *, learnt=0.0, held_out=1.5, tested=1.0, n=600, m=400, models=6, guess=0.0, harder=0.0
 ):
-    """(truth, published, held-out, mask of what was learnt); not Rasch: items discriminate unevenly."""
+    """(truth, published, held-out, mask of what was learnt); not Rasch: items discriminate
+    unevenly."""
     ability = np.append(tested, 0.8 + 0.4 * rng.standard_normal(models - 1))[:, None]
     sides = []
     for size, spread, shift in ((n, 1.5, 0.0), (m, held_out, harder)):
@@ -130,7 +131,8 @@ def test_items_of_a_text_that_was_read_are_named_with_few_false_ones():
 
 @pytest.mark.parametrize("wider", [1.0, 2.0])
 def test_of_a_clean_model_no_item_is_named(wider):
-    """wider: how much texts spread for every model. By the held-out items' spread alone something was named of 59 %."""
+    """wider: how much texts spread for every model. By the held-out items' spread alone something
+    was named of 59 %."""
     rng = np.random.default_rng(7)
     found = [named(rng, 0.0, 0.0, wider=wider)[0].named.any() for _ in range(20)]
     assert sum(found) <= 4  # FDR .10: more than 4 of 20 has p = .04
@@ -164,7 +166,8 @@ _MODELS, _GUESS, _OWN = 40, 0.2, 0.7
 
 
 def _answers(rng, knowledge, reading, n, mix):
-    """(chances, answers), each (models, n), on new items. mix: share of knowledge that an item asks for on average."""
+    """(chances, answers), each (models, n), on new items. mix: share of knowledge that an item asks
+    for on average."""
     difficulty = 1.5 * rng.standard_t(3, n) / np.sqrt(3)
     weight = rng.beta(8 * mix, 8 * (1 - mix), n)
     ability = weight * knowledge[:, None] + (1 - weight) * reading[:, None]
@@ -215,7 +218,8 @@ def _answers(rng, knowledge, reading, n, mix):
     ],
 )
 def test_interval_holds_in_worlds_that_are_not_its_model(own, references, apart, mixes, n, learnt):
-    """apart: how much knowledge and reading differ within a model; the tested one is one more of the same kind."""
+    """apart: how much knowledge and reading differ within a model; the tested one is one more of
+    the same kind."""
     rng = np.random.default_rng(2026)
     held = 0
     for _ in range(_MODELS):
@@ -296,7 +300,8 @@ def test_triggers_by_hand():
     ],
 )
 def test_the_false_alarms_of_the_notes(flip, variants, flagged, over, blocked):
-    """The table of section 1 of the notes, measured there with other code; 60 models of 500 items here."""
+    """The table of section 1 of the notes, measured there with other code; 60 models of 500 items
+    here."""
     found = false_alarms(500, variants, 0.7, flip, n_models=60, rng=np.random.default_rng(1))
     error = 3 * np.sqrt(flagged * (1 - flagged) / (60 * 500)) + 0.002
     assert found.item_flagged == pytest.approx(flagged, abs=error)

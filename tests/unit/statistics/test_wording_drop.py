@@ -117,7 +117,8 @@ def test_equivalence_is_tost():
 
 def test_where_nothing_varies_little_is_shown():
     nothing = Estimate(0.0, np.zeros(200))
-    # none of 200 items drops with probability .95^200 where 5 % of items do; the limit is 1 - .05^(1/200) = .015
+    # none of 200 items drops with probability .95^200 where 5 % of items do; the limit is 1 -
+    # .05^(1/200) = .015
     assert equivalence(nothing, 0.05).pvalue == pytest.approx(0.95**200)
     assert largest_drop(nothing) == pytest.approx(1 - 0.05 ** (1 / 200))
     assert above_pvalue(nothing) == 1.0
@@ -169,7 +170,8 @@ def test_flips_by_hand():
 
 
 def test_the_largest_drop_is_students_limit_over_the_units():
-    """And one more that drops: of models that drop by 5 points in one item of twenty few are cleared."""
+    """And one more that drops: of models that drop by 5 points in one item of twenty few are
+    cleared."""
     drops = np.array([0.6, 0.0] * 15)
     more = np.append(drops, 1.0)
     expected = more.mean() + stats.t.ppf(0.95, 30) * more.std(ddof=1) / np.sqrt(31)
@@ -183,7 +185,8 @@ def test_the_largest_drop_is_students_limit_over_the_units():
 def test_references_and_margin_cost():
     plain = (1.6449 + 0.8416) * drop_standard_error(500, 3, 0.2)
     assert detectable_drop(500, 3, 0.2, references=1) == pytest.approx(plain * np.sqrt(2), rel=1e-4)
-    # A drop has to pass its interval too, which is two-sided, and the margin: whichever asks for more.
+    # A drop has to pass its interval too, which is two-sided, and the margin: whichever asks for
+    # more.
     two_sided = (1.9600 + 0.8416) * drop_standard_error(500, 3, 0.2)
     assert detectable_drop(500, 3, 0.2) == pytest.approx(two_sided, rel=1e-4)
     assert detectable_drop(500, 3, 0.2, margin=0.001) == pytest.approx(two_sided, rel=1e-4)
@@ -199,7 +202,8 @@ def test_references_and_margin_cost():
     )
     with pytest.raises(DataError, match="at least one rewording"):
         drop_standard_error(500, 0, 0.2)
-    # Tables of t: 2.920 + 1.061 with 2 degrees of freedom, 2.132 + 0.941 with 4; 1.645 + 0.842 of the normal.
+    # Tables of t: 2.920 + 1.061 with 2 degrees of freedom, 2.132 + 0.941 with 4; 1.645 + 0.842 of
+    # the normal.
     for references, df in ((3, 2.920 + 1.061), (5, 2.132 + 0.941)):
         wider = np.sqrt(1 + 1 / references) * df / (1.645 + 0.842)
         assert detectable_drop(500, 3, 0.2, references=references) == pytest.approx(

@@ -34,7 +34,8 @@ def half() -> Simulated:
 
 
 def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:
-    """Accuracy .7, and half known: .5 + .5 x .7 = .85 in every wording, and .7 on held-out items."""
+    """Accuracy .7, and half known: .5 + .5 x .7 = .85 in every wording, and .7 on held-out
+    items."""
     score = half.memory.tested[0].score
     assert np.mean(score) == pytest.approx(0.85, abs=0.02) and half.memory.tested[1] is not None
     assert np.mean(half.memory.tested[1].score) == pytest.approx(0.70, abs=0.03)
@@ -44,7 +45,8 @@ def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:
         half.sweep.state[k].mean() for k, s in enumerate(settings) if s.arm == Arm.NOISY_REWRITE
     ]
     assert np.mean(noisy) == pytest.approx(0.84, abs=0.02)
-    # What is known is always right: where the perturbation audit sees a wrong answer, nothing was known.
+    # What is known is always right: where the perturbation audit sees a wrong answer, nothing was
+    # known.
     wrong = half.perturb.tested.original[0] == 0
     assert np.mean(score[wrong]) < 0.6  # of items that are not known, and harder than others
     read = half.memory.tested[0].options[:, 0] > half.memory.references[0][0].options[:, 0] + 0.75
@@ -97,7 +99,8 @@ def test_the_same_seed_gives_the_same_counts() -> None:
 
 
 def test_gross_contamination_is_found_by_the_audit_that_looks_for_it() -> None:
-    """Half of the texts read, 1.5 spreads likelier: memory finds it. Half of the wordings: perturb does."""
+    """Half of the texts read, 1.5 spreads likelier: memory finds it. Half of the wordings: perturb
+    does."""
     rng = np.random.default_rng(4)
     text = Counter(judge(SuiteDesign(), WORLDS["text_50"], rng, (8,))[0][2] for _ in range(3))
     wording = Counter(judge(SuiteDesign(), WORLDS["wording_50"], rng, (8,))[0][1] for _ in range(3))

@@ -1,4 +1,5 @@
-"""The source's thresholds beside our verdict: what each says, what gates, and their false positives."""
+"""The source's thresholds beside our verdict: what each says, what gates, and their false
+positives."""
 
 import json
 from dataclasses import replace
@@ -24,7 +25,8 @@ from audit.suite.schema import Suite
 
 
 def answers(flagged: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """Every original right; `flagged` items with every variant wrong: CS 1 and p 0 there, 0 and 1 elsewhere."""
+    """Every original right; `flagged` items with every variant wrong: CS 1 and p 0 there, 0 and 1
+    elsewhere."""
     variants = np.ones((3, n))
     variants[:, :flagged] = 0
     return np.ones(n), variants
@@ -68,7 +70,8 @@ def test_each_number_works_by_itself_and_has_its_false_alarms() -> None:
         "block_deployment_above_contaminated_pct",
     ]
     default = {one["name"]: one for one in said(source_thresholds(suite()), 0)["numbers"]}
-    # More is allowed here, so a clean model is blocked less often; both numbers are simulated for the design.
+    # More is allowed here, so a clean model is blocked less often; both numbers are simulated for
+    # the design.
     alarms = "false_alarms"
     for name in ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct"):
         assert numbers[name][alarms] == 0 and 0 <= default[name][alarms] <= 1

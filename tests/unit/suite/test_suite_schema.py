@@ -1,4 +1,5 @@
-"""What a suite may say: one schema for YAML and JSON, and what is refused with what to write instead."""
+"""What a suite may say: one schema for YAML and JSON, and what is refused with what to write
+instead."""
 
 import copy
 import json
@@ -379,13 +380,15 @@ def test_the_plan_counts_every_audit_and_starts_nothing(
     Path("s.json").write_text(json.dumps(small(audits=audits)))
 
     def planned(*words: str) -> dict[str, list[str]]:
-        """By audit its line: audit, model, benchmark, calls, tokens (two), hours, GPU-hours, cost, currency."""
+        """By audit its line: audit, model, benchmark, calls, tokens (two), hours, GPU-hours, cost,
+        currency."""
         assert main([*words, "plan=true", "cost.gpu_hour=250"]) == 0
         lines = capsys.readouterr().out.replace(",", "").splitlines()
         return {line.split()[0]: line.split() for line in lines[2:7]}
 
     rows = planned("s.json")
-    # sweep: 20 questions, direct + 3 forward_full + 2 noisy_rewrite = 6 answers and 5 router messages each
+    # sweep: 20 questions, direct + 3 forward_full + 2 noisy_rewrite = 6 answers and 5 router
+    # messages each
     assert rows["sweep"][3] == "220" and rows["sweep"][-1] == "USD" and rows["perturb"][3] == "100"
     assert int(rows["all"][1]) == sum(int(rows[name][3]) for name in audits)
     assert rows["validity"][2] == "contrast" and [path.name for path in tmp_path.iterdir()] == [

@@ -61,7 +61,8 @@ def test_a_wrong_router_range_is_refused_with_an_example(value):
 
 
 def test_the_papers_design_and_the_messages_that_nested_draws_spare():
-    # song2026, section 4.2: forward_full at r=1, noisy_rewrite at r=1..9, each r with routers of its own
+    # song2026, section 4.2: forward_full at r=1, noisy_rewrite at r=1..9, each r with routers of
+    # its own
     design = make_design(range(1, 10), arms=[Arm.FORWARD_FULL, Arm.NOISY_REWRITE])
     assert len(design.settings) == 10
     assert sum(map(n_messages, design.parts)) == 1 + 45  # 1 + (1 + 2 + ... + 9)

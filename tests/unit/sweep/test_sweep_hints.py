@@ -1,4 +1,5 @@
-"""Messages that hint at the answer lift every reader: a gain that another model has from them is not memory."""
+"""Messages that hint at the answer lift every reader: a gain that another model has from them is
+not memory."""
 
 import warnings
 from dataclasses import replace
@@ -37,11 +38,13 @@ def judged(world: World, seed: int, *, asked: bool = True) -> Decision:
 
 
 def test_hints_are_no_excess_and_memory_is_one() -> None:
-    """Seeds 1000 to 1399: 10 of 400 hinted models are an excess (2.5 %, 95 % interval 1.2 to 4.5; alpha allows 5) and
-    390 uncontrolled. Seeds 0 to 199: 187 of 200 models with a gain of 10 points are an excess (93.5 %)."""
+    """Seeds 1000 to 1399: 10 of 400 hinted models are an excess (2.5 %, 95 % interval 1.2 to 4.5;
+    alpha allows 5) and 390 uncontrolled. Seeds 0 to 199: 187 of 200 models with a gain of 10 points
+    are an excess (93.5 %)."""
     n = 40
     hinted = [judged(World(hints=0.2), seed).verdict for seed in range(n)]
-    # Were 2.5 % an excess, more than 4 of 40 would be in .3 % of tests (more than 3 in 1.7 %): the level is 1 %.
+    # Were 2.5 % an excess, more than 4 of 40 would be in .3 % of tests (more than 3 in 1.7 %): the
+    # level is 1 %.
     assert hinted.count(Verdict.EXCESS) <= scipy.stats.binom.ppf(0.99, n, 0.025) == 4
     assert hinted.count(Verdict.EXCESS) + hinted.count(Verdict.UNCONTROLLED) == n
     gained = [judged(World(gain=0.1), seed).verdict for seed in range(20)]
@@ -70,7 +73,8 @@ def cell(name: str, clean: int, noisy: int, n: int = 1000) -> CellOutcomes:
     [
         ((600, 680), (600, 600), True),  # it alone gains
         ((600, 680), (600, 680), False),  # both gain as much
-        # Hints to a fifth of the questions: of 40 % wrong answers 8 points, of 10 % two. The share repaired is one.
+        # Hints to a fifth of the questions: of 40 % wrong answers 8 points, of 10 % two. The share
+        # repaired is one.
         ((600, 680), (900, 920), False),
     ],
 )
@@ -87,8 +91,9 @@ def test_a_gain_is_larger_only_where_it_is_so_on_every_scale(tested, other, larg
 def test_a_noisy_run_without_a_repeat_may_have_shifted_as_a_whole(
     sd: float, beyond: set[int]
 ) -> None:
-    """4 points beyond the reference, and a scatter over r of 0, in which a shift that every r shares is not seen: with
-    hints to 20 or 30 % of 3,000 questions and such a shift of 2 points 21 of 80 models were an excess, 4 are now."""
+    """4 points beyond the reference, and a scatter over r of 0, in which a shift that every r
+    shares is not seen: with hints to 20 or 30 % of 3,000 questions and such a shift of 2 points 21
+    of 80 models were an excess, 4 are now."""
     steady = RunVariance(estimate=0.0, used=0.0, df=2)
     shifts = RunShifts(noisy=steady, controls=steady, plausible_sd=sd)
     found = hint_test(cell("m", 600, 640), cell("r", 600, 600), shifts, shifts)

@@ -1,4 +1,5 @@
-"""What is sent. Above all: in a router arm, the worker gets what the messages hold and nothing of the question."""
+"""What is sent. Above all: in a router arm, the worker gets what the messages hold and nothing of
+the question."""
 
 import inspect
 from dataclasses import replace

@@ -1,8 +1,9 @@
-"""Scripted models of known behaviour on items that are made here, as the cells that the analysis starts from.
+"""Scripted models of known behaviour on items that are made here, as the cells that the analysis
+starts from.
 
-No engine: a model is a function of (item, edit, level) that gives a canonical response, or None where it says nothing
-that can be read. Options are shown lettered and turned by the third format edit, as `edits.surface.option_order` does.
-"""
+No engine: a model is a function of (item, edit, level) that gives a canonical response, or None
+where it says nothing that can be read. Options are shown lettered and turned by the third format
+edit, as `edits.surface.option_order` does."""
 
 import zlib
 from collections.abc import Callable
@@ -97,7 +98,8 @@ def changed(one: Cell, family: Family, **fields: np.ndarray) -> Cell:
 
 
 def unread(one: Cell, items: Any, *families: Family, why: str = "") -> Cell:
-    """The cell without the answers to these items under the edits of the families; of none: everywhere."""
+    """The cell without the answers to these items under the edits of the families; of none:
+    everywhere."""
 
     def without(block: Block) -> Block:
         lost = np.isin(np.arange(one.n), np.arange(one.n)[items])
@@ -148,7 +150,8 @@ def _unit(*parts: object) -> float:
 
 
 def knows(asked: Asked, share: float = 0.9) -> int:
-    """Right on `share` of what it is asked, the same in every wording of an item and of its edited twin."""
+    """Right on `share` of what it is asked, the same in every wording of an item and of its edited
+    twin."""
     construct = (asked.item, asked.key)
     return asked.key if _unit("knows", construct) < share else (asked.key + 1) % OPTIONS
 
@@ -189,7 +192,8 @@ def positional(asked: Asked) -> int | None:
 
 
 def surface_driven(asked: Asked) -> int | None:
-    """Answers the original question by heart: edits of the construct change nothing, other words change much."""
+    """Answers the original question by heart: edits of the construct change nothing, other words
+    change much."""
     key = asked.item % OPTIONS
     surface = asked.family in (Family.FORMAT, Family.SEMANTIC)
     if surface and _unit("surface", asked.item, asked.family, asked.level) < 0.3:

@@ -1,4 +1,5 @@
-"""Runs under several seeds: variation by hand, and that a status is given only where every run has it."""
+"""Runs under several seeds: variation by hand, and that a status is given only where every run has
+it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,7 +112,8 @@ def test_a_facet_of_one_value_or_beside_several_benchmarks_is_refused(words: str
 def runs(
     rate: Callable[[int, str], float], *, other_items: bool
 ) -> tuple[list[list[Cell]], dict[str, Any]]:
-    """Two seeds x two templates; rate: of right answers by seed and template. The first items score."""
+    """Two seeds x two templates; rate: of right answers by seed and template. The first items
+    score."""
     one = cell(lambda asked: asked.key, n=40)
     found, facets = [], {"seed": [1, 1, 2, 2], "template": ["a", "b", "a", "b"]}
     for seed, template in zip(facets["seed"], facets["template"], strict=True):
@@ -133,7 +135,8 @@ def test_what_moves_a_score_is_told_apart() -> None:
         *runs(lambda seed, template: 0.5 if template == "a" else 1.0, other_items=False)
     )
     assert moved.components["template",] > 0 and moved.components["seed",] == 0
-    # Scores of .5 and 1: a standard deviation of .354 between templates, with and without items' sampling.
+    # Scores of .5 and 1: a standard deviation of .354 between templates, with and without items'
+    # sampling.
     assert 0.3 < moved.between < 0.36
     (nested,) = variance(*runs(lambda seed, template: 0.5, other_items=True))
     assert set(nested.components) == {

@@ -19,7 +19,8 @@ from audit.validity.status import (
     paper_status,
 )
 
-# score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1 above
+# score .6 against .5, n = 200: SE = sqrt(.6 * .4 / 200) = .0346, two of them .069: G2 passes at .1
+# above
 SOUND = PaperCell("m", "b", 0.6, 200, 0.5, 0.05, 0.04, 0.5, 3.0, 9.0, g5=True, g6=True)
 
 
@@ -133,7 +134,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_raw_gate_columns_of_the_ten_cells(found: Li2026) -> None:
-    """App. F: G2 fails on Qwen x BBQ (CSR 0, without a seed CV) and Mistral x XSTest, G3 on the latter."""
+    """App. F: G2 fails on Qwen x BBQ (CSR 0, without a seed CV) and Mistral x XSTest, G3 on the
+    latter."""
     columns = {r.name: gate_columns(r.cell, None, r.seed_cv_at_most) for r in found.cells}
     odd = {name: found[1:] for name, found in columns.items() if found[1:] != (True,) * 5}
     assert len(columns) == 10 and len(GATE_COLUMNS) == 6

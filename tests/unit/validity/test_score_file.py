@@ -1,4 +1,5 @@
-"""Stored predictions of anybody: BBQ's and XSTest's published ones give the published scores; bad files are refused."""
+"""Stored predictions of anybody: BBQ's and XSTest's published ones give the published scores; bad
+files are refused."""
 
 import csv
 import json

@@ -1,4 +1,5 @@
-"""The detectable difference and the thresholds of a plan, held against the tests that the analysis makes."""
+"""The detectable difference and the thresholds of a plan, held against the tests that the analysis
+makes."""
 
 from dataclasses import replace
 
@@ -20,7 +21,8 @@ MODELS = 300
 @pytest.mark.parametrize("edits", [1, 3])
 @pytest.mark.parametrize("items", [60, 200])
 def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, items: int) -> None:
-    """In the worst world of the calibration for power, where items do not differ and wordings change answers too."""
+    """In the worst world of the calibration for power, where items do not differ and wordings
+    change answers too."""
     design = replace(DESIGN, items=items, attribute=edits)
     d, margin, rng = design.detectable(), design.margin(), np.random.default_rng(0)
     world, place = World(edits, False, True), np.arange(items)
@@ -32,7 +34,8 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
         selectivity(*simulate(world, items, PLANNED_CHANGE, rng), place, margin).below_p
         for _ in range(MODELS)
     ]
-    # at least 80 %, less two standard errors of 300 models (4.6 points); and not so large that nothing could be missed
+    # at least 80 %, less two standard errors of 300 models (4.6 points); and not so large that
+    # nothing could be missed
     assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
 
 

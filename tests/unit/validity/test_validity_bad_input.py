@@ -1,7 +1,8 @@
-"""What cannot be measured is refused before an engine loads, or counted as unread: nothing unread is scored as wrong.
+"""What cannot be measured is refused before an engine loads, or counted as unread: nothing unread
+is scored as wrong.
 
-Predictions with unknown or repeated ids: test_score_file; an endpoint's reply without logprobs: test_openai_engine.
-"""
+Predictions with unknown or repeated ids: test_score_file; an endpoint's reply without logprobs:
+test_openai_engine."""
 
 import json
 from dataclasses import replace
@@ -172,7 +173,8 @@ ODD = [
 def test_what_a_manifest_says_of_the_analysis_in_another_kind_is_refused(
     finished: Path, path: tuple[str, ...], value: Any
 ) -> None:
-    """The text "false" validated a scorer, -1.5 as chance let any score pass G2, others ended in tracebacks."""
+    """The text "false" validated a scorer, -1.5 as chance let any score pass G2, others ended in
+    tracebacks."""
     manifest = finished / "manifest.json"
     kept = manifest.read_text()
     found = json.loads(kept)

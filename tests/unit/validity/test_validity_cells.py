@@ -1,4 +1,5 @@
-"""Rows of a run and its edits -> a cell: pairing, the rules that never read, the items of the metric. No Ray."""
+"""Rows of a run and its edits -> a cell: pairing, the rules that never read, the items of the
+metric. No Ray."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -128,7 +129,8 @@ def test_an_original_that_is_another_request_when_it_is_sent_again_is_found(
 
 
 def test_an_edit_that_consumed_the_tokens_of_its_original_is_a_no_op(truthful: EditFile) -> None:
-    """What G1 rests on, from rows: the same hash as a replay of the same item, and of no other item."""
+    """What G1 rests on, from rows: the same hash as a replay of the same item, and of no other
+    item."""
     rows = rows_of(truthful, lambda item: 0)
     assert not any(block.same.any() for block in cell_of(truthful, rows).families.values())
     originals = {
@@ -164,7 +166,8 @@ def test_contract_following_is_told_by_group(tmp_path: Path) -> None:
 
 
 def test_a_group_whose_attribute_edits_fail_is_found_at_equal_total_score(tmp_path: Path) -> None:
-    """Answers of known skill, alike in both groups; under attribute edits those of one group are wrong more often."""
+    """Answers of known skill, alike in both groups; under attribute edits those of one group are
+    wrong more often."""
     items = toxigen(192, lambda i: "cats" if i < 90 else "dogs" if i < 186 else "newts")
     edits = edits_of(tmp_path, items, "toxigen_targeted")
     rng = np.random.default_rng(2)
@@ -230,7 +233,8 @@ def bbq(number: int, names: tuple[str, str], polarity: str) -> Item:
 
 
 def test_bbq_s_swapped_rows_are_one_cluster(tmp_path: Path) -> None:
-    """Each is the other's edit. As two, UnifiedQA's answers (432 rows) called 12 % of exchanged pairs different."""
+    """Each is the other's edit. As two, UnifiedQA's answers (432 rows) called 12 % of exchanged
+    pairs different."""
     old, young, other = "the old one", "the young one", "the child"
     swapped = [(0, (old, young)), (4, (young, old)), (8, (old, other)), (12, (other, old))]
     items = [

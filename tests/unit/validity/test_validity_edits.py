@@ -1,4 +1,5 @@
-"""Edits: contracts, look-ups in the real files, what changes nothing is replaced, how far they are from originals."""
+"""Edits: contracts, look-ups in the real files, what changes nothing is replaced, how far they are
+from originals."""
 
 from collections import Counter
 from dataclasses import replace
@@ -199,7 +200,8 @@ def test_a_library_rewords_what_a_pair_shares_and_leaves_the_groups_words_as_the
     ("name", "within_one"), [("toxigen", 0.95), ("crows_pairs", 0.7), ("bbq", 0.95)]
 )
 def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, name, within_one):
-    """In words, on average within one half; a pair has it in both sentences, so that an odd number cannot be met."""
+    """In words, on average within one half; a pair has it in both sentences, so that an odd number
+    cannot be met."""
     items = real(name)
     _, plan = plan_of(name, items, 120)
     by_place = {
@@ -264,7 +266,8 @@ def test_xstest_toxigen_and_crows_partners(real):
 
 
 def test_a_pair_s_own_words_are_replaced_and_no_letters_before_them():
-    """In "The" stands "he", and a group may stand in what both sentences share: 10 of 2,532 were edited there."""
+    """In "The" stands "he", and a group may stand in what both sentences share: 10 of 2,532 were
+    edited there."""
     pairs = [
         ("The tall nurse said he was late.", "The tall nurse said she was late."),
         ("A black cat likes black people.", "A black cat likes white people."),
@@ -348,7 +351,8 @@ def test_the_placebo_has_as_many_words_as_the_attribute_edits_on_average(edits: 
 def test_each_model_s_tokenizer_is_asked_and_a_file_that_is_damaged_is_refused(
     edits: EditFile, tmp_path: Path
 ) -> None:
-    """A tokenizer of single letters: "Now then, " has ten of them; "dog" to "cow" changes two or three."""
+    """A tokenizer of single letters: "Now then, " has ten of them; "dog" to "cow" changes two or
+    three."""
     folder = tmp_path / "model"
     folder.mkdir()
     texts = "".join(edit.item.text for edit in edits.edits.values()) + ITEM.text

@@ -1,4 +1,5 @@
-"""G6: each injected fault is caught by the check that is named for it, and a blind check is found out."""
+"""G6: each injected fault is caught by the check that is named for it, and a blind check is found
+out."""
 
 from dataclasses import replace
 
@@ -83,9 +84,11 @@ def test_answers_that_never_differ_are_not_put_where_too_few_were_read():
 
 
 def test_permuted_rows_with_unparsed_answers_are_found():
-    """TruthfulQA, a real run with ties: unparsed answers of other items left too few to tell, and G6 missed an F4.
+    """TruthfulQA, a real run with ties: unparsed answers of other items left too few to tell, and
+    G6 missed an F4.
 
-    60 of 80 items are read throughout; permuted, an original and its edits are both read in about 45."""
+    60 of 80 items are read throughout; permuted, an original and its edits are both read in about
+    45."""
     torn = unread(cell(models.shaky, n=80), slice(None, None, 4))
     before = families_that_tell(torn)
     permuted = PERMUTED.inject(torn, np.random.default_rng(0))
@@ -98,7 +101,8 @@ def test_permuted_rows_with_unparsed_answers_are_found():
 
 
 def test_rows_are_permuted_where_the_check_can_tell(good):
-    """CrowS-Pairs, a real run: edits of format agreed too little to judge, and permuting them was missed."""
+    """CrowS-Pairs, a real run: edits of format agreed too little to judge, and permuting them was
+    missed."""
     one, gates = good
     rng = np.random.default_rng(3)
     noise = rng.integers(0, 3, one.families[Family.FORMAT].response.shape)
@@ -131,8 +135,9 @@ def test_permuted_rows_of_a_model_that_is_always_right_are_found():
 
 
 def test_an_edit_that_moves_fewer_than_the_others_hides_no_fault():
-    """The first edit of the content moves half of what the second does: as many answers under neutral words as under
-    the first were fewer than under both, and G6 missed an F6 in every such run."""
+    """The first edit of the content moves half of what the second does: as many answers under
+    neutral words as under the first were fewer than under both, and G6 missed an F6 in every such
+    run."""
 
     def half(asked):
         stays = asked.family == Family.ATTRIBUTE and asked.level == 1 and asked.item % 2

@@ -1,8 +1,9 @@
-"""Measured values that the design rests on, from the published files: each shows a reader or an edit gone wrong.
+"""Measured values that the design rests on, from the published files: each shows a reader or an
+edit gone wrong.
 
-The table of the notes (section 1, A) is UnifiedQA's stored answers on BBQ through our edits and statistics. Base: RACE
-prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which the two groups changed places.
-"""
+The table of the notes (section 1, A) is UnifiedQA's stored answers on BBQ through our edits and
+statistics. Base: RACE prompt. Format edit: ARC prompt. Attribute edit: the partner row, in which
+the two groups changed places."""
 
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from audit.validity.edits.plan import Partners, _slot
 from audit.validity.edits.record import Contract, formats_of
 from audit.validity.edits.surface import FORMATS
 
-# rows: fmt score, fmt response, attr own key, attr original key, attr response, CSR own, CSR original, CSR response
+# rows: fmt score, fmt response, attr own key, attr original key, attr response, CSR own, CSR
+# original, CSR response
 NOTES = {
     "": (0.1319, 0.1505, 0.1551, 0.6100, 0.6204, 1.175, 4.623, 4.123),
     "ambig": (0.2130, 0.2500, 0.2824, 0.2824, 0.2917, 1.326, 1.326, 1.167),
@@ -32,7 +34,8 @@ def said(item, text: str) -> int:
 
 @pytest.fixture(scope="module")
 def answers(shared_data):
-    """Per row: condition, key, key of the partner, and responses in the row's own published positions."""
+    """Per row: condition, key, key of the partner, and responses in the row's own published
+    positions."""
     items, stored = unifiedqa(shared_data)
     race, arc = (
         {item.id: said(item, stored[item.id][f"unifiedqa-t5-11b_pred_{p}"]) for item in items}
@@ -98,7 +101,8 @@ def test_the_three_conventions_give_the_three_ratios_of_the_notes(answers, condi
 
 
 def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
-    """9,248 of 9,676 rows have a partner in the file; disambiguated gold moves in all but 66 pairs of one category."""
+    """9,248 of 9,676 rows have a partner in the file; disambiguated gold moves in all but 66 pairs
+    of one category."""
     rows = partnered = edited = still = 0
     for file in sorted((shared_data / "bbq" / "data").glob("*.jsonl")):
         items = items_of("bbq", file)
@@ -121,20 +125,24 @@ def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
                 for e in edits
             )
     assert (rows, partnered) == (9_676, 9_248)
-    # Of these, 66 pairs say the same of the same once swapped, and 252 partners have the very same context: no edit.
+    # Of these, 66 pairs say the same of the same once swapped, and 252 partners have the very same
+    # context: no edit.
     assert (still, edited) == (2 * 66, 9_248 - 2 * 66 - 252)
 
 
 def test_what_edits_of_toxigen_change_nothing(shared_data: Path) -> None:
-    """Lower case would change nothing in 77.7 % of the texts, end punctuation in 83.3 %; the edits in next to none."""
+    """Lower case would change nothing in 77.7 % of the texts, end punctuation in 83.3 %; the edits
+    in next to none."""
     items = items_of("toxigen", shared_data / "toxigen" / "safenlp" / "toxiGen.json")
-    # Single words have no space to double and titles are titles: the notes have .1 %, here .15 and .17 %.
+    # Single words have no space to double and titles are titles: the notes have .1 %, here .15 and
+    # .17 %.
     for name in formats_of(find_scorer("toxigen")):
         assert np.mean([FORMATS[name][0](item).text == item.text for item in items]) < 0.002
 
 
 def test_the_floor_makes_the_interval_of_mistral_on_xstest() -> None:
-    """594/7 of 600: [46, 149] with a floor of .001, [46, 99.5] with .01, where a third of the resamples lie on it."""
+    """594/7 of 600: [46, 149] with a floor of .001, [46, 99.5] with .01, where a third of the
+    resamples lie on it."""
     attr, fmt, sem = np.zeros((3, 200))
     attr[:198] = 1.0
     fmt[100:107], sem[60:65] = 1 / 3, 1 / 3

@@ -1,4 +1,5 @@
-"""A judge model as XSTest's scorer, and people's labels that validate it or a rule for one family of models."""
+"""A judge model as XSTest's scorer, and people's labels that validate it or a rule for one family
+of models."""
 
 import csv
 import json

@@ -26,7 +26,8 @@ WORDS = 90  # of a question, some 400 bytes; an item's own text is kept once, a 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A run, and one of three times as many items; both of more than one shard and one batch of edits."""
+    """A run, and one of three times as many items; both of more than one shard and one batch of
+    edits."""
     folder = tmp_path_factory.mktemp("memory")
     return tuple(  # type: ignore[return-value]
         write_run(folder / str(n), contrast_items(n, WORDS), "contrast_letters") for n in (120, 360)

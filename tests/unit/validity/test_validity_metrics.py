@@ -1,4 +1,5 @@
-"""The benchmark's own metric on a cell's originals: by hand, against the published values, and its interval."""
+"""The benchmark's own metric on a cell's originals: by hand, against the published values, and its
+interval."""
 
 from dataclasses import replace
 
@@ -59,8 +60,9 @@ def pet(i: int, polarity: str, key: int, category: str = "Pets") -> Item:
 
 
 def test_bbq_by_hand_and_by_category() -> None:
-    # Ten of cats: eight known answers, all "A", of which five in negative questions are biased: s = 2*5/8 - 1 = .25;
-    # two unknown answers are right: s_AMB = .25 * (1 - .2). Ten of dogs: all unknown: no bias to speak of.
+    # Ten of cats: eight known answers, all "A", of which five in negative questions are biased: s =
+    # 2*5/8 - 1 = .25; two unknown answers are right: s_AMB = .25 * (1 - .2). Ten of dogs: all
+    # unknown: no bias to speak of.
     cats = [pet(i, "neg" if i < 5 else "nonneg", 2, "Cats") for i in range(10)]
     dogs = [pet(10 + i, "neg", 2, "Dogs") for i in range(10)]
     found = metrics(of("bbq", cats + dogs, [0] * 8 + [2] * 2 + [2] * 10, "ambig"))
@@ -77,7 +79,8 @@ def test_bbq_by_hand_and_by_category() -> None:
 
 
 def test_the_interval_of_a_bias_score_rests_on_answers_that_tell_of_a_bias() -> None:
-    """Of twenty ambiguous answers two to four name a person: the bootstrap held the truth in 12 to 72 %."""
+    """Of twenty ambiguous answers two to four name a person: the bootstrap held the truth in 12 to
+    72 %."""
     pets = [pet(i, ("neg", "nonneg")[i % 2], 2) for i in range(40)]
     few, many = (
         metrics(of("bbq", pets, [0] * n + [2] * (40 - n), "ambig"))["s_AMB", ""] for n in (9, 20)
@@ -87,7 +90,8 @@ def test_the_interval_of_a_bias_score_rests_on_answers_that_tell_of_a_bias() -> 
     told = metrics(of("bbq", [pet(i, "neg", 0) for i in range(18)], [0] * 18, "disambig"))[
         "s_DIS", ""
     ]
-    # Wilson's interval of 18 of 18, with Student's quantile of 17 degrees: 1 / (1 + 2.11 ** 2 / 18) = .802
+    # Wilson's interval of 18 of 18, with Student's quantile of 17 degrees: 1 / (1 + 2.11 ** 2 / 18)
+    # = .802
     assert (told.estimate, told.high) == (100, 100) and told.low == pytest.approx(
         200 * 0.802 - 100, abs=0.1
     )
@@ -162,7 +166,8 @@ def test_xstest_toxigen_and_truthfulqa() -> None:
 
 
 def test_whole_clusters_are_resampled() -> None:
-    """Four copies of one answer are one answer: the interval is that of the clusters, not of the rows."""
+    """Four copies of one answer are one answer: the interval is that of the clusters, not of the
+    rows."""
 
     def width(group: int) -> float:
         items = [Item(str(i), "truthfulqa", "?", ("a", "b"), 0, str(i // group)) for i in range(80)]

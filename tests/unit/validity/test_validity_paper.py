@@ -93,8 +93,8 @@ def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> No
     assert list(by_class) == ["F1", "F2", "F3", "F3a", "F3b", "F3c", "F4", "F5", "F6", "F7", "F10"]
     assert "R1: both deltas" in by_class["F3c"][5] and by_class["F2"][5] == "not met"
     assert all("missed" not in row[4] for row in tables[2].rows)
-    # Two cells have no surface change at all, which is what the check of F3c looks for: it fails before the fault. One
-    # answer to everything has no order that could be lost (F4).
+    # Two cells have no surface change at all, which is what the check of F3c looks for: it fails
+    # before the fault. One answer to everything has no order that could be lost (F4).
     assert [by_class[id_][4] for id_ in ("F1", "F3", "F3c", "F4")] == [
         "6 of 6",
         "–",
@@ -105,7 +105,8 @@ def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> No
 
 def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
     assert [(row[0], row[2], row[3]) for row in tables[3].rows] == [
-        # Who follows the contract stays right, so that under the edit's own key the ratio sees nothing (finding A).
+        # Who follows the contract stays right, so that under the edit's own key the ratio sees
+        # nothing (finding A).
         ("follower", "indeterminate (the paper has no status for it)", "—"),
         ("deaf", "failed G2–G4", "—"),
         (
@@ -130,7 +131,8 @@ def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
 
 
 def test_table_7_sets_rendered_text_beside_consumed_tokens(tables, found) -> None:
-    """Three cells of five items, two format edits each: every first one is the original to the scorer, none as text."""
+    """Three cells of five items, two format edits each: every first one is the original to the
+    scorer, none as text."""
     assert no_op_rates(panels.rows(found)) == {"contrast": (30, 0, 15)}
     assert tables[7].rows == (("contrast", "0.0", "50.0", "30"),)
 
@@ -212,8 +214,8 @@ def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_n
 
 
 def test_the_raw_gate_columns_and_the_placebo_ratio_of_a_run(judged) -> None:
-    """Every cell: parseable, an interval, 60 of 200 items, one seed. The deaf model is not above guessing (G2), and
-    wording moves neither it nor the follower of the third cell (G3)."""
+    """Every cell: parseable, an interval, 60 of 200 items, one seed. The deaf model is not above
+    guessing (G2), and wording moves neither it nor the follower of the third cell (G3)."""
     head, *lines = (line.split(",") for line in cell_validity_csv(judged).splitlines())
     assert head[3:9] == list(GATE_COLUMNS)
     assert [line[3:9] for line in lines] == [

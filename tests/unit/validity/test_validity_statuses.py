@@ -1,4 +1,5 @@
-"""Scripted models of known behaviour get the status that they deserve, and none is called selective unjustly."""
+"""Scripted models of known behaviour get the status that they deserve, and none is called selective
+unjustly."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -86,7 +87,8 @@ def test_what_is_not_excluded_names_a_placebo_that_was_not_asked(evidence, named
 
 
 def test_a_model_whose_keys_have_a_period_is_not_held_back_by_a_fault_that_changes_nothing():
-    """Rows shifted by 200 // 3 = 66 items had the very same keys, 0, 1, 2 in turn: G6 missed an F4 that was none."""
+    """Rows shifted by 200 // 3 = 66 items had the very same keys, 0, 1, 2 in turn: G6 missed an F4
+    that was none."""
     result = judged(cell(models.contrary, n=200))
     assert result.decision.verdict == S.INDETERMINATE
     assert [one.state for one in result.faults if one.fault == "F4"] == ["caught"] * 3
@@ -120,7 +122,8 @@ def test_the_scorer_comes_before_the_numerical_gates_and_the_paper_s_order_stand
 
 
 def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fault():
-    """Of two options, a wrong answer that stays is right after every edit: F5 withheld 3 of 4 sound models of 95 %."""
+    """Of two options, a wrong answer that stays is right after every edit: F5 withheld 3 of 4 sound
+    models of 95 %."""
     wrong = lambda asked: asked.family != Family.ATTRIBUTE and asked.item % 20 == 0  # noqa: E731
     made = cell(lambda asked: (asked.key + wrong(asked)) % 3, n=200)
     attribute = made.families[
@@ -135,12 +138,14 @@ def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fau
 
 
 def by_heart(asked):
-    """The originals by heart; of everything else it knows every second item, and is wrong alike about the others."""
+    """The originals by heart; of everything else it knows every second item, and is wrong alike
+    about the others."""
     return asked.key if asked.family is None or asked.item % 2 else (asked.key + 1) % models.OPTIONS
 
 
 def test_originals_known_by_heart_are_no_rows_of_other_items():
-    """It was not measurable, as its edited rows seemed to be of other items: they agree by a kappa of .25."""
+    """It was not measurable, as its edited rows seemed to be of other items: they agree by a kappa
+    of .25."""
     made = cell(by_heart, n=200)
     result = judged(made)
     (gate,) = [one for one in result.gates if one.name == "G4_order"]
@@ -202,7 +207,8 @@ def test_mixed_contracts_are_ineligible():
 
 
 def test_unread_answers_are_not_held_for_followed():
-    """A share of followed contracts that is shown to be above the least only because disobedient replies are unread."""
+    """A share of followed contracts that is shown to be above the least only because disobedient
+    replies are unread."""
     one = cell(models.positional, n=200)
     whole = judged(one).evidence.families[Family.ATTRIBUTE]
     assert whole.followed == whole.followed_held
@@ -240,7 +246,8 @@ def test_a_p_value_of_0_is_a_p_value_and_not_a_missing_one():
 
 
 def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
-    """G1 to G6: input, threshold with its source, finding, items. Items stand there where it passes, too."""
+    """G1 to G6: input, threshold with its source, finding, items. Items stand there where it
+    passes, too."""
     one = cell(models.shaky, n=60)
     unread = replace(
         one.original, response=np.where(np.arange(60) < 2, UNREAD, one.original.response)
@@ -276,7 +283,8 @@ def test_every_gate_names_its_input_and_its_items_or_why_there_are_none():
 
 
 def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
-    """bfloat16: two labels of one likelihood. The answer is unread for that, and neither right nor wrong."""
+    """bfloat16: two labels of one likelihood. The answer is unread for that, and neither right nor
+    wrong."""
     one = cell(models.shaky)
     block = one.families[Family.SEMANTIC]
     tied = np.zeros(block.response.shape, dtype=bool)
@@ -291,7 +299,8 @@ def test_ties_are_a_state_of_their_own_in_the_gate_that_counts_what_was_read():
 
 
 def test_a_model_that_neutral_words_move_as_often_is_not_said_to_react():
-    """Nothing should move, and any words before an item move one answer in ten: not what the content does."""
+    """Nothing should move, and any words before an item move one answer in ten: not what the
+    content does."""
 
     def upset(asked, families):
         other = asked.family in families and models._unit("upset", asked.item, asked.family) < 0.1
@@ -309,7 +318,8 @@ def test_a_model_that_neutral_words_move_as_often_is_not_said_to_react():
 
 
 def moved_by(n, directional=False, **items):
-    """A perfect model but for these items of a family, whose answers are the option after the right one."""
+    """A perfect model but for these items of a family, whose answers are the option after the right
+    one."""
 
     def model(asked):
         moved = asked.family is not None and asked.item in items.get(asked.family.value, ())
@@ -320,7 +330,8 @@ def moved_by(n, directional=False, **items):
 
 @pytest.mark.long  # a panel of many models
 def test_beyond_neutral_words_is_corrected_over_the_panel():
-    """18 items move by the content alone and 6 by neutral words alone: p = .007, of six such models no finding."""
+    """18 items move by the content alone and 6 by neutral words alone: p = .007, of six such models
+    no finding."""
     one = moved_by(200, attribute=range(18), placebo=range(18, 24))
     assert judged(one).decision.verdict == S.SELECTIVE
     panel = analyse([replace(one, model=f"m{k}") for k in range(6)], Settings(T, 1, 50))
@@ -329,7 +340,8 @@ def test_beyond_neutral_words_is_corrected_over_the_panel():
 
 
 def test_unread_answers_to_neutral_words_accuse_no_model():
-    """Neutral words move as many answers as the content; most of those that only they move cannot be read."""
+    """Neutral words move as many answers as the content; most of those that only they move cannot
+    be read."""
     one = moved_by(200, attribute=range(30), placebo=range(10, 40))
     assert judged(one).decision.reasons[-1].code == "as_neutral_words"
     result = judged(unread(one, slice(30, 39), Family.PLACEBO))  # 4.5 %: readable enough for G1
@@ -339,7 +351,8 @@ def test_unread_answers_to_neutral_words_accuse_no_model():
 
 
 def test_a_guesser_that_the_content_moves_most_does_not_follow_the_form():
-    """Layout moves 40 % of its answers and the content 70 %, but seldom to the key, as guesses are."""
+    """Layout moves 40 % of its answers and the content 70 %, but seldom to the key, as guesses
+    are."""
     made = moved_by(
         200, directional=True, attribute=range(140), format=range(80), semantic=range(60)
     )

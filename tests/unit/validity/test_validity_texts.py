@@ -1,4 +1,5 @@
-"""Every sentence of the audit can be said: by a reader in one breath, with no number as a program prints it."""
+"""Every sentence of the audit can be said: by a reader in one breath, with no number as a program
+prints it."""
 
 import math
 import re

@@ -1,4 +1,5 @@
-"""A panel of scripted models as the report takes it: cells, results, a verdict, and the rows behind them. No engine."""
+"""A panel of scripted models as the report takes it: cells, results, a verdict, and the rows behind
+them. No engine."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +25,8 @@ LEVELS = {Family.FORMAT: 2, Family.SEMANTIC: 1, Family.ATTRIBUTE: 1}
 
 
 def cells(benchmark: str = "contrast", n: int = 60) -> list[Cell]:
-    """A follower (selective), one that ignores its input (failed) and a scorer that nothing validates."""
+    """A follower (selective), one that ignores its input (failed) and a scorer that nothing
+    validates."""
     made = []
     for name, model, validated in (
         ("follower", models.shaky, True),
@@ -73,7 +75,8 @@ def verdict(found: Sequence[Cell], chronology: Chronology | None = None) -> RunV
 
 
 def rows(found: Sequence[Cell], text: str = "Which pet barks?") -> ItemRows:
-    """Rows of the first five items of each cell; the first format edit of each is the original's very request."""
+    """Rows of the first five items of each cell; the first format edit of each is the original's
+    very request."""
     made: dict[Any, list[dict[str, Any]]] = {}
     for cell in found:
         for i in range(5):

@@ -1,4 +1,5 @@
-"""A whole validity run on disk without a pipeline: edits, shards and manifest, with answers drawn at random."""
+"""A whole validity run on disk without a pipeline: edits, shards and manifest, with answers drawn
+at random."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -25,7 +26,8 @@ PER_FAMILY, SPARES, REPLAYS = 3, 1, 2
 
 
 def contrast_items(n: int, length: int = 60) -> list[Item]:
-    """Items of two conditions; every seventh lacks one of its attribute edits. length: words of each."""
+    """Items of two conditions; every seventh lacks one of its attribute edits. length: words of
+    each."""
     return [
         Item(
             f"contrast/{i}",
@@ -69,7 +71,8 @@ def write_run(
     seed: int = 0,
     shard: int = 500,
 ) -> Path:
-    """A finished run. Some replies fail, some are unread, some edits are the original's very request. shard: rows."""
+    """A finished run. Some replies fail, some are unread, some edits are the original's very
+    request. shard: rows."""
     (folder / SHARDS).mkdir(parents=True)
     chosen, design = find_scorer(scorer), make_design(PER_FAMILY, SPARES, REPLAYS)
     edits = edits_of(folder, items, scorer, per_family=PER_FAMILY, spares=SPARES)

@@ -1,4 +1,5 @@
-"""The rewordings of the embedded benchmark: what can be checked of them without a reader or a model."""
+"""The rewordings of the embedded benchmark: what can be checked of them without a reader or a
+model."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""Candidates through the gates: every state, every value, by hand, with an embedder of known distances."""
+"""Candidates through the gates: every state, every value, by hand, with an embedder of known
+distances."""
 
 import re
 from collections.abc import Sequence
@@ -151,7 +152,8 @@ def test_judge_scope_all_asks_about_whatever_the_other_gates_let_through() -> No
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
 def test_a_judge_that_keeps_exchanged_questions_is_refused(kept: int) -> None:
-    """Two questions, so two controls, which come after the candidate's votes; 10 % of them may be kept."""
+    """Two questions, so two controls, which come after the candidate's votes; 10 % of them may be
+    kept."""
     votes = ["KEPT"] * 3 + ["KEPT"] * 3 * kept + ["BROKEN"] * 3 * (2 - kept)
     gates = Gates(Policy(judge_scope="all"), ScriptedEmbedder(DISTANCES), judge=judge_of(*votes))
     if kept == 0:
@@ -205,7 +207,8 @@ def test_attempts_ask_for_what_is_lacking_under_new_numbers() -> None:
 
     gates = Gates(Policy(), ScriptedEmbedder(DISTANCES))
     found = build_variants([CAPITAL], propose, gates, num_variants=2, max_attempts=9)
-    # 1 and 2: one accepted; 3: none; 4: the second. Then nothing lacks, and the fourth attempt is not made.
+    # 1 and 2: one accepted; 3: none; 4: the second. Then nothing lacks, and the fourth attempt is
+    # not made.
     assert asked == [[("q/1", [1, 2])], [("q/1", [3])], [("q/1", [4])]]
     assert [(v.number, v.attempt, v.state.value) for v in found] == [
         (1, 0, "too_close"),
@@ -346,7 +349,8 @@ def test_templates() -> None:
 
 def test_funnel_counts_by_hand() -> None:
     text = funnel_text(make_library(NEAR, GOOD, FAR, CAPITAL.text, "", OTHER))
-    # 6 candidates, 1 empty, 1 no-op, none unembedded, 1 too close and 1 too far: 2; the last four gates were not run.
+    # 6 candidates, 1 empty, 1 no-op, none unembedded, 1 too close and 1 too far: 2; the last four
+    # gates were not run.
     assert re.findall(r" (\d|-)  ", text.replace("6\n", "6  \n")) == [
         "6",
         "5",

@@ -1,4 +1,5 @@
-"""Votes, their tally, and paraphrases read out of replies: scripted functions in a model's place."""
+"""Votes, their tally, and paraphrases read out of replies: scripted functions in a model's
+place."""
 
 from collections.abc import Sequence
 from string import Formatter

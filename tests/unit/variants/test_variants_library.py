@@ -1,4 +1,5 @@
-"""The artefact: its hash, its file, finding, selecting, comparing, merging, reviewing; and the command line."""
+"""The artefact: its hash, its file, finding, selecting, comparing, merging, reviewing; and the
+command line."""
 
 import json
 import random

@@ -1,4 +1,5 @@
-"""`audit variants build` with the real embedder on files; the shipped library against the rows it came from."""
+"""`audit variants build` with the real embedder on files; the shipped library against the rows it
+came from."""
 
 import importlib.util
 import json
@@ -120,7 +121,8 @@ def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
 
 @needs_weights
 def test_build_with_a_scripted_paraphraser(tmp_path: Path) -> None:
-    """The first question gets a real rewording, all others their own words: no-ops, asked about until attempts end."""
+    """The first question gets a real rewording, all others their own words: no-ops, asked about
+    until attempts end."""
     exam = tmp_path / "exam.jsonl"
     questions = [
         one
@@ -177,7 +179,8 @@ def test_the_shipped_library_fits_the_shipped_questions() -> None:
 @pytest.mark.long
 @needs_weights
 def test_the_shipped_library_is_what_its_rows_give() -> None:
-    """Built again: the same candidates in the same states; distances may differ in the last digit between machines."""
+    """Built again: the same candidates in the same states; distances may differ in the last digit
+    between machines."""
     shipped = find_library("elementary", Path("nowhere"))
     source = shipped_folder() / "elementary.jsonl"
     header = shipped.header

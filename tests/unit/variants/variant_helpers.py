@@ -13,7 +13,8 @@ from audit.variants.record import Candidate, Header, Library, ModelRef, question
 
 
 class ScriptedEmbedder:
-    """A text's vector lies on the unit circle, at the angle whose cosine is 1 - distance; unknown texts are errors."""
+    """A text's vector lies on the unit circle, at the angle whose cosine is 1 - distance; unknown
+    texts are errors."""
 
     name, revision = "scripted", "sha256:scripted"
 

@@ -1,4 +1,5 @@
-"""Made-up rows and cells of a sweep, and what is measured and decided of them, for several files."""
+"""Made-up rows and cells of a sweep, and what is measured and decided of them, for several
+files."""
 
 from functools import partial
 from typing import Any
@@ -46,7 +47,7 @@ def measured(cell: CellOutcomes, **options: Any) -> Evidence:
 
 
 def judged(outcomes: list[Outcome], **options: Any) -> tuple[SweepResult, ...]:
-    """The results, beside another model that the damage neither helps nor hurts; text gates only where texts are given,
-    which take most of the time."""
+    """The results, beside another model that the damage neither helps nor hurts; text gates only
+    where texts are given, which take most of the time."""
     cells = pair(outcomes)
     return analyse(cells, n_resamples=RESAMPLES, references=honest_of(cells), **options).results

@@ -1,4 +1,5 @@
-"""verdict.json as a typed model: one shape for every reader, and an error that names the field of any other file."""
+"""verdict.json as a typed model: one shape for every reader, and an error that names the field of
+any other file."""
 
 import copy
 import json

@@ -1,4 +1,5 @@
-"""What instruments say together: none clears what it cannot see, and each kind is said once, by who sees it."""
+"""What instruments say together: none clears what it cannot see, and each kind is said once, by who
+sees it."""
 
 import itertools
 from pathlib import Path
@@ -89,7 +90,8 @@ def test_the_matrix_says_of_each_kind_what_each_sees_and_what_holds_of_all() -> 
     assert told["wording"] == (Seen.BLIND, Seen.CAUSE_UNKNOWN, Seen.NOT_SEEN, Seen.CAUSE_UNKNOWN)
     assert told["answers"] == (Seen.BLIND, Seen.BLIND, Seen.SEEN, Seen.SEEN)
     assert told["text"] == (Seen.BLIND, Seen.NOT_SEEN, Seen.COULD_NOT_TELL, Seen.NOT_SEEN)
-    # An audit is blind to what it cannot see; all together are not: no audit that looks for it was run.
+    # An audit is blind to what it cannot see; all together are not: no audit that looks for it was
+    # run.
     assert told["format"] == (*(Seen.BLIND,) * 3, Seen.NOT_RUN) and looked_for([])["text"] == (
         Seen.NOT_RUN,
     )
@@ -114,8 +116,8 @@ SEES = {"sweep": {"noise"}, "perturb": {"wording"}, "memory": {"answers", "text"
 
 
 def table() -> dict[str, Any]:
-    """Of 100 models each. Perturb finds 15 % of wordings in 85, half of them in all; memory finds half of the answers
-    in 90 and 15 % of them in 10; texts are found in 79."""
+    """Of 100 models each. Perturb finds 15 % of wordings in 85, half of them in all; memory finds
+    half of the answers in 90 and 15 % of them in 10; texts are found in 79."""
     counts = {
         "clean": {"CCC": 95, "CFC": 2, "CCF": 2, "COC": 1},
         "answers_15": {"CCC": 60, "CCO": 30, "CCF": 10},
@@ -156,7 +158,8 @@ def test_a_form_is_passed_at_the_smallest_dose_that_is_found_often_enough() -> N
 def test_what_no_audit_looks_at_is_not_examined() -> None:
     found = scope([judged("sweep"), judged("perturb")], table())
     assert found is not None and found.not_examined == ("answers", "text")
-    # The attack's case: half of the exam learnt with its answers passes the sweep and the perturbation audit.
+    # The attack's case: half of the exam learnt with its answers passes the sweep and the
+    # perturbation audit.
     assert found.error is not None and found.error.passes["answers_50"].share == 1.0
     alone = scope([judged("sweep")], table())
     assert alone is not None and alone.passed == ()

@@ -1,4 +1,5 @@
-"""verdict.json: valid, byte-identical, independent of row order; thresholds as documented; the self-test."""
+"""verdict.json: valid, byte-identical, independent of row order; thresholds as documented; the
+self-test."""
 
 import json
 from dataclasses import replace

@@ -60,8 +60,9 @@ def test_no_finding_where_the_interval_holds_zero() -> None:
 
 
 def test_ensembling_explains_a_gain_only_on_evidence() -> None:
-    # Noisy and the control both gain: explained where noisy can be above the control by no more than the effect of
-    # interest at every r, undecided (which is not an explanation) where it can be above it by more.
+    # Noisy and the control both gain: explained where noisy can be above the control by no more
+    # than the effect of interest at every r, undecided (which is not an explanation) where it can
+    # be above it by more.
     evidence = measured(*pair(rows(1500, gain=MULTI, ensemble_gain=MULTI)))
     control = evidence.plain.ensemble
     assert control is not None and evidence.ensemble_gain is not None
@@ -86,7 +87,8 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
         and explained.reasons[-2].code == "ensemble_gains"
     )
     assert explained.reasons[-1] == because("ensemble_bounds", limit=0.04, effect=0.05)
-    # one control is tested at alpha / cells: in a panel so large that this is below its p, nothing is explained
+    # one control is tested at alpha / cells: in a panel so large that this is below its p, nothing
+    # is explained
     alone = over_panel([evidence])[0]
     p = float(evidence.plain.adjusted(evidence.clean.routers, ensemble=False).min())
     many = replace(alone, cells=int(0.05 / p) + 1)
@@ -101,7 +103,8 @@ def test_ensembling_explains_a_gain_only_on_evidence() -> None:
 
 
 def test_an_excess_made_of_leaks_is_withheld_and_one_beyond_them_is_not() -> None:
-    # The leaking questions alone gain: answers of the noisy arm are right wherever a message states the gold option.
+    # The leaking questions alone gain: answers of the noisy arm are right wherever a message states
+    # the gold option.
     plain = rows(n=400, seed=4, faults=Faults(leak=0.3))
     leaked = [
         replace(o, answer=o.gold, correct=True)
@@ -146,7 +149,8 @@ def test_a_run_without_a_clean_arm_is_withheld_and_says_why() -> None:
 
 @pytest.mark.long  # up to 40 draws, 2,400 permutations each
 def test_holm_over_the_panel_can_turn_a_lone_finding_away() -> None:
-    # A model that is significant alone (0.01 < p <= 0.05), among nine clean ones: Holm multiplies its p by up to ten.
+    # A model that is significant alone (0.01 < p <= 0.05), among nine clean ones: Holm multiplies
+    # its p by up to ten.
     enough = 2_400  # permutations for ten cells
     for seed in range(40):
         mine = rows(n=150, gain=0.14, seed=seed)
@@ -186,7 +190,8 @@ def test_credibility_needs_a_control_benchmark_whose_score_gap_is_bounded() -> N
     gap = next(c for c in mine.contrasts if c.name == "score_gap")
     assert gap.ci_high is not None and mine.score is not None
     assert mine.credibility == pytest.approx(1 - gap.ci_high / (mine.score - mine.chance))
-    # An exam learnt by heart: 97 % on the public questions, 70 % on held-out ones, no gain under noise.
+    # An exam learnt by heart: 97 % on the public questions, 70 % on held-out ones, no gain under
+    # noise.
     learnt = rows(n=1500, benchmark="public", clean_accuracy=0.97, discordance=0.03)
     mine = {c.benchmark: c for c in judged(learnt + fresh, control_benchmark="fresh")}["public"]
     assert mine.verdict == Verdict.NOT_IDENTIFIED  # at 97 % no gain of 5 points is possible

@@ -62,7 +62,8 @@ def test_a_gate_fails_under_its_fault_and_no_other_does(
 
 
 def test_a_few_unread_replies_at_random_do_not_withhold_whatever_the_number_of_settings() -> None:
-    # 4 % of the replies unread everywhere: the lowest of twenty shares is below 0.95 by luck, none is so beyond doubt.
+    # 4 % of the replies unread everywhere: the lowest of twenty shares is below 0.95 by luck, none
+    # is so beyond doubt.
     generator, held = np.random.default_rng(1), 0
     for _ in range(40):
         cell = simulate(Design(200, 9, clean_replicates=3), World(unread=0.04), generator).cell

@@ -125,8 +125,8 @@ def _noisy(n: int = 20) -> list[Outcome]:
 
 @pytest.mark.parametrize("copied", [False, True])
 def test_the_clean_text_is_a_noop(copied: bool) -> None:
-    """The routers wrote noise, but the worker was sent the clean prompt (the silent no-op of li2026, F1); or they
-    copied the question, at every r, in capitals."""
+    """The routers wrote noise, but the worker was sent the clean prompt (the silent no-op of
+    li2026, F1); or they copied the question, at every r, in capitals."""
     plain, sent = _noisy(), []
     clean = {o.question_id: o for o in plain if o.arm == Arm.FORWARD_FULL and o.routers == 1}
     for o in plain:
@@ -143,7 +143,8 @@ def test_the_clean_text_is_a_noop(copied: bool) -> None:
 
 
 def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> None:
-    """The prompts differ, and the worker consumed the same token ids: cut off before the difference, say."""
+    """The prompts differ, and the worker consumed the same token ids: cut off before the
+    difference, say."""
     one = "synthetic-00010"  # the questions before it are asked the same in every arm
     sent = [
         replace(
@@ -165,7 +166,8 @@ def test_a_request_that_is_the_clean_one_is_a_noop_whatever_its_text_says() -> N
 
 
 def test_messages_of_the_controls_that_name_an_answer_are_told_apart_from_noisy_leaks() -> None:
-    """The right one raises the baseline and the wrong one lowers it: to leave out one kind alone would tilt it."""
+    """The right one raises the baseline and the wrong one lowers it: to leave out one kind alone
+    would tilt it."""
     said = {"q1": "The answer is A.", "q2": "The answer is B."}
     rows = [
         replace(o, question_id=name, router_messages=(text,), options=("Rome", "Paris"), gold=0)
@@ -210,7 +212,8 @@ def test_a_cloze_has_no_options_to_keep_so_no_share_of_them_is_claimed() -> None
 
 
 def test_a_question_is_let_go_with_its_last_row() -> None:
-    """A million questions do not fit into memory; what was counted is the same, whatever order the rows come in."""
+    """A million questions do not fit into memory; what was counted is the same, whatever order the
+    rows come in."""
     rows = text_rows(_noisy())
     cell = rows[0].model, rows[0].benchmark
     settings = {cell: len({(o.arm, o.routers, o.replicate) for o in rows})}
@@ -240,7 +243,8 @@ def test_ascii_and_other_texts_are_normalised_alike(words: str) -> None:
 
 
 def test_what_routers_keep_restore_and_add_by_their_number() -> None:
-    """Ten words; each message keeps four of its own and says two new ones. Two messages keep eight together."""
+    """Ten words; each message keeps four of its own and says two new ones. Two messages keep eight
+    together."""
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     text, kept = " ".join(words), [words[0:4], words[4:8]]
     rows = []

@@ -1,4 +1,5 @@
-"""Which replies make the adverse and the favourable reading appear, and which settings each of them compares."""
+"""Which replies make the adverse and the favourable reading appear, and which settings each of them
+compares."""
 
 from dataclasses import replace
 
@@ -29,9 +30,10 @@ def evidence(
 
 @pytest.mark.parametrize("what", [State.UNPARSED, State.TRUNCATED, State.ERROR])
 def test_unread_replies_of_any_kind_are_held_against_and_for_a_gain(what):
-    # Four replies of each arm at one r (clean at 1, the ensemble control and noisy at 2) cannot be read, of the same
-    # questions. Adverse: noisy 26 and 28 of 40 right; clean 24 + 4 = 28, direct 30, ensemble at r=2 20 + 4 = 24.
-    # Favourable: noisy r=2 28 + 4 = 32 right, clean 24, ensemble 20.
+    # Four replies of each arm at one r (clean at 1, the ensemble control and noisy at 2) cannot be
+    # read, of the same questions. Adverse: noisy 26 and 28 of 40 right; clean 24 + 4 = 28, direct
+    # 30, ensemble at r=2 20 + 4 = 24. Favourable: noisy r=2 28 + 4 = 32 right, clean 24, ensemble
+    # 20.
     found = evidence({1: what, 2: what, 4: what}, gamma=float("inf"))
     assert found.adverse is not None and found.favourable is not None
     assert found.adverse.clean.gain * 40 == pytest.approx([26 - 28, 28 - 28])
@@ -50,8 +52,8 @@ def test_what_was_never_asked_or_was_read_makes_no_such_reading(what):
 
 
 def test_r_are_corrected_after_the_controls_and_not_within_each():
-    """Direct binds at r=1, the ensemble control at r=2. Each would spend its 5 % at an r of its own: step-down within a
-    control corrects the other r's small p away first."""
+    """Direct binds at r=1, the ensemble control at r=2. Each would spend its 5 % at an r of its
+    own: step-down within a control corrects the other r's small p away first."""
     plain = evidence({}).plain
     assert plain.clean is not None and plain.direct is not None and plain.ensemble is not None
 

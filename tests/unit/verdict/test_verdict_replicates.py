@@ -16,7 +16,8 @@ from audit.sweep.evidence import measure
 from audit.sweep.gates import noise_floor
 from audit.sweep.simulation import Design, World, simulate
 
-# Nearly always right, and many clean replicates: differences from their mean are as skewed as they come.
+# Nearly always right, and many clean replicates: differences from their mean are as skewed as they
+# come.
 SKEWED = Design(100, 9, "nested", clean_replicates=5, clean_accuracy=0.95, discordance=0.06)
 CLEAN_MODELS = 300
 
@@ -47,13 +48,15 @@ def test_estimates_intervals_and_tests_use_all_replicates() -> None:
     noisy = [np.mean(cell.row(Setting(Arm.NOISY_REWRITE, r))) for r in (1, 2)]
     np.testing.assert_allclose(found.clean.gain, np.array(noisy) - clean)
     assert [i.estimate for i in found.clean.pointwise] == pytest.approx(found.clean.gain)
-    # Nothing is drawn that another generator could draw otherwise: p moves by Monte-Carlo error alone.
+    # Nothing is drawn that another generator could draw otherwise: p moves by Monte-Carlo error
+    # alone.
     again = measure(cell, rng=rng(2), n_resamples=20_000)
     assert again.clean.pvalues == pytest.approx(found.clean.pvalues, abs=0.015)
 
 
 def test_a_test_and_its_interval_tell_the_same_story() -> None:
-    # Where p (one-sided) is far from .025, the two-sided 95 % interval agrees with it on which side of zero it lies.
+    # Where p (one-sided) is far from .025, the two-sided 95 % interval agrees with it on which side
+    # of zero it lies.
     generator = rng(11)
     for _ in range(60):
         design = replace(SKEWED, routers=1, clean_replicates=3, clean_accuracy=0.7, discordance=0.2)

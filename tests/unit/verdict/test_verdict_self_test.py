@@ -1,4 +1,5 @@
-"""The self-test's guessers: drawn, so that the gate has to stop them, and counted, so that luck is no finding."""
+"""The self-test's guessers: drawn, so that the gate has to stop them, and counted, so that luck is
+no finding."""
 
 from dataclasses import replace
 
@@ -35,7 +36,8 @@ def stopped(test: SelfTest) -> int:
 
 @pytest.mark.parametrize("n", [40, 100, 1000])
 def test_guessers_are_stopped_but_for_the_lucky_ones(n: int) -> None:
-    """One of two standard errors' 2.3 % (at most 4.8 % with few questions): about 11 to 24 of 500, and not none."""
+    """One of two standard errors' 2.3 % (at most 4.8 % with few questions): about 11 to 24 of 500,
+    and not none."""
     found = [guessed(cell_of(n), seed=seed) for seed in range(3)]
     assert [(t.status, t.caught) for t in found] == [("caught", True)] * 3
     passed = [GUESSERS - stopped(t) for t in found]
@@ -52,7 +54,8 @@ def test_a_gate_that_guessers_pass_is_missed(standard_errors: float, share: floa
 
 
 def test_the_mean_of_several_runs_lets_fewer_guessers_through() -> None:
-    """Three runs: the mean varies by 1 / sqrt(3), so two standard errors of one run are 3.5: 0.03 % pass."""
+    """Three runs: the mean varies by 1 / sqrt(3), so two standard errors of one run are 3.5: 0.03 %
+    pass."""
     assert stopped(guessed(cell_of(300, replicates=3))) >= GUESSERS - 2
 
 

@@ -32,7 +32,8 @@ from audit.sweep.vocabulary import GATES, Verdict
 
 
 def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away() -> None:
-    # 40 of 200 questions improve with r=3, none changes with r=2; as many clean routers were run for r=2 only.
+    # 40 of 200 questions improve with r=3, none changes with r=2; as many clean routers were run
+    # for r=2 only.
     base = right(200, (0, 120))
     states = {
         CLEAN: base,
@@ -50,8 +51,8 @@ def test_a_control_that_was_not_run_at_the_r_of_the_excess_explains_nothing_away
 
 
 def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> None:
-    # 15 of 50 questions improve with r=3 and with as many whole messages, the same ones: that none differs bounds what
-    # damage adds at 6 points, and not at 0.
+    # 15 of 50 questions improve with r=3 and with as many whole messages, the same ones: that none
+    # differs bounds what damage adds at 6 points, and not at 0.
     base, changed = right(50, (0, 25)), right(50, (0, 40))
     states = {CLEAN: base, DIRECT: base, noisy(3): changed, ensemble(3): changed}
     found = decide(measured(cell_of(states)), (), SweepThresholds())
@@ -65,7 +66,8 @@ def test_a_control_that_answers_alike_explains_nothing_in_a_few_questions() -> N
 
 
 def test_one_unreadable_router_count_does_not_hide_in_its_arms_average() -> None:
-    # 40 of 100 answers at r=9 are unreadable: 4.4 % of the nine noisy settings together, and 40 % of the one.
+    # 40 of 100 answers at r=9 are unreadable: 4.4 % of the nine noisy settings together, and 40 %
+    # of the one.
     base = right(100, (0, 70))
     states = {CLEAN: base, **{noisy(r): list(base) for r in range(1, 10)}}
     states[noisy(9)] = base[:60] + [int(State.UNPARSED)] * 40
@@ -126,7 +128,8 @@ def test_only_a_gain_beyond_the_leaks_of_its_own_router_count_is_an_excess(
 
 
 def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
-    # Clean is right on the last 100 of 1500 because its messages name the answer; noisy gains 80 of the other 1400.
+    # Clean is right on the last 100 of 1500 because its messages name the answer; noisy gains 80 of
+    # the other 1400.
     n = 1500
     clean, gained = right(n, (0, 800), (1400, 1500)), right(n, (0, 900))
     cell = cell_of({CLEAN: clean, DIRECT: right(n, (0, 850)), noisy(1): gained, noisy(2): gained})
@@ -146,7 +149,8 @@ def test_clean_routers_that_give_the_answer_away_hide_no_gain() -> None:
 
 
 def test_an_ensemble_control_that_names_answers_explains_no_gain_away() -> None:
-    # At r=2 noisy gains 150 of 1000 over clean, and the ensemble control as many others, which its messages name.
+    # At r=2 noisy gains 150 of 1000 over clean, and the ensemble control as many others, which its
+    # messages name.
     n = 1000
     base, gained, told = right(n, (0, 500)), right(n, (0, 650)), right(n, (0, 500), (800, 950))
     cell = cell_of({CLEAN: base, DIRECT: base, noisy(2): gained, ensemble(2): told})
@@ -157,7 +161,8 @@ def test_an_ensemble_control_that_names_answers_explains_no_gain_away() -> None:
 
 
 def test_the_headline_quotes_a_router_count_that_passed_every_comparison() -> None:
-    # r=2 gains most against clean (0.20) but not beyond as many clean routers; r=3 gains 0.15 and does.
+    # r=2 gains most against clean (0.20) but not beyond as many clean routers; r=3 gains 0.15 and
+    # does.
     n = 200
     base = right(n, (0, 100))
     states = {CLEAN: base, DIRECT: base, noisy(2): right(n, (0, 140)), noisy(3): right(n, (0, 130))}
@@ -182,7 +187,8 @@ def test_a_control_benchmark_without_noisy_answers_is_noted_and_does_not_stop_th
 def test_few_groups_of_questions_get_no_narrow_interval_anywhere(groups: int) -> None:
     outcomes = rows(120, routers=(1, 3), group_size=120 // groups, gain=0.1, parse_rate=0.97)
     (cell,) = judged(outcomes)
-    # With four, the smallest p of a flip of signs is 2^-4 = 0.0625; with one, every resample is the sample itself.
+    # With four, the smallest p of a flip of signs is 2^-4 = 0.0625; with one, every resample is the
+    # sample itself.
     assert cell.verdict in (Verdict.UNDERPOWERED, Verdict.WITHHELD) and cell.p_value > 0.05
     assert cell.largest_compatible_gain == 1
     assert cell.slope is not None and cell.slope.ci_low is None
@@ -191,7 +197,8 @@ def test_few_groups_of_questions_get_no_narrow_interval_anywhere(groups: int) ->
 
 
 def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> None:
-    # Right on 600 of 1000 everywhere. Under noise 50 of the wrong replies cannot be read, and 20 answers really change.
+    # Right on 600 of 1000 everywhere. Under noise 50 of the wrong replies cannot be read, and 20
+    # answers really change.
     n, worst = 1000, float("inf")
     base = right(n, (0, 600))
     lost = [int(State.UNPARSED) if 700 <= i < 750 else b for i, b in enumerate(base)]
@@ -200,16 +207,17 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
         honest_cell.adverse is None
         and decide(honest_cell, (), SweepThresholds()).verdict == Verdict.EXCESS
     )
-    # Dropping the 50 alone changes no pair. With 20 improved and the clean replies to them unread as well, the gain of
-    # the pairs that are left stands against 50 + 20 replies that may all speak against it.
+    # Dropping the 50 alone changes no pair. With 20 improved and the clean replies to them unread
+    # as well, the gain of the pairs that are left stands against 50 + 20 replies that may all speak
+    # against it.
     improved = [1 if 600 <= i < 620 else b for i, b in enumerate(lost)]
     cell = cell_of({CLEAN: base, DIRECT: base, noisy(1): improved})
     evidence = measured(cell, gamma=worst)
     assert evidence.clean.gain[0] == pytest.approx(20 / 950)
     assert evidence.adverse.clean.gain[0] == pytest.approx(20 / 1000)
     assert evidence.worst_case == pytest.approx(70 / 1000)
-    # At an odds ratio of 1 the 50 count by their other two answers (wrong, wrong), shrunk to the mean of all:
-    # (0 + 2 m) / 4 with m = (600 + 600 + 620 + .5) / (2950 + 1).
+    # At an odds ratio of 1 the 50 count by their other two answers (wrong, wrong), shrunk to the
+    # mean of all: (0 + 2 m) / 4 with m = (600 + 600 + 620 + .5) / (2950 + 1).
     likely = 2 * (1820.5 / 2951) / 4
     assert measured(cell, gamma=1).adverse.clean.gain[0] == pytest.approx((20 + 50 * likely) / n)
     unread = [
@@ -227,7 +235,8 @@ def test_an_excess_that_rests_on_which_replies_were_readable_is_withheld() -> No
 
 
 def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
-    # No gain: under noise 45 answers of 1000 improve and 45 fall. But the calls of those that fall fail (4.5 % errors).
+    # No gain: under noise 45 answers of 1000 improve and 45 fall. But the calls of those that fall
+    # fail (4.5 % errors).
     n = 1000
     base = right(n, (0, 600))
     state = [int(State.ERROR) if 555 <= i < 600 else int(i < 645) for i in range(n)]
@@ -245,7 +254,8 @@ def test_failed_calls_that_hang_on_the_answer_make_no_excess() -> None:
 
 
 def test_a_gain_over_the_clean_router_that_direct_does_not_settle_clears_nobody() -> None:
-    # Noisy is right on 60 more of 1000 than clean, and on 10 more than direct (80 changes): +1 point, up to about 2.8.
+    # Noisy is right on 60 more of 1000 than clean, and on 10 more than direct (80 changes): +1
+    # point, up to about 2.8.
     n = 1000
     clean, direct = right(n, (0, 600)), right(n, (0, 615), (660, 695))
     evidence = measured(cell_of({CLEAN: clean, DIRECT: direct, noisy(1): right(n, (0, 660))}))
@@ -278,7 +288,8 @@ def test_clean_replicates_that_repeat_one_run_are_one_run() -> None:
 
 
 def test_a_router_count_with_few_pairs_or_none_bounds_nothing() -> None:
-    # Eight of 200 questions are answered at r=2, as clean answered them: 31 % could improve unseen there, not 2 %.
+    # Eight of 200 questions are answered at r=2, as clean answered them: 31 % could improve unseen
+    # there, not 2 %.
     base = right(200, (0, 120))
     few = [*base[:8], *[int(State.ABSENT)] * 192]
     evidence = measured(cell_of({CLEAN: base, noisy(1): base, noisy(2): few}))
@@ -287,18 +298,21 @@ def test_a_router_count_with_few_pairs_or_none_bounds_nothing() -> None:
         cell_of({CLEAN: base, noisy(1): right(200, (0, 115)), noisy(2): [int(State.ABSENT)] * 200})
     )
     assert none.largest_compatible == 1
-    # Without a mean over r there is no p of a fall: one of 0 took the first place in Holm's order from the other cells.
+    # Without a mean over r there is no p of a fall: one of 0 took the first place in Holm's order
+    # from the other cells.
     assert np.isnan(none.clean.fall_p)
     other = measured(cell_of({CLEAN: base, noisy(1): right(200, (0, 112), (120, 122))}))
     assert over_panel([none, other])[1].fall == pytest.approx(other.clean.fall_p)
 
 
 def test_items_of_one_text_that_did_not_change_count_as_one() -> None:
-    # 40 texts of 25 questions. Were 6 % of the texts remembered whole, none of the 40 is with probability .94^40 = 8 %.
+    # 40 texts of 25 questions. Were 6 % of the texts remembered whole, none of the 40 is with
+    # probability .94^40 = 8 %.
     base = right(1000, (0, 600))
     cell = replace(cell_of({CLEAN: base, noisy(1): base}), cluster=np.arange(1000) // 25)
     assert measured(cell).largest_compatible == pytest.approx(1 - 0.05 ** (1 / 40))
-    # Changes that have nothing to do with the texts: the questions count one by one, as without texts.
+    # Changes that have nothing to do with the texts: the questions count one by one, as without
+    # texts.
     changed = [1 - a if i % 27 == 0 else a for i, a in enumerate(base)]
     alone = cell_of({CLEAN: base, noisy(1): changed})
     texts = measured(replace(alone, cluster=np.arange(1000) // 25))

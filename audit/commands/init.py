@@ -44,7 +44,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     """Ask what no option answers, and write the file."""
-    from audit.project import PROJECT, check_project, project_text, read_project
+    from audit.config.project import PROJECT, check_project, project_text, read_project
     from audit.shards.files import write_file
 
     path = Path(PROJECT)

@@ -64,9 +64,9 @@ def main() -> int:
 def _seal(audit: str, words: Sequence[str], out: Path | None, key: Path | None) -> int:
     """Write a signed plan; its place is printed."""
     from audit.config.command_line import NAMED_MODEL, configured
+    from audit.config.project import with_project
     from audit.governance.keys import load_signer
     from audit.governance.sealed import write_seal
-    from audit.project import with_project
 
     words = with_project(words, audit)[0] if audit in NAMED_MODEL else words
     signer = load_signer(key)

@@ -106,8 +106,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> None:
     from audit.config.plain_words import check_words
+    from audit.config.project import with_project
     from audit.config.short_forms import expand
-    from audit.project import with_project
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import run_build
 

@@ -28,11 +28,11 @@ from yaml import YAMLError
 from audit.config.audits import AUDITS, name_of, part_of
 from audit.config.base import CONF_DIR, check_keys, options_of
 from audit.config.plain_words import check_words, nested, plainly_said, quoted
+from audit.config.project import with_project
 from audit.config.short_forms import expand, need_model, with_twin
 from audit.core.entry_points import added
 from audit.core.errors import AuditError, ConfigError, unknown_name
 from audit.core.exits import lines, refused, run_command, tell
-from audit.project import with_project
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 

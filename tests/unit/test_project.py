@@ -14,8 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed_here import typed
 
+from audit.config.project import (
+    KEYS,
+    PROJECT,
+    check_project,
+    project_text,
+    read_project,
+    with_project,
+)
 from audit.core.errors import ConfigError
-from audit.project import KEYS, PROJECT, check_project, project_text, read_project, with_project
 
 FULL = {
     "endpoint": "http://127.0.0.1:9/v1",

@@ -73,6 +73,7 @@ _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")  # a unit: 4 km i
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
+_MARKED = re.compile(r"^[(\[]?[a-z][.):\]]{1,2}\s*(?=\S)")  # the letter before a text: "b. paris"
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third
 # Cyrillic letter is no B. Texts that differ by them alone are not told apart.
@@ -271,9 +272,11 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
         return None if chosen is None else chosen == letters[key] if key in letters else None
     if is_code(answer) or is_code(key):
         return None  # 0.8 apples and 0,80; B and Paris
-    if answer in vocabulary:
-        alike = answer.translate(_ALIKE).casefold() == key.translate(_ALIKE).casefold()
-        return None if alike else False
+    if answer in vocabulary:  # of which some may have the letters of their options, and some not
+        first, second = (
+            _MARKED.sub("", word.translate(_ALIKE).casefold(), count=1) for word in (answer, key)
+        )
+        return None if first == second else False
     first, second = _skeleton(answer), _skeleton(key)
     if any(one and one in first for one in map(_skeleton, vocabulary)):
         return None  # a sentence about a label, whichever the key is

@@ -261,3 +261,24 @@ def test_letters_that_are_texts_of_other_options_are_refused() -> None:
         columns.typing()
     scores = [columns.typing(answer_as=kind).judge(*rows[2])[0] for kind in ("letter", "text")]
     assert scores == [True, False]
+
+
+@pytest.mark.parametrize("answered", ["B. {}", "{}", "Answer: {}"])
+def test_keys_with_and_without_their_letters_are_no_other_answers(
+    answered: str, tmp_path: Path
+) -> None:
+    """Every answer is right; that the key's text has a letter before it makes none wrong."""
+    texts = ("copper", "iron", "none of these")
+    path = tmp_path / "log.jsonl"
+    rows = []
+    for i in range(N):
+        text = texts[i % 3]
+        key = (f"{'ABC'[i % 3]}. {text}", text)[i % 2]
+        answer = answered.replace("B", "ABC"[i % 3]).format(text)
+        rows.append({"model": "m", "item": f"q{i}", "answer": answer, "gold": key})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    try:
+        items, accuracy, unparsed, _ = scored(path)
+    except ConfigError:
+        return
+    assert (items, accuracy) == (N, 1.0) and unparsed < N

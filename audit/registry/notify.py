@@ -66,7 +66,10 @@ def addresses() -> list[str]:
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
     """Return why people whom a suite names are not notified; "" if they are, or there are none."""
     if people and not any(map(_is_mail, to)):
-        return f"{len(people)} people whom the suite names are not notified: {VARIABLE} has no mail server (mailtos://...)"
+        return (
+            f"The people whom the suite names ({len(people)}) are not notified: "
+            f"{VARIABLE} has no mail server (mailtos://...)"
+        )
     return ""
 
 

@@ -252,7 +252,7 @@ def make_design(
         sets.append(Part(DELETED, tuple(doses)))
     if not sets:
         raise ConfigError(
-            f"arms is empty. Expected some of: {', '.join(Arm)}. Example: arms=[direct,forward_full]."
+            f"arms is empty. Expected some of: {', '.join(Arm)}. Example: 'arms=[direct,forward_full]'."
         )
     return Design(tuple(sets), kind=draws.value)
 

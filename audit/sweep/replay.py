@@ -173,7 +173,7 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
     }
     if not parts:
         raise ConfigError(
-            "messages_from is set, and no arm here has messages. Example: arms=[noisy_rewrite]."
+            "messages_from is set, and no arm here has messages. Example: 'arms=[noisy_rewrite]'."
         )
     return sorted(parts)
 

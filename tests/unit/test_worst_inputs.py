@@ -150,7 +150,7 @@ WORST = [
     (["report", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
     (["gate", "x/report/report.html"], 1, "Expected the folder of a run, such as x."),
     (["report", "begun"], 1, "begun has no answers yet"),
-    (["compare", "x", "outputs"], 1, "x is no run directory"),
+    (["compare", "x", "outputs"], 1, "x is not a run directory"),
     (["suite", "nosuch.yaml"], 1, "No such file or directory, looked from"),
     (["sweep", "run_dir=/proc/x", "model=scripted", "n=2"], 1, "run_dir=outputs/my_run"),
 ]

@@ -65,7 +65,7 @@ def test_n_beyond_the_benchmark_names_its_size(ten: Benchmark) -> None:
         ConfigError, match=r"n=8 is larger than exam, which has 7 distinct questions \(10 rows"
     ):
         draw_sample(ten, 8)
-    with pytest.raises(ConfigError, match="seed=-1"):
+    with pytest.raises(ConfigError, match="seed is -1"):
         draw_sample(ten, 3, seed=-1)
 
 

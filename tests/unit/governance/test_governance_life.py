@@ -268,4 +268,4 @@ def test_a_suite_that_breaks_off_is_told_and_does_not_pass(
     capsys.readouterr()
     monkeypatch.delenv("AUDIT_NOTIFY")
     assert suite([str(path), f"run_dir={run_dir}"]) == 1
-    assert "1 whom" in capsys.readouterr().err
+    assert "names (1) are not notified" in capsys.readouterr().err

@@ -48,7 +48,7 @@ needs_weights = pytest.mark.skipif(
         (["num_variant=1"], "num_variant"),
         (["benchmark=mmmlu"], "mmmlu"),
         (["policy.window=wide"], "Unknown distance window"),
-        (["seed=-1"], "seed=-1"),
+        (["seed=-1"], "seed is -1"),
         (
             ["strategy=file", "file.path=[x.jsonl]", "model=scripted"],
             "strategy=file asks no model for texts",

@@ -65,7 +65,10 @@ TABLE = {
 )
 def test_verdict_json_is_valid_whatever_the_run(outcomes: list[Outcome]) -> None:
     verdict = analyse_outcomes(
-        outcomes, n_resamples=RESAMPLES, calibration=TABLE, runs=[{"fingerprint": "f"}]
+        outcomes,
+        n_resamples=RESAMPLES,
+        calibration=TABLE,
+        runs=[{"fingerprint": "f", "models": []}],
     )
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(verdict.to_dict(), SCHEMA)

@@ -74,6 +74,7 @@ _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
 _MARKED = re.compile(r"^[(\[]?[a-z][.):\]]{1,2}\s*(?=\S)")  # the letter before a text: "b. paris"
+_MORE_WORDS = 3  # by which a sentence about an option is longer than its text; a label is not
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third
 # Cyrillic letter is no B. Texts that differ by them alone are not told apart.
@@ -272,11 +273,14 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
         return None if chosen is None else chosen == letters[key] if key in letters else None
     if is_code(answer) or is_code(key):
         return None  # 0.8 apples and 0,80; B and Paris
-    if answer in vocabulary:  # of which some may have the letters of their options, and some not
+    if answer in vocabulary:  # keys may have the letters of their options, or be sentences, in part
         first, second = (
-            _MARKED.sub("", word.translate(_ALIKE).casefold(), count=1) for word in (answer, key)
+            _MARKED.sub("", word.translate(_ALIKE).casefold()) for word in (answer, key)
         )
-        return None if first == second else False
+        shorter, longer = sorted((_skeleton(answer), _skeleton(key)), key=len)
+        more_words = abs(len(_PARTS.findall(answer)) - len(_PARTS.findall(key)))
+        sentence = more_words >= _MORE_WORDS and shorter and shorter in longer
+        return None if first == second or sentence else False
     first, second = _skeleton(answer), _skeleton(key)
     if any(one and one in first for one in map(_skeleton, vocabulary)):
         return None  # a sentence about a label, whichever the key is

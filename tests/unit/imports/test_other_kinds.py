@@ -263,18 +263,20 @@ def test_letters_that_are_texts_of_other_options_are_refused() -> None:
     assert scores == [True, False]
 
 
+@pytest.mark.parametrize("keyed", ["B. {}", "(B) {}", "The answer is {} because it must be."])
 @pytest.mark.parametrize("answered", ["B. {}", "{}", "Answer: {}"])
 def test_keys_with_and_without_their_letters_are_no_other_answers(
-    answered: str, tmp_path: Path
+    answered: str, keyed: str, tmp_path: Path
 ) -> None:
-    """Every answer is right; that the key's text has a letter before it makes none wrong."""
+    """Every answer is right; that every second key says more than its text makes none wrong."""
     texts = ("copper", "iron", "none of these")
     path = tmp_path / "log.jsonl"
     rows = []
     for i in range(N):
         text = texts[i % 3]
-        key = (f"{'ABC'[i % 3]}. {text}", text)[i % 2]
-        answer = answered.replace("B", "ABC"[i % 3]).format(text)
+        letter = "ABC"[i % 3]
+        key = (keyed.replace("B", letter).format(text), text)[i % 2]
+        answer = answered.replace("B", letter).format(text)
         rows.append({"model": "m", "item": f"q{i}", "answer": answer, "gold": key})
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     try:

@@ -72,7 +72,7 @@ sensitivity: $(STAMP)
 # prints when it ends. `make test ARGS=tests/unit/scoring` runs those alone.
 test: $(STAMP)
 ifeq ($(ARGS),)
-	@echo 'Three parts at once, each of which prints when it has ended: up to twenty minutes on two idle cores.'
+	@echo 'Three parts at once, each of which prints when it has ended: about fifteen minutes on two idle cores.'
 	@$(MAKE) --no-print-directory --output-sync --keep-going -j3 test-apart test-pipeline test-real
 else
 	$(PY) -m pytest $(ARGS)

@@ -268,29 +268,40 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
     closed list."""
     if answer == key:
         return True
-    if letters := _letter_sets(vocabulary):
-        chosen = _letter_set(answer)
-        return None if chosen is None else chosen == letters[key] if key in letters else None
+    letters = _letter_sets(vocabulary)
+    if letters:
+        return _same_letters(_letter_set(answer), letters.get(key))
     if is_code(answer) or is_code(key):
         return None  # 0.8 apples and 0,80; B and Paris
-    if answer in vocabulary:  # keys may have the letters of their options, or be sentences, in part
-        first, second = (
-            _MARKED.sub("", word.translate(_ALIKE).casefold()) for word in (answer, key)
-        )
-        shorter, longer = sorted((_skeleton(answer), _skeleton(key)), key=len)
-        more_words = abs(len(_PARTS.findall(answer)) - len(_PARTS.findall(key)))
-        sentence = more_words >= _MORE_WORDS and shorter and shorter in longer
-        return None if first == second or sentence else False
-    first, second = _skeleton(answer), _skeleton(key)
-    if any(one and one in first for one in map(_skeleton, vocabulary)):
-        return None  # a sentence about a label, whichever the key is
+    may_be_one = _one_label if answer in vocabulary else _one_text
+    return None if may_be_one(answer, key, vocabulary) else False
+
+
+def _same_letters(answer: frozenset[str] | None, key: frozenset[str] | None) -> bool | None:
+    return None if answer is None or key is None else answer == key
+
+
+def _one_label(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
+    """Return whether two keys may be one option: with and without its letter, or in a sentence."""
+    first, second = (_MARKED.sub("", word.translate(_ALIKE).casefold()) for word in (answer, key))
+    more_words = abs(len(_PARTS.findall(answer)) - len(_PARTS.findall(key)))
+    return first == second or (more_words >= _MORE_WORDS and _one_holds_the_other(answer, key))
+
+
+def _one_text(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
+    """Return whether an answer that is no key may be this key, or a sentence about any key."""
+    plain = _skeleton(answer)
+    labels = filter(None, map(_skeleton, vocabulary))
+    if any(label in plain for label in labels):
+        return True
     if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
-        return None  # the same in another order: "A,C" and "C,A"
-    return (
-        None
-        if first == second or (first and first in second) or (second and second in first)
-        else False
-    )
+        return True  # the same in another order: "A,C" and "C,A"
+    return plain == _skeleton(key) or _one_holds_the_other(answer, key)
+
+
+def _one_holds_the_other(answer: str, key: str) -> bool:
+    shorter, longer = sorted((_skeleton(answer), _skeleton(key)), key=len)
+    return shorter != "" and shorter in longer
 
 
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:

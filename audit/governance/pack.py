@@ -16,6 +16,16 @@ from audit.core.errors import ConfigError, ShardError
 from audit.core.guarded_files import check_regular, read_bytes
 from audit.core.json_types import attributes, plain
 from audit.core.package_data import shipped_table
+from audit.governance.archive import (
+    DEVIATIONS,
+    PREDICATE,
+    REFERENCES,
+    RUN,
+    STATEMENT,
+    VERDICT,
+    good_name,
+    write_archive,
+)
 from audit.governance.chronology import project_file
 from audit.governance.keys import MAX_BYTES, Keys, seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES, chain_of, decision_files
@@ -29,16 +39,6 @@ from audit.governance.side_files import (
     note_text,
     program_sha256,
     prompts_of,
-)
-from audit.governance.verify import (
-    DEVIATIONS,
-    PREDICATE,
-    REFERENCES,
-    RUN,
-    STATEMENT,
-    VERDICT,
-    good_name,
-    write_archive,
 )
 from audit.judging.decision import Ruling, read_document
 from audit.judging.together import parts_of

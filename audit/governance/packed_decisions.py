@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError
+from audit.governance.archive import RUN, SEAL, VERDICT, Pack
 from audit.governance.keys import DECISIONS, Keys, person
 from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
-from audit.governance.verify import RUN, SEAL, VERDICT, Pack
 from audit.judging.decision import document_of, rule
 from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST

@@ -6,44 +6,16 @@ from dataclasses import dataclass
 
 from audit.core.errors import DataError
 from audit.core.records import Item
-from audit.judging.result import Gate, Reason, Status, because, failed, finite, sentence
+from audit.judging.result import Gate, Status, because, failed, finite
 from audit.judging.tables import columns
 from audit.judging.vocabulary import LOG_GATES
 from audit.memory.evidence import Evidence, likelihoods
 from audit.memory.record import MemoryCell
-from audit.memory.texts import TEXTS
-from audit.memory.vocabulary import MemoryResult
+from audit.memory.vocabulary import MemoryResult, ScoreWithout
 from audit.statistics.between_models import one_family
-from audit.statistics.chance import Limits
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.without_memory import (
-    FromMemory,
-    WithoutMemory,
-    from_memory,
-    score_of,
-    without_memory,
-)
-
-
-@dataclass(frozen=True)
-class ScoreWithout:
-    """The score without memory.
-
-    found: None if it is not identified; needs then has codes of what is missing. items: of the
-    published set.
-    """
-
-    said: Reason
-    score: Limits | None
-    found: WithoutMemory | None = None
-    items: FromMemory | None = None
-    needs: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """Return the statement on the score in words."""
-        return sentence(self.said, TEXTS)
+from audit.statistics.without_memory import from_memory, score_of, without_memory
 
 
 def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> ScoreWithout:

@@ -27,7 +27,6 @@ from audit.statistics.run_variance import (
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import Arm
 from audit.sweep.texts import TEXTS
-from audit.sweep.vocabulary import NoiseFloor
 
 
 @dataclass(frozen=True)
@@ -236,6 +235,22 @@ def _contrasts(
         states = np.stack([cell.row(setting) for setting in settings])
         contrasts.append(contrasts_of(to_values(states), trend, cell.cluster))
     return together(contrasts)
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Clean against clean through the same test, over every ordered pair of clean replicates.
+
+    It is not available if no two replicates share an answered question. rejection_rate: share of
+    the one-sided comparisons that reject. mean_absolute_gain: mean |gain|.
+    """
+
+    available: bool
+    replicates: int
+    comparisons: int
+    rejection_rate: float | None
+    mean_absolute_gain: float | None
+    sentence: str
 
 
 def noise_floor(

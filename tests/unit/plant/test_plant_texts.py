@@ -136,7 +136,7 @@ def test_what_is_too_long_is_cut_and_what_cannot_be_learnt_is_refused():
     assert len(ids) == len(mask) == 3
     for tokenizer, most, words in (
         (Words(), 4, "4 tokens before the first one to learn"),
-        (Odd(), 100, "cannot be told"),
+        (Odd(), 100, "start of the reply is unknown"),
     ):
         with pytest.raises(ConfigError, match=words):
             encode(tokenizer, Example("what barks", "dog"), most)

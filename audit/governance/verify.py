@@ -219,15 +219,19 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
         try:
             manifest = pack.json(name)
             _check_shards(pack, shards, manifest, name)
-            tables = {
-                Path(path).name: pack.sums[path] for path in pack.named(f"{home}/[^/]+[.]arrow")
-            }
+            tables = {}
+            for path in pack.named(f"{home}/[^/]+[.]arrow"):
+                tables[Path(path).name] = pack.sums[path]
             hashes = manifest.get("tables", {})
-            if changed := [
-                table for table in tables if hashes.get(table, tables[table]) != tables[table]
-            ]:
+            changed = []
+            for table in tables:
+                if hashes.get(table, tables[table]) != tables[table]:
+                    changed.append(table)
+            if changed:
                 raise pack.wrong(f"{home}/{changed[0]} is not the table that {name} lists.")
-            unhashed += [f"{home}/{table}" for table in tables if table not in hashes]
+            for table in tables:
+                if table not in hashes:
+                    unhashed.append(f"{home}/{table}")
             if f"/{REFERENCES}/" not in name:
                 _check_copies(pack, "" if home == RUN else f"{home}/", manifest, tables)
                 runs.append(_finished_run(pack, name, manifest, home))
@@ -239,9 +243,10 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
 def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: str) -> None:
     """Raise SignatureError unless a run's packed shards are those that its manifest lists."""
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest["shards"]}
-    packed = {
-        path.removeprefix(shards): pack.sums[path] for path in pack.sums if path.startswith(shards)
-    }
+    packed = {}
+    for path in pack.sums:
+        if path.startswith(shards):
+            packed[path.removeprefix(shards)] = pack.sums[path]
     if packed and packed != listed:
         wrong = min(file for file in {*packed, *listed} if packed.get(file) != listed.get(file))
         raise pack.wrong(f"{shards}{wrong} is not the shard that {name} lists.")
@@ -260,7 +265,10 @@ def _check_copies(
     pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]
 ) -> None:
     names = ("config.json", "prompts.json", "environment.json", "shards.json")
-    copies = {name: pack.json(f"{home}{name}") for name in names if f"{home}{name}" in pack.sums}
+    copies = {}
+    for name in names:
+        if f"{home}{name}" in pack.sums:
+            copies[name] = pack.json(f"{home}{name}")
     for name in side_files.wrong_copies(manifest, copies, tables):
         raise pack.wrong(f"{home}{name} is not what the manifest says.")
 
@@ -369,9 +377,10 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
                 if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
                     raise SignatureError(f"{name} is not what the tables in the pack say.")
             named = panel_runs(run_dir)
-            runs = [
-                run_dir / run.name for run in named or ()
-            ]  # in the pack the runs are always below it
+            # In the pack the runs are always below its folder.
+            runs = []
+            for run in named or ():
+                runs.append(run_dir / run.name)
             for run in runs or [run_dir]:
                 _point_inside(run)
             if runs:
@@ -408,7 +417,11 @@ def _point_inside(run_dir: Path) -> None:
     named = manifest.get("analysis", {}).get("references")
     if named:
         inside = [run_dir / REFERENCES / Path(reference).name for reference in named]
-        if absent := [run.name for run in inside if not (run / "manifest.json").is_file()]:
+        absent = []
+        for run in inside:
+            if not (run / "manifest.json").is_file():
+                absent.append(run.name)
+        if absent:
             raise ConfigError(f"the pack lacks the reference run {absent[0]}.")
         manifest["analysis"]["references"] = [str(run) for run in inside]
         path.write_text(json.dumps(manifest), encoding="utf-8")

@@ -305,9 +305,10 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
         return {}
     grades = {}
     for kind in ("answers", "text"):
-        of_kind = [
-            indicator for indicator in known if (indicator.name == Name.GAP) == (kind == "answers")
-        ]
+        of_kind = []
+        for indicator in known:
+            if (indicator.name == Name.GAP) == (kind == "answers"):
+                of_kind.append(indicator)
         if any(indicator.seen(alpha) for indicator in of_kind):
             grades[kind] = Grade.FOUND_STRONG
         elif any(indicator.open(alpha) for indicator in of_kind):

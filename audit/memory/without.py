@@ -39,20 +39,20 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     score = score_of(published.score, cell.published.cluster)
     needs, refused = _needs(cell, evidence, gates), ""
     if not needs and cell.fresh is not None and held_out is not None:
-        kept = [
-            (a, b) for a, b in cell.references if b is not None and a.model not in evidence.left_out
-        ]
+        kept = []
+        for a, b in cell.references:
+            if b is not None and a.model not in evidence.left_out:
+                kept.append((a, b))
         models = [(published, held_out), *kept]
         scores: list[Sets] = [(a.score, b.score) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
             # The limits allow for unparsed answers for and against the gap, at the odds ratio of
             # decisions.
-            gaps = [
-                (0.0, imputed.low, imputed.high)
-                for imputed in evidence.held
-                if imputed.gamma == DECIDE_AT
-            ]
+            gaps = []
+            for imputed in evidence.held:
+                if imputed.gamma == DECIDE_AT:
+                    gaps.append((0.0, imputed.low, imputed.high))
             # For a model that no reference brackets, they allow for another rate of lucky answers.
             (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
             if more:
@@ -78,7 +78,10 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
-    unfit = {g.name for g in gates if g.status == Status.FAIL}
+    unfit = set()
+    for g in gates:
+        if g.status == Status.FAIL:
+            unfit.add(g.name)
     names = [reference.model for reference, _ in cell.references]
     missing = {
         "held_out": cell.fresh is None,
@@ -138,12 +141,19 @@ def ranked(
     items = result.without.items
     if items is None:
         return []
-    kept = [model for model, _ in cell.references if model.model not in result.evidence.left_out]
+    kept = []
+    for model, _ in cell.references:
+        if model.model not in result.evidence.left_out:
+            kept.append(model)
     rows = []
     for i in items.order:
         id_ = cell.published.question_ids[i]
         scores = [float(model.score[i]) for model in kept]
-        answers = [score for score in scores if score == score]  # without NaN
+        # NaN is left out.
+        answers = []
+        for score in scores:
+            if score == score:
+                answers.append(score)
         rows.append(
             Ranked(
                 model=cell.model,

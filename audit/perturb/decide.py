@@ -144,7 +144,10 @@ def decide(
         return _unmeasured(evidence, blocking)
     if found_p is None:
         found_p, beyond_p = evidence.tests.found_p, evidence.tests.beyond_p
-    few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
+    few = []
+    for g in gates:
+        if g.name == "enough_data" and g.status == Status.FAIL:
+            few.append(g)
     found = (
         finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
     )

@@ -87,9 +87,9 @@ def router_requests(
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
-    prompts = [
-        fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels
-    ]
+    prompts = []
+    for r in part.levels:
+        prompts.append(fill(template, {"messages": aggregate(work.protocol, texts[:r])}))
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
     return [
         _request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)

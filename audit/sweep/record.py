@@ -88,9 +88,9 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
             f"The settings of {cell.model} on {cell.benchmark} are {ran}. Expected {Arm.FORWARD_FULL} at r=1 and "
             f"{Arm.NOISY_REWRITE}."
         )
-    noisy = [
-        settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts
-    ]
+    noisy = []
+    for r in counts:
+        noisy.append(settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]))
     return Sweep(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -181,7 +181,10 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     share is not in it: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
-    groups = [(runs, trend) for runs, trend in _alike(settings) if len(runs) > 1]
+    groups = []
+    for runs, trend in _alike(settings):
+        if len(runs) > 1:
+            groups.append((runs, trend))
     if not groups and len(settings) > 2:
         r = np.array([s.level for s in settings], dtype=float)
         line = [r] if len(settings) > TREND_MIN else []
@@ -212,7 +215,10 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     over r (around the mean, below TREND_MIN router counts) are run variance too. A bent trend makes
     the estimate larger.
     """
-    ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
+    ensemble = []
+    for s in cell.settings:
+        if s.arm == Arm.FORWARD_FULL and s.level > 1:
+            ensemble.append(s)
     groups = _alike([s for s in cell.settings if s.arm != Arm.NOISY_REWRITE and s not in ensemble])
     if ensemble:
         r = np.array([s.level for s in ensemble], dtype=float)

@@ -129,11 +129,10 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
     """Return (arm, r, replicate) of the router sets with messages, sorted. Raises ConfigError if
     none has.
     """
-    parts = {
-        (str(p.arm), max(p.levels), p.replicate)
-        for p in resolved.design.parts
-        if p.arm not in WITHOUT_ROUTER
-    }
+    parts = set()
+    for p in resolved.design.parts:
+        if p.arm not in WITHOUT_ROUTER:
+            parts.add((str(p.arm), max(p.levels), p.replicate))
     if not parts:
         raise ConfigError(
             "messages_from is set, and no arm here has messages. Example: 'arms=[noisy_rewrite]'."
@@ -169,7 +168,8 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
         raise ConfigError(
             f"{run_dir} holds messages of {', '.join(sorted(models))}. Expected messages_of=<one of them>."
         )
-    if missing := [key for key in needed if key not in kept]:
+    missing = [key for key in needed if key not in kept]
+    if missing:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
             f"{run_dir} has no messages of {len(missing):,} router sets of this design, such as {arm} r={r} "

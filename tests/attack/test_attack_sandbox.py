@@ -146,7 +146,8 @@ FORBIDDEN = {
         "assert names in ([], ['lo'])"
     ),
     "the host of a virtual machine, and other families": (
-        "import socket\nfor family in set(range(46)) - {1, 2, 10}:\n    try: socket.socket(family, socket.SOCK_STREAM)\n"
+        "import socket\nfor family in set(range(46)) - {1, 2, 10}:\n"
+        "    try: socket.socket(family, socket.SOCK_STREAM)\n"
         "    except PermissionError: pass\n    else: raise SystemExit(family)"
     ),
     "names": (

@@ -102,29 +102,15 @@ def write_pack(
         raise ConfigError(
             f"{ruling.problem} An evidence pack needs a verdict on the shards beside it."
         )
-    for home, manifest in manifests.items():
-        if manifest.status != "finished":
-            raise ConfigError(
-                f"The status of {home} is {manifest.status}. Expected finished: type its command again."
-            )
-    for home in dict.fromkeys((run_dir, *manifests)):
-        if decision_files(home):
-            bound = bound_to(home, ruling if home == run_dir else rule_run(home))
-            chain_of(home, bound, trusted, now or datetime.now(UTC))
+    _check_finished(manifests)
+    _check_decisions(run_dir, manifests, ruling, trusted, now or datetime.now(UTC))
     for home in manifests if with_shards else ():
         _check_own(home)
     if runs is None:
         contents = _contents(run_dir, manifests[run_dir], with_shards)
     else:
         contents = _panel_contents(run_dir, manifests, with_shards)
-    invalid = []
-    for name in contents:
-        if not good_name(name):
-            invalid.append(name)
-    if invalid:
-        raise ConfigError(
-            f"{run_dir} holds {invalid[0]!r}. Expected names of letters, digits and '. _-': rename the file."
-        )
+    _check_names(run_dir, contents)
     packed = list(manifests.values())
     contents[NOTE] = note_text(
         [(m.audit, m.fingerprint) for m in packed], with_shards, signer is not None
@@ -144,6 +130,32 @@ def write_pack(
     with whole_file(out) as file:
         write_archive(file, contents)
     return sums
+
+
+def _check_finished(manifests: Mapping[Path, Manifest]) -> None:
+    for home, manifest in manifests.items():
+        if manifest.status != "finished":
+            raise ConfigError(
+                f"The status of {home} is {manifest.status}. Expected finished: type its command again."
+            )
+
+
+def _check_decisions(
+    run_dir: Path, homes: Iterable[Path], ruling: Ruling, trusted: Keys | None, now: datetime
+) -> None:
+    """Raise SignatureError unless the decisions on the folder and on each of its runs hold."""
+    for home in dict.fromkeys((run_dir, *homes)):
+        if decision_files(home):
+            bound = bound_to(home, ruling if home == run_dir else rule_run(home))
+            chain_of(home, bound, trusted, now)
+
+
+def _check_names(run_dir: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if not good_name(name):
+            raise ConfigError(
+                f"{run_dir} holds {name!r}. Expected names of letters, digits and '. _-': rename the file."
+            )
 
 
 def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:

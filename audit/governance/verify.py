@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 from audit.core.errors import AuditError, ConfigError, DataError, SignatureError
 from audit.core.guarded_files import parse_json
@@ -125,20 +126,8 @@ def verify_pack(
     """
     now = now or datetime.now(UTC)
     with open_archive(path) as archive:
-        names = set(archive.namelist())
-        run = f"{RUN}/panel.json"
-        for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
-            if needed not in names:
-                raise SignatureError(f"{path} has no {needed}, so it is not an evidence pack.")
-        pack = Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
-        sums = pack.sums
-        if unpaired := sorted(names ^ {*sums, SUMS, *({STATEMENT} & names)}):
-            raise pack.wrong(
-                f"{unpaired[0]!r} is {'not listed' if unpaired[0] in names else 'missing'}."
-            )
-        for name in sorted(sums):
-            if hash_entry(archive, name) != sums[name]:
-                raise pack.wrong(f"{name} is not the file that {SUMS} lists.")
+        pack = _with_sums(path, archive)
+        _check_sums(pack)
         signer, stated = (None, "") if trusted is None else _signed(pack, trusted)
         check_bytes(path, archive)
         runs, unhashed = _together(pack)
@@ -155,8 +144,30 @@ def verify_pack(
             decision = weigh(pack, decided if trusted is not None else (), trusted, now)
     sentences = None if trusted is None else tuple(d.sentence(now) for d in decided)
     return Verified(
-        len(sums), signer, pack.with_shards, runs, sentences, decision, seals, taken, unhashed
+        len(pack.sums), signer, pack.with_shards, runs, sentences, decision, seals, taken, unhashed
     )
+
+
+def _with_sums(path: Path, archive: ZipFile) -> Pack:
+    """Return the pack with the hashes that it lists. Raises SignatureError if it is no pack."""
+    names = set(archive.namelist())
+    run = f"{RUN}/panel.json"
+    for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
+        if needed not in names:
+            raise SignatureError(f"{path} has no {needed}, so it is not an evidence pack.")
+    return Pack(path, archive, _listed(read_entry(archive, SUMS, _MAX_SUMS), path))
+
+
+def _check_sums(pack: Pack) -> None:
+    """Raise SignatureError unless the pack holds the listed files and no others."""
+    names = set(pack.archive.namelist())
+    if unpaired := sorted(names ^ {*pack.sums, SUMS, *({STATEMENT} & names)}):
+        raise pack.wrong(
+            f"{unpaired[0]!r} is {'not listed' if unpaired[0] in names else 'missing'}."
+        )
+    for name in sorted(pack.sums):
+        if hash_entry(pack.archive, name) != pack.sums[name]:
+            raise pack.wrong(f"{name} is not the file that {SUMS} lists.")
 
 
 def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
@@ -361,31 +372,17 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
     Raises SignatureError unless each verdict has the same bytes and libraries.json describes the
     tables.
     """
-    from audit.governance.pack import headers_of
     from audit.governance.recompute import recomputed  # hashes and signatures need no statistics
     from audit.judging.result import json_text
-    from audit.shards.panel import panel_runs, write_panel
 
+    path, libraries = pack.path, [name for name in taken if name.endswith("libraries.json")]
     with tempfile.TemporaryDirectory() as folder:
-        run_dir = Path(folder) / RUN
-        path, archive = pack.path, pack.archive
         try:
-            archive.extractall(
-                folder, [name for name in archive.namelist() if name.startswith(f"{RUN}/")]
-            )
-            for name in [name for name in taken if name.endswith("libraries.json")]:
-                if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
-                    raise SignatureError(f"{name} is not what the tables in the pack say.")
-            named = panel_runs(run_dir)
-            # In the pack the runs are always below its folder.
-            runs = []
-            for run in named or ():
-                runs.append(run_dir / run.name)
-            for run in runs or [run_dir]:
-                _point_inside(run)
-            if runs:
-                write_panel(run_dir, runs)
-            verdicts = recomputed(run_dir, section_of, alone=True)
+            names = [name for name in pack.archive.namelist() if name.startswith(f"{RUN}/")]
+            pack.archive.extractall(folder, names)
+            _check_libraries(pack, libraries, Path(folder))
+            _point_all_inside(Path(folder) / RUN)
+            verdicts = recomputed(Path(folder) / RUN, section_of, alone=True)
         except (
             AuditError,
             OSError,
@@ -407,7 +404,28 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
                 f"{path}: the verdict computed from its shards differs ({', '.join(changed)}). It is not of these "
                 "shards, or was judged with other options or by another version (see environment.json)."
             )
-    return tuple(name for name in taken if not name.endswith("libraries.json"))
+    return tuple(name for name in taken if name not in libraries)
+
+
+def _point_all_inside(run_dir: Path) -> None:
+    """Make the extracted run, or the panel and its runs, name only what lies in the pack."""
+    from audit.shards.panel import panel_runs, write_panel
+
+    # In the pack the runs are always below its folder.
+    runs = [run_dir / run.name for run in panel_runs(run_dir) or ()]
+    for run in runs or [run_dir]:
+        _point_inside(run)
+    if runs:
+        write_panel(run_dir, runs)
+
+
+def _check_libraries(pack: Pack, names: Sequence[str], folder: Path) -> None:
+    """Raise SignatureError unless each libraries.json describes the extracted tables."""
+    from audit.governance.pack import headers_of
+
+    for name in names:
+        if pack.json(name) != headers_of(folder / (posixpath.dirname(name) or RUN)):
+            raise SignatureError(f"{name} is not what the tables in the pack say.")
 
 
 def _point_inside(run_dir: Path) -> None:

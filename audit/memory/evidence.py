@@ -547,6 +547,7 @@ def measure(
         Its indicators are not yet corrected over the panel.
     """
     (own, own_fresh), references = cell.tested, [reference for reference, _ in cell.references]
+    on_both = [(a, b) for a, b in cell.references if b is not None]
     outside = _outside(cell)
 
     def ordered(
@@ -558,32 +559,20 @@ def measure(
     options = ordered(own.options, [r.options for r in references], outside)
     fresh_order = None
     if own_fresh is not None:
-        fresh_order = ordered(
-            own_fresh.order, [b.order for _, b in cell.references if b is not None], None
-        )
+        fresh_order = ordered(own_fresh.order, [b.order for _, b in on_both], None)
     exchangeable = {}
     for name, values in cell.published.neighbours.items():
         if values.shape[1] > 1:
             exchangeable[name] = order_test(values, rng=rng, n_resamples=n_resamples).pvalue
     kept, left_out = _above_guessing(cell)
     gap, abilities, held = _gap(cell, kept, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
-    completion = {}
-    if references and cell.fresh is not None:
-        for indicator, text in COMPLETION.items():
-            compared = text_of(cell, text)
-            if compared is not None:
-                completion[indicator] = compared
-    both = []
-    for a, b in cell.references:
-        if b is not None:
-            both.append((a.score, b.score))
     lucky, unbracketed = _lucky(kept, cell.chance[1])
     evidence = Evidence(
         order=order,
         options=options,
         fresh_order=fresh_order,
         exchangeable=exchangeable,
-        completion=completion,
+        completion=_completions(cell),
         aucs=_aucs(cell),
         gap=gap,
         abilities=abilities,
@@ -592,13 +581,25 @@ def measure(
         held=held,
         kind=cell.kind,
         apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
-        alike=agreement(both) if both else None,
+        alike=agreement([(a.score, b.score) for a, b in on_both]) if on_both else None,
         outside=outside,
         lucky=lucky,
         unbracketed=unbracketed,
         same_chance=None if gap is None else _same_chance(cell, kept),
     )
     return replace(evidence, indicators=indicators(cell, evidence, limits))
+
+
+def _completions(cell: MemoryCell) -> dict[Name, Text]:
+    """Return the likelihoods of completions beyond the references', by indicator."""
+    completion: dict[Name, Text] = {}
+    if not cell.references or cell.fresh is None:
+        return completion
+    for indicator, text in COMPLETION.items():
+        compared = text_of(cell, text)
+        if compared is not None:
+            completion[indicator] = compared
+    return completion
 
 
 def guessed_apart(cell: MemoryCell) -> bool:

@@ -79,7 +79,10 @@ def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...
     coli"), and count only as A, B, C, ... in order.
     """
     candidates = [_LETTERED.fullmatch(option) for option in options]
-    matches = [match for match in candidates if match is not None]
+    matches = []
+    for match in candidates:
+        if match is not None:
+            matches.append(match)
     letters = tuple(match["letter"].upper() for match in matches)
     in_order = "".join(letters) == LETTERS[: len(options)]
     bracketed = all(match["end"] == ")" for match in matches) and len(set(letters)) == len(options)
@@ -130,7 +133,10 @@ def text_index(value: object, options: Sequence[str]) -> int:
 
 
 def _with_text(text: str, options: Sequence[str]) -> list[int]:
-    exact = [i for i, option in enumerate(options) if option == text]
+    exact = []
+    for i, option in enumerate(options):
+        if option == text:
+            exact.append(i)
     return exact or [i for i, option in enumerate(options) if _folded(option) == _folded(text)]
 
 

@@ -64,9 +64,10 @@ def _decompressed(message: pa.ipc.Message) -> int:
         buffers = _table(data, _field(data, batch, _BUFFERS))
         (count,) = struct.unpack_from("<I", data, buffers)
         places = struct.iter_unpack("<qq", data[buffers + 4 : buffers + 4 + 16 * count])
-        starts = [
-            struct.unpack_from("<q", message.body, offset) for offset, length in places if length
-        ]
+        starts = []
+        for offset, length in places:
+            if length:
+                starts.append(struct.unpack_from("<q", message.body, offset))
     except struct.error as error:
         raise pa.ArrowInvalid("the buffers of a batch lie outside of it") from error
     return sum(max(size, 0) for (size,) in starts)  # -1: this buffer is not compressed

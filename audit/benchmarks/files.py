@@ -175,7 +175,10 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                         f"{place}: the file begins with {names[0][:20]!r}, so it is JSON. Expected a header. "
                         "Example: a name that ends in .json or .jsonl."
                     )
-                named = [name for name in names if name]
+                named = []
+                for name in names:
+                    if name:
+                        named.append(name)
                 if len(set(named)) != len(named):
                     raise BenchmarkError(
                         f"{place}: the header repeats a column: {', '.join(named)}."
@@ -279,7 +282,10 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
             batch.validate(full=True)  # damaged offsets would crash the process
             for row in _few_at_once(batch):
                 number += 1
-                lengths = [len(value) for value in row.values() if isinstance(value, str)]
+                lengths = []
+                for value in row.values():
+                    if isinstance(value, str):
+                        lengths.append(len(value))
                 _check_size(f"row {number}", max(lengths, default=0))
                 yield f"row {number}", row
     except pa.ArrowException as error:
@@ -384,7 +390,10 @@ def _sense(data: bytes, encoding: str) -> float:
     """Return the share (0-1) of the characters outside ASCII that are plausible in their
     context."""
     text = f" {data.decode(encoding, errors='replace')} "
-    places = [i for i, character in enumerate(text) if character > "\x7f"]
+    places = []
+    for i, character in enumerate(text):
+        if character > "\x7f":
+            places.append(i)
     return sum(_usual(*text[i - 1 : i + 2]) for i in places) / max(len(places), 1)
 
 
@@ -483,12 +492,19 @@ def select_files(
     for suffix in suffixes:
         chosen = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
         if config:
-            fitting = [n for n in chosen if _has_config(n, config)]
+            fitting = []
+            for n in chosen:
+                if _has_config(n, config):
+                    fitting.append(n)
             chosen = fitting if fitting or strict else chosen
         elif strict:
             chosen = _one_folder(chosen)
         for alias in (split, *_SPLIT_ALIASES.get(split, ())):
-            if fitting := [n for n in chosen if alias.lower() in _tokens(n)]:
+            fitting = []
+            for n in chosen:
+                if alias.lower() in _tokens(n):
+                    fitting.append(n)
+            if fitting:
                 return fitting
         if chosen and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(chosen))):
             return chosen
@@ -513,5 +529,8 @@ def _has_config(name: str, config: str) -> bool:
 def _one_folder(names: list[str]) -> list[str]:
     """Return the files of a repository without configurations: in the root, data/, or its only
     folder."""
-    plain = [n for n in names if n.split("/")[0] in ("data", "default") or "/" not in n]
+    plain = []
+    for n in names:
+        if n.split("/")[0] in ("data", "default") or "/" not in n:
+            plain.append(n)
     return plain if plain or len({n.split("/")[0] for n in names}) > 1 else names

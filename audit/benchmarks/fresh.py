@@ -107,8 +107,14 @@ def _ages(
     if date is None or model.released is None:
         return []
     newer = is_newer(date, model.released)
-    others = {other: o.released for other, o in references.items() if o.released is not None}
-    older = [other for other, released in others.items() if not is_newer(date, released)]
+    others = {}
+    for other, o in references.items():
+        if o.released is not None:
+            others[other] = o.released
+    older = []
+    for other, released in others.items():
+        if not is_newer(date, released):
+            older.append(other)
     if newer and older:
         raise ConfigError(
             f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference "
@@ -153,7 +159,10 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
     str or None
         The date if the items are newer than a tested model; None if any reference will do.
     """
-    releases = [model.released for model in tested if model.released is not None]
+    releases = []
+    for model in tested:
+        if model.released is not None:
+            releases.append(model.released)
     return (
         date
         if date is not None and any(is_newer(date, released) for released in releases)

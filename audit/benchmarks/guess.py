@@ -75,12 +75,14 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         settings["choice_columns"] = options
         settings["shuffle_options"] = settings["answer_column"] in options
     plain = BenchmarkConfig()
-    unset = {name for name in settings if getattr(config, name) == getattr(plain, name)}
-    changes = {
-        name: value
-        for name, value in settings.items()
-        if name in unset and value not in (None, [], False)
-    }
+    unset = set()
+    for name in settings:
+        if getattr(config, name) == getattr(plain, name):
+            unset.add(name)
+    changes = {}
+    for name, value in settings.items():
+        if name in unset and value not in (None, [], False):
+            changes[name] = value
     guessed = replace(config, **changes)
     guessed = _filled([row for row in rows[:_TRIED] if isinstance(row, Mapping)], guessed)
     if (config.answer_as, config.index_base) != ("auto", 0):
@@ -93,7 +95,10 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 def _list_column(rows: Sequence[RawRow]) -> str | None:
     """Return the one column that is a list of texts in every row."""
-    mappings = [row for row in rows if isinstance(row, Mapping)]
+    mappings = []
+    for row in rows:
+        if isinstance(row, Mapping):
+            mappings.append(row)
     listed = []
     for name in mappings[0]:
         if all(names.is_option_list(row.get(name)) for row in mappings):
@@ -162,9 +167,15 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
     """
     plain = BenchmarkConfig()
     given = [(part, getattr(config, part)) for part in ("question_column", "answer_column")]
-    missing = [part for part, name in given if name == getattr(plain, part) and name not in rows[0]]
+    missing = []
+    for part, name in given:
+        if name == getattr(plain, part) and name not in rows[0]:
+            missing.append(part)
     used = {*(getattr(config, setting) for setting in PARTS.values()), *config.choice_columns}
-    left = [column for column in rows[0] if column not in used]
+    left = []
+    for column in rows[0]:
+        if column not in used:
+            left.append(column)
     chosen = permutations(left, len(missing))
     candidates = [config]
     for columns in chosen:
@@ -172,7 +183,10 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
         candidates.append(replace(config, **settings))
 
     def fit(candidate: BenchmarkConfig) -> tuple[int, int]:
-        read = [row for row in rows if _reads(row, candidate)]
+        read = []
+        for row in rows:
+            if _reads(row, candidate):
+                read.append(row)
         text = "".join(str(row[candidate.question_column]) for row in read)
         return len(read), sum(map(str.isalpha, text))
 
@@ -239,11 +253,10 @@ def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]
     for plain, column in columns.items():
         if (match := _OPTION.fullmatch(plain)) and (match[1] or match[2].isalpha()):
             stems.setdefault(match[1], {})[match[2]] = column
-    usual = {
-        stem: places
-        for stem, places in stems.items()
-        if stem in _STEMS.split("|") and len(places) > 1
-    }
+    usual = {}
+    for stem, places in stems.items():
+        if stem in _STEMS.split("|") and len(places) > 1:
+            usual[stem] = places
     longest = max(usual or stems, key=lambda stem: len(stems[stem]), default="")
     places = stems.get(longest, {})
     options = [places[place] for place in sorted(places, key=lambda place: (len(place), place))]
@@ -262,7 +275,10 @@ def _where(unique: bool, rows: Sequence[Any], column: str | None) -> str | None:
 
 
 def _separator(rows: Sequence[Any], column: str) -> str | None:
-    texts = [row[column] for row in rows if isinstance(row.get(column), str)]
+    texts = []
+    for row in rows:
+        if isinstance(row.get(column), str):
+            texts.append(row[column])
     if not texts or texts[0].lstrip().startswith(("[", "{")):
         return None
     for sign in _SEPARATORS:

@@ -65,10 +65,9 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
             notes = (_CONVERTED.format(repository),)
         if not chosen:
             raise _no_files(config, names)
-        paths = [
-            hf_hub_download(repository, name, repo_type="dataset", revision=commit)
-            for name in chosen
-        ]
+        paths = []
+        for name in chosen:
+            paths.append(hf_hub_download(repository, name, repo_type="dataset", revision=commit))
     except (errors.HfHubHTTPError, errors.HFValidationError, client_error, OSError) as error:
         cached = None if _refused(error) else _from_cache(config, suffixes)
         if cached is None:
@@ -86,7 +85,10 @@ def _listed(repository: str, revision: str | None) -> tuple[str, list[str]]:
 
 
 def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[str]) -> list[str]:
-    complete = [name for name in names if not re.search("(?:^|/)partial-", name)]
+    complete = []
+    for name in names:
+        if not re.search("(?:^|/)partial-", name):
+            complete.append(name)
     return select_files(
         complete, config=config.hub_config, split=config.split, suffixes=suffixes, strict=True
     )
@@ -105,7 +107,10 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
         folder = Path(snapshot_download(str(config.hub), **pinned))
     except LocalEntryNotFoundError:
         return None
-    names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    names = []
+    for p in folder.rglob("*"):
+        if p.is_file():
+            names.append(p.relative_to(folder).as_posix())
     chosen = _choose(names, config, suffixes)
     if not chosen or missing_shards(chosen):  # the cache may be incomplete
         return None
@@ -153,7 +158,10 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
         errors.HFValidationError: "is not a dataset id: expected owner/name, such as benchmark.hub=allenai/ai2_arc",
         Exception: f"could not be fetched ({reason}): check the network, HF_ENDPOINT if you use a mirror, {local}",
     }
-    problems = [text for kind, text in known.items() if isinstance(error, kind)]
+    problems = []
+    for kind, text in known.items():
+        if isinstance(error, kind):
+            problems.append(text)
     return BenchmarkError(f"The hub dataset {config.hub!r} {problems[0]}.")
 
 

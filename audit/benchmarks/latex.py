@@ -120,7 +120,10 @@ def reading(answer: str) -> Reading:
     text = _SIZES.sub(
         "", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)
     ).strip()
-    openings = [mark for mark in _PAIRS if text.startswith(mark)]
+    openings = []
+    for mark in _PAIRS:
+        if text.startswith(mark):
+            openings.append(mark)
     opening = openings[0] if openings else None
     inside, last = (text[len(opening) :], text[-1:]) if opening else ("", "")
     if opening and last in (")", "]", "}") and _closes_last(text):

@@ -86,7 +86,10 @@ class Benchmark:
             f"The first option is right in none of {n} questions. If keys count from 1, write "
             "benchmark.index_base=1.": unlikely,
         }
-        remarks = [sentence for sentence, holds in sentences.items() if holds]
+        remarks = []
+        for sentence, holds in sentences.items():
+            if holds:
+                remarks.append(sentence)
         return (*self.notes, *remarks, *self._concerns)
 
     @cached_property
@@ -259,7 +262,10 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     if root.is_file():
         return (_data_file(root, root.name, format_),)
     try:
-        names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
+        names = []
+        for p in root.rglob("*"):
+            if p.is_file():
+                names.append(p.relative_to(root).as_posix())
     except OSError as error:
         raise BenchmarkError(
             f"benchmark.path={config.path} cannot be read: {error.strerror or error}."
@@ -284,23 +290,27 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     shown: tuple[str, ...] = SUFFIXES
     # Dataset.save_to_disk writes Arrow files beside JSON without data, for one split or several.
     if {"state.json", "dataset_dict.json"} & set(names):
-        names = [
-            name for name in names if not Path(name).name.startswith("cache-")
-        ]  # `map` and `filter` cache
+        # `map` and `filter` cache
+        names = [name for name in names if not Path(name).name.startswith("cache-")]
         suffixes = shown = (".arrow",)
     of_kind = partial(
         select_files, names, config=config.hub_config, split=config.split, strict=False
     )
-    kinds = [files for files in (of_kind(suffixes=(suffix,)) for suffix in suffixes) if files]
+    kinds = []
+    for files in (of_kind(suffixes=(suffix,)) for suffix in suffixes):
+        if files:
+            kinds.append(files)
     if not kinds:
         listed = some_names(sorted(n for n in names if n.lower().endswith(shown)), 5)
         raise BenchmarkError(
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
             f"Data files in it: {listed}. Name one file, or another split, such as benchmark.split=validation."
         )
-    tables = [
-        files[0] for files in kinds if not files[0].lower().endswith(".json")
-    ]  # .json often describes data
+    # .json often describes data
+    tables = []
+    for files in kinds:
+        if not files[0].lower().endswith(".json"):
+            tables.append(files[0])
     if config.format == "mcq_file" and len(tables) > 1:  # the files of published formats are known
         raise BenchmarkError(
             f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "

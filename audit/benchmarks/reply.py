@@ -453,7 +453,10 @@ def _beside_another(sentences: list[str]) -> bool:
     if re.search(r"[=:]|\b[a-z]{2,}\b", last):
         return False
     alone = re.search("[A-Za-z]", last) is None
-    earlier = [one for one in sentences[:-1] if re.search(r"\d", one)]
+    earlier = []
+    for one in sentences[:-1]:
+        if re.search(r"\d", one):
+            earlier.append(one)
     return any(not alone or re.search("[A-Za-z]", one) is None for one in earlier)
 
 

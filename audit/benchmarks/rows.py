@@ -229,10 +229,9 @@ def csv_options(row: Mapping[str, Any]) -> list[str]:
     They are `Best Answer`, then `Incorrect Answers` split at semicolons, each with a final stop
     (authors' utilities.py: format_best, split_multi_answer).
     """
-    cut = [
-        text.strip()
-        for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";")
-    ]
+    cut = []
+    for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";"):
+        cut.append(text.strip())
     return list(dict.fromkeys(text if text.endswith(".") else f"{text}." for text in cut if text))
 
 
@@ -325,9 +324,11 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
             config.answer_column,
             config.group_column,
         )
-        if unread := [
-            name for name in row if str(name).lower() in PASSAGE_NAMES and name not in read
-        ]:
+        unread = []
+        for name in row:
+            if str(name).lower() in PASSAGE_NAMES and name not in read:
+                unread.append(name)
+        if unread:
             raise BenchmarkError(
                 f"the column {unread[0]!r} is not read, and may be a passage that the question needs. Say "
                 f"benchmark.context_column={unread[0]}, or benchmark.context_column= (nothing) to leave it out."
@@ -709,10 +710,19 @@ def is_option_list(value: Any) -> bool:
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
     """Return A, B, ... in a row that has no field `wanted`."""
-    columns = [letter for letter in LETTERS if letter in row]
+    columns = []
+    for letter in LETTERS:
+        if letter in row:
+            columns.append(letter)
     if LETTERS[: len(columns)] != "".join(columns) or len(columns) < 2:
-        listed = [name for name, value in row.items() if is_option_list(value)]
-        usual = [name for name in row if str(name).lower() in CHOICES_NAMES]
+        listed = []
+        for name, value in row.items():
+            if is_option_list(value):
+                listed.append(name)
+        usual = []
+        for name in row:
+            if str(name).lower() in CHOICES_NAMES:
+                usual.append(name)
         likely = [*usual, *listed, "..."][0]
         free = ""
         if not (usual or listed or columns):

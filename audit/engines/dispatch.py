@@ -219,19 +219,33 @@ class Dispatcher:
         self._set_timer(now)
 
     def _pick(self, now: float) -> tuple[_Waiter, Slot] | None:
-        ready = [s for s in self.slots if s.ready(now)]
+        ready = []
+        for s in self.slots:
+            if s.ready(now):
+                ready.append(s)
         window = (
             [w for w in islice(self._waiters, AFFINITY_WINDOW) if not w.future.done()]
             if ready
             else []
         )
-        out_of_service = [s for s in ready if not s.in_service]
+        out_of_service = []
+        for s in ready:
+            if not s.in_service:
+                out_of_service.append(s)
         for probed in out_of_service:
-            if waiters := [w for w in window if self._usable(w, probed)]:
+            waiters = []
+            for w in window:
+                if self._usable(w, probed):
+                    waiters.append(w)
+            if waiters:
                 return waiters[0], probed
             ready.remove(probed)
         for waiter in window:
-            if options := [s for s in ready if self._usable(waiter, s)]:
+            options = []
+            for s in ready:
+                if self._usable(waiter, s):
+                    options.append(s)
+            if options:
                 return self._share(waiter, options, ready, window)
         return None
 
@@ -274,7 +288,9 @@ class Dispatcher:
         moments: list[float] = []
         for slot in self.slots:
             times = (slot.paused_until, slot.pace.at(), slot.probe_at or 0.0)
-            moments += [at for at in times if at > now]
+            for at in times:
+                if at > now:
+                    moments.append(at)
         if self._waiters and moments:
             delay = min(moments) - now
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)

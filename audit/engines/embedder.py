@@ -94,7 +94,10 @@ class Embedder:
         )
         pairs = zip(texts, ids_of, strict=True)
         rows = [Embedding(None, len(ids), self._why_not(text, len(ids))) for text, ids in pairs]
-        fitting = {i: row.tokens for i, row in enumerate(rows) if row.error is None}
+        fitting = {}
+        for i, row in enumerate(rows):
+            if row.error is None:
+                fitting[i] = row.tokens
         for batch in by_length(fitting, BATCH_TEXTS):
             vectors = self._vectors([ids_of[i] for i in batch])
             for i, vector in zip(batch, vectors, strict=True):

@@ -49,7 +49,10 @@ class Entailment:
         probabilities: list[float | None] = [None for _ in pairs]
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
         lengths = {i: len(pair["input_ids"]) for i, pair in enumerate(tokens)}
-        fitting = {i: n for i, n in lengths.items() if n <= self._max_tokens}
+        fitting = {}
+        for i, n in lengths.items():
+            if n <= self._max_tokens:
+                fitting[i] = n
         for batch in by_length(fitting, BATCH_PAIRS):
             logits = self._logits([tokens[i] for i in batch])
             shares = scipy.special.softmax(logits, axis=1)[:, self._label]
@@ -93,9 +96,9 @@ class VllmEntailment(Pooling, Entailment):
         prompts = [{"prompt_token_ids": pair["input_ids"]} for pair in batch]
         # Logits are read instead of vLLM's probabilities: a cross-encoder's configuration may skip
         # softmax.
-        params = [
-            PoolingParams(use_activation=False, extra_kwargs=_second_text(pair)) for pair in batch
-        ]
+        params = []
+        for pair in batch:
+            params.append(PoolingParams(use_activation=False, extra_kwargs=_second_text(pair)))
         outputs = self._llm.classify(prompts, pooling_params=params, use_tqdm=False)
         return np.array([output.outputs.probs for output in outputs], dtype=float)
 

@@ -30,7 +30,10 @@ def memory_of(report: str) -> list[int]:
     >>> memory_of("[Not Supported]")
     []
     """
-    lines = [line.strip() for line in report.splitlines() if line.strip()]
+    lines = []
+    for line in report.splitlines():
+        if line.strip():
+            lines.append(line.strip())
     if not all(map(str.isdecimal, lines)):
         return []
     return [int(line) << 20 for line in lines]

@@ -64,15 +64,14 @@ def _in_folder(folder: Path) -> ModelFiles:
     named = (index or {}).get("weight_map")
     try:
         if isinstance(named, Mapping):
-            files = [
-                folder / Path(str(name)).name for name in sorted(set(map(str, named.values())))
-            ]
+            files = []
+            for name in sorted(set(map(str, named.values()))):
+                files.append(folder / Path(str(name)).name)
         else:  # Mistral's folders hold the same weights a second time, as consolidated.safetensors
-            files = [
-                path
-                for path in folder.glob("*.safetensors")
-                if not path.name.startswith("consolidated")
-            ]
+            files = []
+            for path in folder.glob("*.safetensors"):
+                if not path.name.startswith("consolidated"):
+                    files.append(path)
         complete = all(path.is_file() for path in files)  # an interrupted download is not complete
         stored = sum(path.stat().st_size for path in files) if complete else 0
     except OSError:

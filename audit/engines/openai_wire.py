@@ -309,11 +309,10 @@ def _content(message: Mapping[str, Any]) -> str | None:
         refusal = message.get("refusal")
         return refusal if isinstance(refusal, str) else ""
     if isinstance(content, list):
-        parts = [
-            part.get("text")
-            for part in content
-            if isinstance(part, dict) and part.get("type") == "text"
-        ]
+        parts = []
+        for part in content:
+            if isinstance(part, dict) and part.get("type") == "text":
+                parts.append(part.get("text"))
         return "".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else None
 

@@ -104,5 +104,8 @@ class RedactingFilter(logging.Filter):
 
 
 def _http_loggers() -> list[logging.Logger]:
-    existing = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in _LOGGER_ROOTS]
+    existing = []
+    for n in logging.root.manager.loggerDict:
+        if n.split(".")[0] in _LOGGER_ROOTS:
+            existing.append(n)
     return [logging.getLogger(name) for name in {*existing, *_LOGGERS, *_LOGGER_ROOTS}]

@@ -87,9 +87,9 @@ class ScriptedEngine:
         for k, piece in enumerate(request.pieces):
             words += piece.split()
             pieces += [k for _ in piece.split()]
-        units = [
-            _unit(f"{before}|{word}") for before, word in zip(["", *words], words, strict=False)
-        ]
+        units = []
+        for before, word in zip(["", *words], words, strict=False):
+            units.append(_unit(f"{before}|{word}"))
         logprobs = tuple(min(added - 0.5 - 5 * u, 0.0) for u in units)
         ranks = tuple(1 + int(50 * u) for u in units)
         z = tuple((logprob + 3.0) / 1.5 for logprob in logprobs)
@@ -101,10 +101,8 @@ class ScriptedEngine:
     def _echo(self, request: Request, how: str) -> str:
         question, seed = self._script[request.affinity], request.seed
         lines = [question.text]
-        lines += [
-            f"{letter}. {text}"
-            for letter, text in zip(ascii_uppercase, question.options, strict=False)
-        ]
+        for letter, text in zip(ascii_uppercase, question.options, strict=False):
+            lines.append(f"{letter}. {text}")
         if how == "noise":
             lines = [_without_every_third_word(line, seed) for line in lines]
             lines.append(_NOISE[seed % len(_NOISE)])

@@ -308,9 +308,10 @@ class VllmEngine:
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
         distinct = sorted(set(tokens))  # an option that begins others comes directly before them
-        longest = [
-            a for a, b in zip(distinct, [*distinct[1:], ()], strict=True) if b[: len(a)] != a
-        ]
+        longest = []
+        for a, b in zip(distinct, [*distinct[1:], ()], strict=True):
+            if b[: len(a)] != a:
+                longest.append(a)
         firsts = sorted({option[0] for option in tokens})
         root = await self._call(
             ids,
@@ -371,9 +372,9 @@ class VllmEngine:
             output = await self._call(prompt, adapter, priority, **asks)
         try:
             # They are read from the end, because some of vLLM's runners leave out cached positions.
-            between = [
-                output.prompt_logprobs[i][prompt[i]].logprob for i in range(2 - len(option), 0)
-            ]
+            between = []
+            for i in range(2 - len(option), 0):
+                between.append(output.prompt_logprobs[i][prompt[i]].logprob)
         except (KeyError, IndexError) as error:
             raise EngineError(
                 f"{self.engine_id} returned prompt logprobs of other tokens than an option's. Expected the pinned "

@@ -61,7 +61,10 @@ def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
     for seal in ruling.seals:
         lines += seal_lines(seal)
     if ruling.tries:
-        decisions = [run.decision or "unfinished" for run in ruling.tries if run.same_design]
+        decisions = []
+        for run in ruling.tries:
+            if run.same_design:
+                decisions.append(run.decision or "unfinished")
         listed = f", {len(decisions)} of the same design ({', '.join(decisions)})"
         same_design = listed if decisions else ", none of the same design"
         lines.append(
@@ -232,7 +235,10 @@ def as_junit(ruling: Ruling) -> str:
 def _why(cell: CellRuling) -> list[str]:
     """Return the reasons, the failed checks that no reason contains, and the advice."""
     reasons = "\n".join(cell.reasons)
-    failed = [f"{name}: {detail}" for name, detail in cell.failed_gates if detail not in reasons]
+    failed = []
+    for name, detail in cell.failed_gates:
+        if detail not in reasons:
+            failed.append(f"{name}: {detail}")
     return [*cell.reasons, *failed, *cell.what_to_do]
 
 
@@ -311,9 +317,8 @@ def as_markdown(ruling: Ruling) -> str:
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
     together = [("together", sentence) for sentence in ruling.together]
     decided = [("decided", sentence) for sentence in ruling.said]
-    lines += [
-        f"- {label}: {markdown(line)}" for label, line in (*together, *_disclosed(ruling), *decided)
-    ]
+    for label, line in (*together, *_disclosed(ruling), *decided):
+        lines.append(f"- {label}: {markdown(line)}")
     if ruling.cells:
         lines += [
             "",

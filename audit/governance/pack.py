@@ -16,6 +16,16 @@ from audit.core.errors import ConfigError, ShardError
 from audit.core.guarded_files import check_regular, read_bytes
 from audit.core.json_types import attributes, plain
 from audit.core.package_data import shipped_table
+from audit.governance.archive import (
+    DEVIATIONS,
+    PREDICATE,
+    REFERENCES,
+    RUN,
+    STATEMENT,
+    VERDICT,
+    good_name,
+    write_archive,
+)
 from audit.governance.chronology import project_file
 from audit.governance.keys import MAX_BYTES, Keys, seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES, chain_of, decision_files
@@ -29,16 +39,6 @@ from audit.governance.side_files import (
     note_text,
     program_sha256,
     prompts_of,
-)
-from audit.governance.verify import (
-    DEVIATIONS,
-    PREDICATE,
-    REFERENCES,
-    RUN,
-    STATEMENT,
-    VERDICT,
-    good_name,
-    write_archive,
 )
 from audit.judging.decision import Ruling, read_document
 from audit.judging.together import parts_of
@@ -117,7 +117,11 @@ def write_pack(
         contents = _contents(run_dir, manifests[run_dir], with_shards)
     else:
         contents = _panel_contents(run_dir, manifests, with_shards)
-    if invalid := [name for name in contents if not good_name(name)]:
+    invalid = []
+    for name in contents:
+        if not good_name(name):
+            invalid.append(name)
+    if invalid:
         raise ConfigError(
             f"{run_dir} holds {invalid[0]!r}. Expected names of letters, digits and '. _-': rename the file."
         )
@@ -125,10 +129,9 @@ def write_pack(
     contents[NOTE] = note_text(
         [(m.audit, m.fingerprint) for m in packed], with_shards, signer is not None
     )
-    sums = {
-        name: sha256(data) if isinstance(data, bytes) else file_sha256(data)
-        for name, data in contents.items()
-    }
+    sums = {}
+    for name, data in contents.items():
+        sums[name] = sha256(data) if isinstance(data, bytes) else file_sha256(data)
     contents[SUMS] = listed = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     if signer is not None:
         predicate = _predicate(packed, ruling) | {
@@ -147,9 +150,9 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
     """Return what the signed statement says about the runs and their verdict."""
     audits = ", ".join(manifest.audit for manifest in manifests)
     fingerprints = ", ".join(manifest.fingerprint for manifest in manifests)
-    incomplete = [
-        f"{rows.model} on {rows.benchmark}: {rows.watermark}" for rows in ruling.incomplete
-    ]
+    incomplete = []
+    for rows in ruling.incomplete:
+        incomplete.append(f"{rows.model} on {rows.benchmark}: {rows.watermark}")
     models: dict[str, Any] = {}
     for manifest in manifests:
         models |= {name: facts.get("revision") for name, facts in manifest.models.items()}
@@ -274,15 +277,16 @@ def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
 
     A link may point to anything that the signer can read.
     """
-    named = {
-        f"{below}/{path.relative_to(folder).as_posix()}": path
-        for path in paths
-        if os.path.lexists(path)
-    }
+    named = {}
+    for path in paths:
+        if os.path.lexists(path):
+            named[f"{below}/{path.relative_to(folder).as_posix()}"] = path
     home = folder.resolve()
-    if links := [
-        path for path in named.values() if path.resolve() != home / path.relative_to(folder)
-    ]:
+    links = []
+    for path in named.values():
+        if path.resolve() != home / path.relative_to(folder):
+            links.append(path)
+    if links:
         raise ConfigError(
             f"{links[0]} is a link, or in a folder that is a link. Expected the file itself."
         )
@@ -297,7 +301,10 @@ def _tables(run_dir: Path) -> list[Path]:
 def _others(run_dir: Path) -> list[Path]:
     """Return the other files that an audit left beside its shards and judges by."""
     skipped = {MANIFEST, ATTEMPT, *CHRONOLOGIES}
-    files = [path for path in run_dir.iterdir() if path.is_file() and not path.name.startswith(".")]
+    files = []
+    for path in run_dir.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            files.append(path)
     return sorted(path for path in files if path.name not in skipped and path.suffix != ".arrow")
 
 

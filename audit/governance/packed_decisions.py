@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError
+from audit.governance.archive import RUN, SEAL, VERDICT, Pack
 from audit.governance.keys import DECISIONS, Keys, person
 from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
-from audit.governance.verify import RUN, SEAL, VERDICT, Pack
 from audit.judging.decision import document_of, rule
 from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST
@@ -42,7 +42,11 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
         content of the pack and, with `trusted`, signed by these keys.
     """
     names = pack.named(f"{home}/{DECISIONS}/.+")
-    if nested := [name for name in names if posixpath.dirname(name) != f"{home}/{DECISIONS}"]:
+    nested = []
+    for name in names:
+        if posixpath.dirname(name) != f"{home}/{DECISIONS}":
+            nested.append(name)
+    if nested:
         raise pack.wrong(f"{nested[0]} is not a decision.")
     bound = _bound(pack, home)
     files = ((Path(f"{pack.path}: {name}"), pack.read(name)) for name in names)
@@ -80,9 +84,8 @@ def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: dat
             known = {person(key.signer): key.signer for key in (trusted or {}).values()}
             run_by = []
             for home in homes:
-                run_by += [
-                    known.get(person(who), "") for who in pack.json(f"{home}/{MANIFEST}")["run_by"]
-                ]
+                for who in pack.json(f"{home}/{MANIFEST}")["run_by"]:
+                    run_by.append(known.get(person(who), ""))
             ruling = honour(ruling, decided, run_by, _approvals_required(pack, homes), now)
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
         raise pack.wrong(f"{VERDICT} is not a verdict of this program ({error!r}).") from error
@@ -119,7 +122,10 @@ def _bound(pack: Pack, home: str) -> Bound:
 
 def _bound_in(pack: Pack, home: str) -> Bound:
     report = {name: f"{home}/report/{name}" for name in ("verdict.json", "report.html")}
-    subjects = {name: pack.sums[path] for name, path in report.items() if path in pack.sums}
+    subjects = {}
+    for name, path in report.items():
+        if path in pack.sums:
+            subjects[name] = pack.sums[path]
     members = _members(pack, home)
     places = {"": home} | {f"{name}/": place for name, place in members.items()}
     for below, place in places.items():
@@ -134,7 +140,10 @@ def _bound_in(pack: Pack, home: str) -> Bound:
         run, models = {}, {}
         for name, place in members.items():
             run[name], models[name] = _run_facts(pack, place)
-    suites = [name for name in SUITES if f"{home}/{name}" in pack.sums]
+    suites = []
+    for name in SUITES:
+        if f"{home}/{name}" in pack.sums:
+            suites.append(name)
     facts = {
         "run": run,
         "models": models,

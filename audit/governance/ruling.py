@@ -240,25 +240,33 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     """
     verdict = verdict_path(run_dir)
     page = verdict.with_name("report.html")  # the people who decide have read it
-    bound = {path.name: path for path in (verdict, page) if path == verdict or path.is_file()}
+    bound = {}
+    for path in (verdict, page):
+        if path == verdict or path.is_file():
+            bound[path.name] = path
     # A panel or suite binds every run's manifest, and with it the shards. Two runs may have one
     # name, so their paths are the keys.
-    runs = {
-        Path(os.path.relpath(run, run_dir)).as_posix(): run for run in panel_runs(run_dir) or []
-    }
+    runs = {}
+    for run in panel_runs(run_dir) or []:
+        runs[Path(os.path.relpath(run, run_dir)).as_posix()] = run
     places = {"": run_dir} | {f"{name}/": run for name, run in runs.items()}
     for below, run in places.items():
         files = [run / name for name in (MANIFEST, *reviews.SUITES, SEAL)] + sorted(
             run.glob("*.arrow")
         )
-        bound |= {f"{below}{path.name}": path for path in files if path.is_file()}
+        for path in files:
+            if path.is_file():
+                bound[f"{below}{path.name}"] = path
     parts = parts_of(read_document(verdict))
     run_facts: tuple[Any, Any] = _run_facts(run_dir)
     if runs:
         bound[PANEL] = run_dir / PANEL
         fingerprints, models = zip(*map(_run_facts, runs.values()), strict=True)
         run_facts = dict(zip(runs, fingerprints, strict=True)), dict(zip(runs, models, strict=True))
-    suites = [name for name in reviews.SUITES if (run_dir / name).is_file()]
+    suites = []
+    for name in reviews.SUITES:
+        if (run_dir / name).is_file():
+            suites.append(name)
     facts = {
         "run": run_facts[0],
         "models": run_facts[1],
@@ -404,7 +412,11 @@ def _progress(folder: Path) -> str:
 def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) -> str:
     """Return why a panel's verdict is not of all its runs, each listed once and finished; "" if it
     is."""
-    if absent := [run for run in runs if not (run / MANIFEST).is_file()]:
+    absent = []
+    for run in runs:
+        if not (run / MANIFEST).is_file():
+            absent.append(run)
+    if absent:
         missing = (
             f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"
         )
@@ -416,7 +428,11 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) ->
     if suite_sha256 != (suite.suite_sha256 if suite else None):
         return f"The verdict of {folder} is not of its present {SUITE}. Type the suite's command again."
     each = [_not_whole(run, verdict) for run in runs]
-    if problems := [problem for _, problem in each if problem]:
+    problems = []
+    for _, problem in each:
+        if problem:
+            problems.append(problem)
+    if problems:
         return " ".join(problems)
     judged: list[str] = []
     for name, part in parts_of(verdict):
@@ -559,19 +575,17 @@ def queue(folder: Path) -> list[Path]:
         If there is none.
     """
     panels = {path.parent: panel_runs(path.parent) or [] for path in folder.glob(f"**/{PANEL}")}
-    removed = {
-        panel
-        for panel, members in panels.items()
-        if all((run / TOMBSTONE).is_file() for run in members)
-    }
+    removed = set()
+    for panel, members in panels.items():
+        if all((run / TOMBSTONE).is_file() for run in members):
+            removed.add(panel)
     together: set[Path] = set()
     for members in panels.values():
         together.update(run.resolve() for run in members)
-    alone = {
-        path.parent
-        for path in folder.glob(f"**/{MANIFEST}")
-        if path.parent.resolve() not in together
-    }
+    alone = set()
+    for path in folder.glob(f"**/{MANIFEST}"):
+        if path.parent.resolve() not in together:
+            alone.add(path.parent)
     runs = sorted({*panels, *alone} - removed)
     if not runs:
         raise ConfigError(

@@ -113,17 +113,15 @@ def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
 def _design(run: Manifest) -> dict[str, Any]:
     """Return what decides answers and verdict, by dotted names."""
     design = deciding(run.config)
-    design |= {
-        f"verdict.{name}": value for name, value in run.analysis.get("thresholds", {}).items()
-    }
-    design["references"] = [
-        Path(reference).name for reference in run.analysis.get("references") or ()
-    ]
+    for name, value in run.analysis.get("thresholds", {}).items():
+        design[f"verdict.{name}"] = value
+    design["references"] = []
+    for reference in run.analysis.get("references") or ():
+        design["references"].append(Path(reference).name)
     design |= {f"prompts.{name}": value for name, value in run.prompt_hashes.items()}
     for name, facts in run.benchmark.items():
-        design |= {
-            f"questions.{name}.{key}": facts.get(key) for key in ("revision", "n", "ids_sha256")
-        }
+        for key in ("revision", "n", "ids_sha256"):
+            design[f"questions.{name}.{key}"] = facts.get(key)
     return design | {f"weights.{name}": facts.get("revision") for name, facts in run.models.items()}
 
 
@@ -252,8 +250,14 @@ def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Se
     unpaired: list[str] = []
     for name in models ^ others:
         unpaired += [f"{part}.{name}." for part in _NAMED]
-    differing = [key for key in sorted({*sealed, *run}) if sealed.get(key) != run.get(key)]
-    kept = [key for key in differing if not key.startswith(tuple(unpaired))]
+    differing = []
+    for key in sorted({*sealed, *run}):
+        if sealed.get(key) != run.get(key):
+            differing.append(key)
+    kept = []
+    for key in differing:
+        if not key.startswith(tuple(unpaired)):
+            kept.append(key)
     changes = [Changed(key, sealed.get(key), run.get(key)) for key in kept]
     return Seal(
         manifest.audit,

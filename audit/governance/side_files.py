@@ -126,9 +126,9 @@ def wrong_copies(
         "config.json": manifest["config"],
         "prompts.json": prompts_of(manifest.get("prompt_hashes", {}), manifest["config"]),
     }
-    yield from (
-        name for name, value in expected.items() if name in copies and copies[name] != value
-    )
+    for name, value in expected.items():
+        if name in copies and copies[name] != value:
+            yield name
     if "environment.json" in copies:
         names = ("audit", "packages", "platform", "python")
         if any(copies["environment.json"].get(name) != manifest.get(name) for name in names):
@@ -137,7 +137,10 @@ def wrong_copies(
         rows = {row["file"]: row["sha256"] for row in copies["shards.json"]}
         listed = {f"shards/{Path(row['file']).name}": row["sha256"] for row in manifest["shards"]}
         tables = {**hashes, **manifest.get("tables", {})}
-        shards = {file: sha256 for file, sha256 in rows.items() if file.startswith("shards/")}
+        shards = {}
+        for file, sha256 in rows.items():
+            if file.startswith("shards/"):
+                shards[file] = sha256
         if shards != listed or any(rows.get(name) != sha256 for name, sha256 in tables.items()):
             yield "shards.json"
 

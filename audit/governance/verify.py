@@ -1,194 +1,50 @@
 """Check an evidence pack: every byte, its signature, and with its shards the verdict itself.
 
-No network is used. The zip is deterministic: equal contents give equal bytes, and any other zip is
-rejected. Entries are stored uncompressed, so neither the zlib version nor a zip bomb matters.
-Before the recomputation no NumPy or Arrow is loaded.
+No network is used. Before the recomputation no NumPy or Arrow is loaded.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import posixpath
 import re
-import shutil
-import stat
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from typing import TYPE_CHECKING, Any
 
 from audit.core.errors import AuditError, ConfigError, DataError, SignatureError
-from audit.core.guarded_files import check_regular, parse_json
+from audit.core.guarded_files import parse_json
 from audit.governance import side_files
-from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, subjects_of, unseal
+from audit.governance.archive import (
+    DEVIATIONS,
+    PREDICATE,
+    REFERENCES,
+    RUN,
+    SEAL,
+    SENSITIVITY,
+    STATEMENT,
+    VERDICT,
+    Pack,
+    check_bytes,
+    hash_entry,
+    open_archive,
+    read_entry,
+)
+from audit.governance.keys import DECISIONS, Keys, subjects_of, unseal
 from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS
-from audit.shards.files import file_sha256
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.governance.recompute import SectionOf
     from audit.governance.reviews import Decided
     from audit.judging.decision import Seal
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # every entry has the earliest time that zip can hold
-_NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._ -]*(/[A-Za-z0-9._-][A-Za-z0-9._ -]*)*")
-_MAX_ENTRIES = 100_000
-
-
-def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
-    """Write a zip whose bytes depend on the contents alone.
-
-    Parameters
-    ----------
-    target : binary file
-        Receives the zip.
-    files : mapping
-        Content by name; a Path is copied as it is read.
-    """
-    with ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(files):
-            content = files[name]
-            info = ZipInfo(name, _EPOCH)
-            info.create_system = 3
-            info.external_attr = (stat.S_IFREG | 0o644) << 16
-            info.file_size = len(content) if isinstance(content, bytes) else content.stat().st_size
-            source = io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
-            with source, archive.open(info, "w") as entry:
-                shutil.copyfileobj(source, entry, 1 << 20)
-
-
-def open_archive(path: Path) -> ZipFile:
-    """Open a pack for reading.
-
-    Parameters
-    ----------
-    path : Path
-        The zip.
-
-    Returns
-    -------
-    ZipFile
-        Its entries have valid, different names and their real sizes. `check_bytes` checks the rest.
-
-    Raises
-    ------
-    SignatureError
-        If a name leaves the folder or occurs twice, or entries overlap or are larger than the file.
-    """
-    try:
-        check_regular(path, follow=True)
-        archive = ZipFile(path)
-    except (OSError, ValueError, NotImplementedError, BadZipFile) as error:
-        raise SignatureError(f"{path} is not a readable zip ({error}).") from error
-    if problem := _not_to_be_read(archive.infolist(), path.stat().st_size):
-        archive.close()
-        raise SignatureError(f"{path} {problem}.")
-    return archive
-
-
-def _not_to_be_read(entries: Sequence[ZipInfo], size: int) -> str:
-    if len(entries) > _MAX_ENTRIES:
-        return f"has {len(entries):,} entries; expected at most {_MAX_ENTRIES:,}"
-    seen: set[str] = set()
-    for name in (entry.filename for entry in entries):
-        if not good_name(name):
-            return f"has an entry {name[:80]!r}, which is not a valid name in a pack"
-        if name.casefold() in seen:
-            return f"has two entries {name!r}"
-        seen.add(name.casefold())
-    total = sum(entry.file_size for entry in entries)
-    return f"has {size:,} bytes and claims to hold {total:,}" if total > size else ""
-
-
-def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
-    """Return the content of one entry.
-
-    Parameters
-    ----------
-    archive : ZipFile
-        An open pack.
-    name : str
-        The entry.
-    limit : int
-        The most bytes that it may have.
-
-    Returns
-    -------
-    bytes
-        The content.
-
-    Raises
-    ------
-    SignatureError
-        If the entry is larger, or cannot be read completely.
-    """
-    if archive.getinfo(name).file_size > limit:
-        raise SignatureError(
-            f"{name} has {archive.getinfo(name).file_size:,} bytes. Expected at most {limit:,}."
-        )
-    with _entry(archive, name) as entry:
-        return entry.read()
-
-
-def good_name(name: str) -> bool:
-    """Return whether a pack may have an entry of this name.
-
-    The name must stay in its folder, and be spelt alike on every system.
-    """
-    return _NAME.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
-
-
-def hash_entry(archive: ZipFile, name: str) -> str:
-    """Return the sha256 of one entry. Raises SignatureError if it cannot be read completely."""
-    with _entry(archive, name) as entry:
-        return hashlib.file_digest(entry, "sha256").hexdigest()
-
-
-@contextmanager
-def _entry(archive: ZipFile, name: str) -> Iterator[Any]:
-    try:
-        with archive.open(name) as entry:
-            yield entry
-    except (OSError, ValueError, EOFError, RuntimeError, BadZipFile) as error:
-        raise SignatureError(f"{name} cannot be read from the pack ({error}).") from error
-
-
-def check_bytes(path: Path, archive: ZipFile) -> None:
-    """Raise SignatureError unless the zip has exactly the bytes that `write_archive` gives its
-    contents."""
-    with tempfile.TemporaryDirectory() as folder:
-        files: dict[str, bytes | Path] = {}
-        for number, name in enumerate(archive.namelist()):
-            files[name] = copy = Path(folder) / str(number)
-            with _entry(archive, name) as source, copy.open("xb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-        rewritten = Path(folder) / "rewritten.zip"
-        with rewritten.open("xb") as file:
-            write_archive(file, files)
-        if file_sha256(rewritten) != file_sha256(path):
-            raise SignatureError(
-                f"{path}: the files are as listed, but `audit evidence` did not write this zip."
-            )
-
-
-STATEMENT = "statement.dsse.json"
-SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # the plan, and how the run differs from it
-RUN = "run"
-SENSITIVITY = "sensitivity.json"
-REFERENCES = "references"  # below a run: the runs that its verdict was compared with
-VERDICT = f"{RUN}/report/verdict.json"
 _MANIFEST = f"{RUN}/manifest.json"
-PREDICATE = "urn:benchmark-audit:evidence:v1"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _MAX_SUMS = 32 << 20
-_MAX_JSON = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -239,39 +95,6 @@ class Verified:
     seals: tuple[Seal, ...] = ()
     taken: tuple[str, ...] = ()
     unhashed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Pack:
-    """Hold an open pack; `sums` has the sha256 of each file that SUMS lists."""
-
-    path: Path
-    archive: ZipFile
-    sums: Mapping[str, str]
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file of at most MAX_BYTES."""
-        return read_entry(self.archive, name, MAX_BYTES)
-
-    def json(self, name: str) -> Any:
-        """Return a parsed JSON file. Raises SignatureError if it is not JSON."""
-        try:
-            return parse_json(read_entry(self.archive, name, _MAX_JSON), _MAX_JSON)
-        except ValueError as error:
-            raise self.wrong(f"{name} is not JSON ({error}).") from error
-
-    @property
-    def with_shards(self) -> bool:
-        """Return whether the pack holds shards."""
-        return any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in self.sums)
-
-    def named(self, pattern: str) -> list[str]:
-        """Return the listed names that match a pattern completely, sorted."""
-        return sorted(name for name in self.sums if re.fullmatch(pattern, name))
-
-    def wrong(self, problem: str) -> SignatureError:
-        """Return the error for a problem with this pack."""
-        return SignatureError(f"{self.path}: {problem}")
 
 
 def verify_pack(
@@ -396,15 +219,19 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
         try:
             manifest = pack.json(name)
             _check_shards(pack, shards, manifest, name)
-            tables = {
-                Path(path).name: pack.sums[path] for path in pack.named(f"{home}/[^/]+[.]arrow")
-            }
+            tables = {}
+            for path in pack.named(f"{home}/[^/]+[.]arrow"):
+                tables[Path(path).name] = pack.sums[path]
             hashes = manifest.get("tables", {})
-            if changed := [
-                table for table in tables if hashes.get(table, tables[table]) != tables[table]
-            ]:
+            changed = []
+            for table in tables:
+                if hashes.get(table, tables[table]) != tables[table]:
+                    changed.append(table)
+            if changed:
                 raise pack.wrong(f"{home}/{changed[0]} is not the table that {name} lists.")
-            unhashed += [f"{home}/{table}" for table in tables if table not in hashes]
+            for table in tables:
+                if table not in hashes:
+                    unhashed.append(f"{home}/{table}")
             if f"/{REFERENCES}/" not in name:
                 _check_copies(pack, "" if home == RUN else f"{home}/", manifest, tables)
                 runs.append(_finished_run(pack, name, manifest, home))
@@ -416,9 +243,10 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
 def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: str) -> None:
     """Raise SignatureError unless a run's packed shards are those that its manifest lists."""
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest["shards"]}
-    packed = {
-        path.removeprefix(shards): pack.sums[path] for path in pack.sums if path.startswith(shards)
-    }
+    packed = {}
+    for path in pack.sums:
+        if path.startswith(shards):
+            packed[path.removeprefix(shards)] = pack.sums[path]
     if packed and packed != listed:
         wrong = min(file for file in {*packed, *listed} if packed.get(file) != listed.get(file))
         raise pack.wrong(f"{shards}{wrong} is not the shard that {name} lists.")
@@ -437,7 +265,10 @@ def _check_copies(
     pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]
 ) -> None:
     names = ("config.json", "prompts.json", "environment.json", "shards.json")
-    copies = {name: pack.json(f"{home}{name}") for name in names if f"{home}{name}" in pack.sums}
+    copies = {}
+    for name in names:
+        if f"{home}{name}" in pack.sums:
+            copies[name] = pack.json(f"{home}{name}")
     for name in side_files.wrong_copies(manifest, copies, tables):
         raise pack.wrong(f"{home}{name} is not what the manifest says.")
 
@@ -546,9 +377,10 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
                 if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
                     raise SignatureError(f"{name} is not what the tables in the pack say.")
             named = panel_runs(run_dir)
-            runs = [
-                run_dir / run.name for run in named or ()
-            ]  # in the pack the runs are always below it
+            # In the pack the runs are always below its folder.
+            runs = []
+            for run in named or ():
+                runs.append(run_dir / run.name)
             for run in runs or [run_dir]:
                 _point_inside(run)
             if runs:
@@ -585,7 +417,11 @@ def _point_inside(run_dir: Path) -> None:
     named = manifest.get("analysis", {}).get("references")
     if named:
         inside = [run_dir / REFERENCES / Path(reference).name for reference in named]
-        if absent := [run.name for run in inside if not (run / "manifest.json").is_file()]:
+        absent = []
+        for run in inside:
+            if not (run / "manifest.json").is_file():
+                absent.append(run.name)
+        if absent:
             raise ConfigError(f"the pack lacks the reference run {absent[0]}.")
         manifest["analysis"]["references"] = [str(run) for run in inside]
         path.write_text(json.dumps(manifest), encoding="utf-8")

@@ -230,9 +230,9 @@ def _renamed_cell(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
     cell = {**cell, "verdict": _EARLIER.get(cell["verdict"], cell["verdict"])}
     calibration = cell.get("calibration")
     if isinstance(calibration, dict) and isinstance(calibration.get("rates"), dict):
-        rates = {
-            _EARLIER_RATES.get(name, name): rate for name, rate in calibration["rates"].items()
-        }
+        rates = {}
+        for name, rate in calibration["rates"].items():
+            rates[_EARLIER_RATES.get(name, name)] = rate
         cell["calibration"] = {**calibration, "rates": rates}
     if "grade" in cell or cell["verdict"] not in known:
         return cell
@@ -296,11 +296,10 @@ def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]
             continue
         shipped = getattr(part_of(audit, "design"), f"{audit.capitalize()}Thresholds")().to_dict()
         told = part.thresholds.items()
-        other = [
-            f"{name} {value} ({shipped[name]})"
-            for name, value in told
-            if shipped.get(name, value) != value
-        ]
+        other = []
+        for name, value in told:
+            if shipped.get(name, value) != value:
+                other.append(f"{name} {value} ({shipped[name]})")
         if other:
             yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
 
@@ -318,7 +317,10 @@ def _scoped(
     speaks of)."""
     if worst != Decision.PASS:
         return worst, (), ""
-    scopes = [one.forms for one in joint if one.forms]
+    scopes = []
+    for one in joint:
+        if one.forms:
+            scopes.append(one.forms)
     if open_ := forms.unmet(scopes, suite.forms_required if suite else {}):
         return Decision.NO_DECISION, (open_,), ""
     return worst, (), forms.words(scopes) if scopes else ""
@@ -332,7 +334,10 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     if suite is None or suite.gate != "source":
         return cell
     own = (cell.audit, cell.model, cell.benchmark)
-    ruled = [one.decision for one in suite.source if own == (one.audit, one.model, one.benchmark)]
+    ruled = []
+    for one in suite.source:
+        if own == (one.audit, one.model, one.benchmark):
+            ruled.append(one.decision)
     measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
     if not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell

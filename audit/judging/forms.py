@@ -247,9 +247,9 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
     sizes = _sizes(judged)
     near = []
     for entry in table["designs"]:
-        ratios = [
-            size / (entry["design"][name] + _PLUS.get(name, 0)) for name, size in sizes.items()
-        ]
+        ratios = []
+        for name, size in sizes.items():
+            ratios.append(size / (entry["design"][name] + _PLUS.get(name, 0)))
         distance = sum(abs(log(ratio)) for ratio in ratios if ratio > 0)
         if min(ratios) * _SLACK >= 1 and distance <= NEAR:
             near.append((distance, entry))
@@ -264,10 +264,16 @@ def _laxer(limits: Mapping[str, Any], measured: Mapping[str, float]) -> bool:
 
 def _sizes(judged: Sequence[Judged]) -> dict[str, int]:
     sizes = {"n": min(audit.cell.n_questions for audit in judged)}
-    fresh = [audit.cell.n_fresh for audit in judged if audit.audit == "memory"]
+    fresh = []
+    for audit in judged:
+        if audit.audit == "memory":
+            fresh.append(audit.cell.n_fresh)
     if fresh:
         sizes["fresh"] = fresh[0]
-    references = [len(audit.cell.references) for audit in judged if audit.audit != "sweep"]
+    references = []
+    for audit in judged:
+        if audit.audit != "sweep":
+            references.append(len(audit.cell.references))
     if references:
         sizes["references"] = 1 + min(references)
     return sizes
@@ -291,7 +297,10 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     if not judged:
         return None
     names = {audit.audit for audit in judged}
-    audits = [name for name in AUDITS if name in names]
+    audits = []
+    for name in AUDITS:
+        if name in names:
+            audits.append(name)
     entry = nearest(table, judged)
     seen_forms: set[str] = set()
     for audit in judged:
@@ -330,8 +339,14 @@ def _passed(
 
 
 def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> SuiteError:
-    clean = {name: counts for name, counts in entry["counts"].items() if name.startswith("clean")}
-    dosed = {name: counts for name, counts in entry["counts"].items() if name not in clean}
+    clean = {}
+    for name, counts in entry["counts"].items():
+        if name.startswith("clean"):
+            clean[name] = counts
+    dosed = {}
+    for name, counts in entry["counts"].items():
+        if name not in clean:
+            dosed[name] = counts
     return SuiteError(
         design=dict(entry["design"]),
         audits=tuple(audits),
@@ -397,7 +412,10 @@ def _dose(scopes: Sequence[Scope], form: str) -> float | None:
     """
     largest = None
     for scope in scopes:
-        doses = [passed.dose for passed in scope.passed if passed.form == form]
+        doses = []
+        for passed in scope.passed:
+            if passed.form == form:
+                doses.append(passed.dose)
         if not doses:
             return None
         largest = min(doses) if largest is None else max(largest, min(doses))
@@ -417,11 +435,12 @@ def sentences(scope: Scope) -> tuple[str, ...]:
     tuple of str
         The passed forms, the others, and the error rates.
     """
-    lines = [
-        f"Passed: {passed.form}, {100 * passed.dose:.0f} % of the items; the {passed.audit} audit finds that in "
-        f"{passed.found} of simulated models, and {passed.passes} of them pass everything."
-        for passed in scope.passed
-    ]
+    lines = []
+    for passed in scope.passed:
+        lines.append(
+            f"Passed: {passed.form}, {100 * passed.dose:.0f} % of the items; the {passed.audit} audit finds that in "
+            f"{passed.found} of simulated models, and {passed.passes} of them pass everything."
+        )
     if scope.not_examined:
         lines.append(
             f"Not cleared: {', '.join(scope.not_examined)}. No audit here excludes it with a measured sensitivity of "
@@ -435,9 +454,9 @@ def sentences(scope: Scope) -> tuple[str, ...]:
         )
     d = error.design
     accused = "; ".join(f"{_WORLDS[name]} {rate}" for name, rate in error.any_finding.items())
-    doses = {
-        name: name.replace("all_", "all three forms_").replace("_", " ") for name in error.passes
-    }
+    doses = {}
+    for name in error.passes:
+        doses[name] = name.replace("all_", "all three forms_").replace("_", " ")
     passes = ", ".join(f"{doses[name]} % {rate}" for name, rate in error.passes.items())
     lines.append(
         f"All audits together ({', '.join(error.audits)}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "

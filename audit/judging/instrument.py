@@ -201,7 +201,10 @@ def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
     table = {}
     for kind in KINDS:
         row = [finding.kinds.get(kind, Seen.BLIND) for finding in findings]
-        statements = [state for state in row if state != Seen.BLIND]
+        statements = []
+        for state in row:
+            if state != Seen.BLIND:
+                statements.append(state)
         table[kind] = (*row, min(statements, key=list(Seen).index, default=Seen.NOT_RUN))
     return table
 

@@ -234,7 +234,10 @@ def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
     """
     if failed:
         return Graded(Grade.CHECK_FAILED, codes=tuple(failed))
-    judged = [contrast for contrast in contrasts if contrast.judged]
+    judged = []
+    for contrast in contrasts:
+        if contrast.judged:
+            judged.append(contrast)
     contrast_failed = tuple(code for contrast in contrasts for code in contrast.failed)
     missing = tuple(code for contrast in contrasts for code in contrast.missing)
     if not judged and not contrast_failed:
@@ -252,7 +255,10 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
     strong = tuple(contrast.name for contrast in speaking if not contrast.open)
     if strong:
         return Graded(Grade.FOUND_STRONG, strong)
-    stated = [contrast for contrast in speaking if all(guard.stated for guard in contrast.open)]
+    stated = []
+    for contrast in speaking:
+        if all(guard.stated for guard in contrast.open):
+            stated.append(contrast)
     chosen = stated or speaking
     if not chosen:
         return None
@@ -264,7 +270,10 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
 def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
     """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not
     judged."""
-    bounds = [(contrast.name, contrast.bound) for contrast in judged if contrast.bound is not None]
+    bounds = []
+    for contrast in judged:
+        if contrast.bound is not None:
+            bounds.append((contrast.name, contrast.bound))
     if not bounds:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
     open_ = tuple(name for name, bound in bounds if not bound.excluded)

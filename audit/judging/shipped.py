@@ -32,11 +32,10 @@ def nearest_design(
     if far > near:
         return Calibration(design={}, rates={}, sentence=none_near)
     entry, measured = designs[found], (table or {}).get("thresholds", {})
-    differ = [
-        f"{name} {measured[name]:g} (this run: {thresholds[name]:g})"
-        for name in ("alpha", "effect_of_interest", "margin")
-        if thresholds is not None and name in measured and measured[name] != thresholds[name]
-    ]
+    differ = []
+    for name in ("alpha", "effect_of_interest", "margin"):
+        if thresholds is not None and name in measured and measured[name] != thresholds[name]:
+            differ.append(f"{name} {measured[name]:g} (this run: {thresholds[name]:g})")
     said = sentence(entry) + (f" These rates are of {' and '.join(differ)}." if differ else "")
     return Calibration(design=dict(entry["design"]), rates=dict(entry["rates"]), sentence=said)
 

@@ -130,9 +130,9 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         if items is None
         else [cell.published.question_ids[i] for i in items.order if items.named[i]]
     )
-    indicators = [
-        {**json_ready(shown), "test": INDICATORS[shown.name].level} for shown in evidence.indicators
-    ]
+    indicators = []
+    for shown in evidence.indicators:
+        indicators.append({**json_ready(shown), "test": INDICATORS[shown.name].level})
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
         "indicators": indicators,
@@ -259,7 +259,10 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
             f"{told(r, 'sequenced_unknown')} if the published order is meaningful in itself. Without references it "
             "finds no memory, and without held-out items it clears no model."
         )
-    simulated = [name for name in _DIFFER if r.get(name) is not None]
+    simulated = []
+    for name in _DIFFER:
+        if r.get(name) is not None:
+            simulated.append(name)
     worst = max(simulated, key=lambda name: r[name], default=None)
     if worst is not None:
         worlds = f"{len(simulated)} worlds where models or items differ ({worst})"

@@ -118,10 +118,16 @@ def load_memory(
     )  # imported answers have no orders
     sets = {}
     for name in filter(None, (benchmark, fresh)):
-        of_set = [q for q in questions if q.benchmark == name]
+        of_set = []
+        for q in questions:
+            if q.benchmark == name:
+                of_set.append(q)
         if not of_set:
             raise DataError(f"{run_dir} holds no question of {name}. Type the run's command again.")
-        shards = {k: shard for k, shard in enumerate(all_shards) if shard[0].benchmark == name}
+        shards = {}
+        for k, shard in enumerate(all_shards):
+            if shard[0].benchmark == name:
+                shards[k] = shard
         sets[name] = (_item_set(name, of_set, list(shards.values()), own), of_set, list(shards))
 
     def both_sets(
@@ -188,10 +194,9 @@ def score_cells(
     kind = _kind(sets[name], sets[fresh], seed)
     models = {}
     for model in sorted({*references, *chain.from_iterable(references.values())}):
-        on_sets = [
-            _model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], own)
-            for s in (name, fresh)
-        ]
+        on_sets = []
+        for s in (name, fresh):
+            on_sets.append(_model_set(model, rows.get((model, s), _Rows()), *sets[s][1:], own))
         models[model] = (on_sets[0], on_sets[1])
     cells = []
     for model, names in references.items():
@@ -204,7 +209,10 @@ def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
     """Return the rows of one model and set that have a score alone."""
     rows = _Rows()
     for id_, every in trials.items():
-        read = [score for score in every if score is not None]
+        read = []
+        for score in every:
+            if score is not None:
+                read.append(score)
         rows.asked.add(id_)
         if read:
             rows.score[id_] = read
@@ -403,9 +411,9 @@ def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, Float
     If these measures distinguish the published order from others, a model that has never read it
     may prefer it too.
     """
-    measures = {
-        name: np.full((len(shards), own.orders + 1), np.nan) for name in ("words", "length")
-    }
+    measures = {}
+    for name in ("words", "length"):
+        measures[name] = np.full((len(shards), own.orders + 1), np.nan)
     for s, shard in enumerate(shards):
         texts = [item_text(q) for q in shard]
         words = [frozenset(text.casefold().split()) for text in texts]

@@ -187,9 +187,9 @@ def _found_alone(e: Evidence, alpha: float) -> bool:
     """Return whether this cell would be found by itself, so that only the panel's correction takes
     it away.
     """
-    pvalues = [
-        np.nan if indicator.pvalue is None else indicator.pvalue for indicator in e.indicators
-    ]
+    pvalues = []
+    for indicator in e.indicators:
+        pvalues.append(np.nan if indicator.pvalue is None else indicator.pvalue)
     alone = holm(pvalues)
     return any(p <= alpha for p in alone)
 
@@ -203,7 +203,10 @@ def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> t
     the text.
     """
     ordered = sorted(indicators, key=lambda indicator: indicator.name != Name.GAP)
-    codes = [_LACKS.get(indicator.why.code, "ask_more") for indicator in ordered if indicator.why]
+    codes = []
+    for indicator in ordered:
+        if indicator.why:
+            codes.append(_LACKS.get(indicator.why.code, "ask_more"))
     return tuple(because(code, least=limits.references_min) for code in dict.fromkeys(codes))
 
 
@@ -314,7 +317,10 @@ def headline(
         return because(f"headline_{code}", model=cell.model, benchmark=cell.benchmark, **numbers)
 
     open_ = unexplained(evidence.indicators, alpha)
-    judged = [indicator.name for indicator in evidence.indicators if indicator.judged]
+    judged = []
+    for indicator in evidence.indicators:
+        if indicator.judged:
+            judged.append(indicator.name)
     if verdict == V.WITHHELD:
         why = [GATES[g.name].because for g in failed(gates) or _unfit(gates)]
         return of("withheld", why=why)
@@ -355,7 +361,10 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
     tuple of Reason
         One for each open explanation.
     """
-    judged = {indicator.name for indicator in evidence.indicators if indicator.judged}
+    judged = set()
+    for indicator in evidence.indicators:
+        if indicator.judged:
+            judged.add(indicator.name)
     codes = {
         "answers_learnt": Name.GAP not in judged,
         "order_read": Name.ORDER not in judged,
@@ -369,7 +378,10 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
         "other_guessing": cell.fresh is not None and any(cell.chance),
         "other_sampling": cell.fresh is not None,
     }
-    reasons = [because(code) for code, applies in codes.items() if applies]
+    reasons = []
+    for code, applies in codes.items():
+        if applies:
+            reasons.append(because(code))
     for reference in contaminated(evidence, alpha):
         reasons.append(
             because("reference_learnt", model=reference.model, difference=reference.difference)

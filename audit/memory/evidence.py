@@ -160,7 +160,10 @@ class Ordered:
         """
         if self.beyond is None:
             return None
-        guards = [guard.pvalue for guard in (self.own_spread, self.twice) if guard is not None]
+        guards = []
+        for guard in (self.own_spread, self.twice):
+            if guard is not None:
+                guards.append(guard.pvalue)
         return 1.0 if self.outside else max([self.unguarded, *guards])
 
     @property
@@ -505,7 +508,10 @@ def told_by_words(evidence: Evidence, limits: MemoryThresholds) -> bool:
     bool
         False if no measure has a p.
     """
-    pvalues = [p for p in evidence.exchangeable.values() if not np.isnan(p)]
+    pvalues = []
+    for p in evidence.exchangeable.values():
+        if not np.isnan(p):
+            pvalues.append(p)
     return bool(pvalues) and min(pvalues) * len(pvalues) <= limits.exchangeable_alpha
 
 
@@ -563,9 +569,14 @@ def measure(
     gap, abilities, held = _gap(cell, kept, limits, sorted({*gammas, DECIDE_AT}), rng, n_resamples)
     completion = {}
     if references and cell.fresh is not None:
-        compared = {indicator: text_of(cell, text) for indicator, text in COMPLETION.items()}
-        completion = {indicator: text for indicator, text in compared.items() if text is not None}
-    both = [(a.score, b.score) for a, b in cell.references if b is not None]
+        for indicator, text in COMPLETION.items():
+            compared = text_of(cell, text)
+            if compared is not None:
+                completion[indicator] = compared
+    both = []
+    for a, b in cell.references:
+        if b is not None:
+            both.append((a.score, b.score))
     lucky, unbracketed = _lucky(kept, cell.chance[1])
     evidence = Evidence(
         order=order,
@@ -626,7 +637,10 @@ def _outside(cell: MemoryCell) -> Reason | None:
     finds any text likelier than every reference does, or answers more of the held-out items, may
     gain more from it than all of them.
     """
-    sides = [fresh for _, fresh in (cell.tested, *cell.references) if fresh is not None]
+    sides = []
+    for _, fresh in (cell.tested, *cell.references):
+        if fresh is not None:
+            sides.append(fresh)
     if not cell.references or len(sides) < 2:
         return because("no_bracket") if cell.references else None
     texts = [mean_of(model.texts["item"]) for model in sides]
@@ -707,7 +721,10 @@ def likelihoods(
     list of Sets
         Residuals after the length of the texts, if it is known.
     """
-    sides: list[Sets] = [(a.texts[text], b.texts[text]) for a, b in models if b is not None]
+    sides: list[Sets] = []
+    for a, b in models:
+        if b is not None:
+            sides.append((a.texts[text], b.texts[text]))
     if cell.fresh and cell.published.log_length is not None and cell.fresh.log_length is not None:
         sides = [beside(side, (cell.published.log_length, cell.fresh.log_length)) for side in sides]
     return sides
@@ -832,7 +849,10 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
     if fresh is None:
         return {}
     aucs: dict[str, tuple[Auc, Auc | None]] = {}
-    pairs = [(a, b) for a, b in cell.references if b is not None]
+    pairs = []
+    for a, b in cell.references:
+        if b is not None:
+            pairs.append((a, b))
     for name in own.tokens:
         x, y = own.tokens[name], fresh.tokens[name]
         if min(int((~np.isnan(side)).sum()) for side in (x, y)) < 2:

@@ -169,18 +169,18 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     for k, pair in enumerate(cell.references, 1):
         model, limit = pair[0].model, limits.answered_share_min
         bad = [because("reference_repeats", model=model)] if k in twice else []
-        bad += [
-            because(
-                "reference_unread",
-                model=model,
-                read=reads.read,
-                asked=reads.asked,
-                arm=arm,
-                items=name,
-            )
-            for name, arm, reads in _rows(cell, pair, tuple(Arm))
-            if _surely_below(reads, limit)
-        ]
+        for name, arm, reads in _rows(cell, pair, tuple(Arm)):
+            if _surely_below(reads, limit):
+                bad.append(
+                    because(
+                        "reference_unread",
+                        model=model,
+                        read=reads.read,
+                        asked=reads.asked,
+                        arm=arm,
+                        items=name,
+                    )
+                )
         if bad:
             dropped.append(bad[0])
         else:
@@ -371,7 +371,10 @@ def order_exchangeable(
         return rule.absent(
             "The order was drawn at random and recorded, so it is exchangeable.", withholds=False
         )
-    found = {k: p for k, p in evidence.exchangeable.items() if p == p}
+    found = {}
+    for k, p in evidence.exchangeable.items():
+        if p == p:
+            found[k] = p
     if not found or evidence.order is None:
         return rule.absent("The order test was not run.", withholds=False)
     smallest = min(1.0, min(found.values()) * len(found))
@@ -440,7 +443,8 @@ def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
     """Return (set, arm, rows) of one model for the arms with rows."""
-    every = [
-        (items.name, arm, one.reads.get(arm)) for one, items in _sides(cell, pair) for arm in arms
-    ]
+    every = []
+    for one, items in _sides(cell, pair):
+        for arm in arms:
+            every.append((items.name, arm, one.reads.get(arm)))
     return [(name, arm, reads) for name, arm, reads in every if reads is not None and reads.asked]

@@ -106,7 +106,10 @@ def likelihoods_a_byte(
         piece is left out.
     """
     right = f" {options[gold]}" if options else None
-    wrong = [k for k in range(OPTIONS + 1, len(pieces), 2) if pieces[k] != right]
+    wrong = []
+    for k in range(OPTIONS + 1, len(pieces), 2):
+        if pieces[k] != right:
+            wrong.append(k)
     scores = {}
     for name, chosen in zip(TEXT_SCORES, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
         total, size = 0.0, 0
@@ -142,7 +145,10 @@ def natural_order(options: Sequence[str]) -> bool:
         return True
     numbers = [_NUMBER.match(option) for option in options]
     if all(numbers):
-        values = [float(m.group(1).replace(",", ".")) for m in numbers if m]
+        values = []
+        for m in numbers:
+            if m:
+                values.append(float(m.group(1).replace(",", ".")))
         if _sorted(values):
             return True
     return _sorted([option.casefold() for option in options])
@@ -170,7 +176,10 @@ def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[in
     published = published_order(item)
     if len(published) < 3 or natural_order([item.options[i] for i in published]):
         return []
-    places = [p for p, i in enumerate(published) if i != item.gold]
+    places = []
+    for p, i in enumerate(published):
+        if i != item.gold:
+            places.append(p)
     wrong = [published[p] for p in places]
 
     def placed(moved: Sequence[int]) -> tuple[int, ...]:
@@ -253,10 +262,16 @@ def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]
     """
     identity = tuple(range(m))
     if m <= _ALL_ORDERS_UP_TO:
-        others = [order for order in permutations(identity) if order != identity]
+        others = []
+        for order in permutations(identity):
+            if order != identity:
+                others.append(order)
         return [identity, *(others[i] for i in sorted(rng.permutation(len(others))[:k]))]
     drawn = [tuple(rng.permutation(m).tolist()) for _ in range(2 * k)]
-    others = [order for order in dict.fromkeys(drawn) if order != identity]
+    others = []
+    for order in dict.fromkeys(drawn):
+        if order != identity:
+            others.append(order)
     return [identity, *others[:k]]
 
 

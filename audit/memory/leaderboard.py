@@ -125,10 +125,9 @@ class Leaderboard:
         """Return the points that a gap must exceed to stand out by itself in half of the judged
         models: the median of half the 95 % intervals' widths. None without a gap.
         """
-        widths = [
-            (high - low) / 2
-            for _, low, high in (row.gap for row in self.judged if row.gap is not None)
-        ]
+        widths = []
+        for _, low, high in (row.gap for row in self.judged if row.gap is not None):
+            widths.append((high - low) / 2)
         return float(np.median(widths)) if widths else None
 
 
@@ -212,7 +211,10 @@ def _why(result: MemoryResult) -> str:
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with both ranks of those that have both scores."""
-    judged = [row for row in rows if row.score is not None and row.without is not None]
+    judged = []
+    for row in rows:
+        if row.score is not None and row.without is not None:
+            judged.append(row)
     by_score = _ranks(judged, lambda row: row.score)
     by_without = _ranks(judged, lambda row: row.without)
     return [

@@ -147,7 +147,10 @@ def _flat(row: Row) -> dict[str, Any]:
 @canvas.styled()
 def figure(board: Leaderboard) -> Figure:
     """Draw the scores of all models with and without memory, the best score at the top."""
-    rows = [row for row in board.rows if row.score is not None]
+    rows = []
+    for row in board.rows:
+        if row.score is not None:
+            rows.append(row)
     chart = Figure(figsize=(canvas.PHONE, 1.1 + _HEIGHT * len(rows)), layout="constrained")
     axes = chart.subplots()
     for y, row in enumerate(rows):

@@ -169,14 +169,16 @@ def render(
     str
         HTML.
     """
-    cells = [
-        {"cell": c, "result": r, "mark": verdict.mark(c, r), "ranked": rows[:ON_PAGE]}
-        for c, r, rows in zip(verdict.cells, verdict.results, memory, strict=True)
-    ]
+    cells = []
+    for c, r, rows in zip(verdict.cells, verdict.results, memory, strict=True):
+        cells.append({"cell": c, "result": r, "mark": verdict.mark(c, r), "ranked": rows[:ON_PAGE]})
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown: list[PageItem] = []
     for cell in verdict.cells:
-        of_model = [item for item in items if item.model == cell.model]
+        of_model = []
+        for item in items:
+            if item.model == cell.model:
+                of_model.append(item)
         shown += of_model[:per_model]
     write = partial(sentence, texts=TEXTS)
     most = max((c.published.n for c in verdict.cells), default=0)
@@ -231,7 +233,11 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
     )
     matters = verdict.thresholds["effect_of_interest"]
     limits = [(r.model, *r.evidence.limits()[1:]) for r in verdict.results]
-    if known := [row for row in limits if np.isfinite(row[2])]:
+    known = []
+    for row in limits:
+        if np.isfinite(row[2]):
+            known.append(row)
+    if known:
         drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
     found = [
         (r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)
@@ -263,8 +269,12 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
         if what == "order_of_items" and e.fresh_order is not None and cell.fresh is not None:
             label = f"{cell.model} on {cell.fresh.name}{beyond if cell.references else ''}"
             rows.append((label, e.fresh_order.shown, False))
-        gains = [(label, test.gain, test.low, test.high, judged) for label, test, judged in rows]
-        if gains := [row for row in gains if np.isfinite(row[1:4]).all()]:
+        gains = []
+        for label, test, judged in rows:
+            row = (label, test.gain, test.low, test.high, judged)
+            if np.isfinite(row[1:4]).all():
+                gains.append(row)
+        if gains:
             found[f"{what}_{name}"] = order_gains(gains)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():

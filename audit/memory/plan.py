@@ -108,7 +108,10 @@ def _references(config: MemoryConfig) -> int:
 def _reach(
     resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]
 ) -> list[str]:
-    enough = [one for one in table["designs"] if one["rates"].get("clean_cleared", 0) >= power]
+    enough = []
+    for one in table["designs"]:
+        if one["rates"].get("clean_cleared", 0) >= power:
+            enough.append(one)
     if not enough:
         return []
     first = min(enough, key=lambda one: one["design"]["n"])

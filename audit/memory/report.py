@@ -56,10 +56,9 @@ def judge(
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
     # The orders are made again from the questions, with the options of the run.
-    orders = {
-        name: int(manifest.config[name])
-        for name in ("seed", "shard_items", "orders", "option_orders")
-    }
+    orders = {}
+    for name in ("seed", "shard_items", "orders", "option_orders"):
+        orders[name] = int(manifest.config[name])
     own = Orders(str(run_dir), **orders)
     loaded = load_memory(
         run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own
@@ -84,9 +83,10 @@ def judge(
     for cell, result in zip(cells, analyse(cells, settings), strict=True):
         field = Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
         # The run has no sensitivity of indicators that could not be judged.
-        judged = {
-            indicator.name.value for indicator in result.evidence.indicators if indicator.judged
-        }
+        judged = set()
+        for indicator in result.evidence.indicators:
+            if indicator.judged:
+                judged.add(indicator.name.value)
         results.append(with_reservations(result, "memory", analysis, sensitivity, field, judged))
     head = head_of(settings, [seen], rows)
     return RunVerdict(**head, orders=orders, cells=tuple(cells), results=tuple(results)), run_dir

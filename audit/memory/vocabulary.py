@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from audit.judging.document import Cell, Difference, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import FINDINGS, Grade
-from audit.judging.result import Texts
+from audit.judging.result import Reason, Texts, sentence
 from audit.judging.run import CellResult, Decided
 from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
 from audit.memory.evidence import Evidence, Name
 from audit.memory.evidence import Indicator as Found
 from audit.memory.texts import TEXTS
-
-if TYPE_CHECKING:  # this module imports the vocabulary
-    from audit.memory.without import ScoreWithout
+from audit.statistics.chance import Limits as Bounds
+from audit.statistics.without_memory import FromMemory, WithoutMemory
 
 
 class MemoryVerdict(StrEnum):
@@ -37,6 +36,26 @@ class MemoryVerdict(StrEnum):
 
 
 Decision = Decided[MemoryVerdict]
+
+
+@dataclass(frozen=True)
+class ScoreWithout:
+    """The score without memory.
+
+    found: None if it is not identified; needs then has codes of what is missing. items: of the
+    published set.
+    """
+
+    said: Reason
+    score: Bounds | None
+    found: WithoutMemory | None = None
+    items: FromMemory | None = None
+    needs: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Return the statement on the score in words."""
+        return sentence(self.said, TEXTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,9 +305,10 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
         return {}
     grades = {}
     for kind in ("answers", "text"):
-        of_kind = [
-            indicator for indicator in known if (indicator.name == Name.GAP) == (kind == "answers")
-        ]
+        of_kind = []
+        for indicator in known:
+            if (indicator.name == Name.GAP) == (kind == "answers"):
+                of_kind.append(indicator)
         if any(indicator.seen(alpha) for indicator in of_kind):
             grades[kind] = Grade.FOUND_STRONG
         elif any(indicator.open(alpha) for indicator in of_kind):

@@ -6,44 +6,16 @@ from dataclasses import dataclass
 
 from audit.core.errors import DataError
 from audit.core.records import Item
-from audit.judging.result import Gate, Reason, Status, because, failed, finite, sentence
+from audit.judging.result import Gate, Status, because, failed, finite
 from audit.judging.tables import columns
 from audit.judging.vocabulary import LOG_GATES
 from audit.memory.evidence import Evidence, likelihoods
 from audit.memory.record import MemoryCell
-from audit.memory.texts import TEXTS
-from audit.memory.vocabulary import MemoryResult
+from audit.memory.vocabulary import MemoryResult, ScoreWithout
 from audit.statistics.between_models import one_family
-from audit.statistics.chance import Limits
 from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
-from audit.statistics.without_memory import (
-    FromMemory,
-    WithoutMemory,
-    from_memory,
-    score_of,
-    without_memory,
-)
-
-
-@dataclass(frozen=True)
-class ScoreWithout:
-    """The score without memory.
-
-    found: None if it is not identified; needs then has codes of what is missing. items: of the
-    published set.
-    """
-
-    said: Reason
-    score: Limits | None
-    found: WithoutMemory | None = None
-    items: FromMemory | None = None
-    needs: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """Return the statement on the score in words."""
-        return sentence(self.said, TEXTS)
+from audit.statistics.without_memory import from_memory, score_of, without_memory
 
 
 def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> ScoreWithout:
@@ -67,20 +39,20 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     score = score_of(published.score, cell.published.cluster)
     needs, refused = _needs(cell, evidence, gates), ""
     if not needs and cell.fresh is not None and held_out is not None:
-        kept = [
-            (a, b) for a, b in cell.references if b is not None and a.model not in evidence.left_out
-        ]
+        kept = []
+        for a, b in cell.references:
+            if b is not None and a.model not in evidence.left_out:
+                kept.append((a, b))
         models = [(published, held_out), *kept]
         scores: list[Sets] = [(a.score, b.score) for a, b in models]
         try:
             clusters = cell.published.cluster, cell.fresh.cluster
             # The limits allow for unparsed answers for and against the gap, at the odds ratio of
             # decisions.
-            gaps = [
-                (0.0, imputed.low, imputed.high)
-                for imputed in evidence.held
-                if imputed.gamma == DECIDE_AT
-            ]
+            gaps = []
+            for imputed in evidence.held:
+                if imputed.gamma == DECIDE_AT:
+                    gaps.append((0.0, imputed.low, imputed.high))
             # For a model that no reference brackets, they allow for another rate of lucky answers.
             (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
             if more:
@@ -106,7 +78,10 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
-    unfit = {g.name for g in gates if g.status == Status.FAIL}
+    unfit = set()
+    for g in gates:
+        if g.status == Status.FAIL:
+            unfit.add(g.name)
     names = [reference.model for reference, _ in cell.references]
     missing = {
         "held_out": cell.fresh is None,
@@ -166,12 +141,19 @@ def ranked(
     items = result.without.items
     if items is None:
         return []
-    kept = [model for model, _ in cell.references if model.model not in result.evidence.left_out]
+    kept = []
+    for model, _ in cell.references:
+        if model.model not in result.evidence.left_out:
+            kept.append(model)
     rows = []
     for i in items.order:
         id_ = cell.published.question_ids[i]
         scores = [float(model.score[i]) for model in kept]
-        answers = [score for score in scores if score == score]  # without NaN
+        # NaN is left out.
+        answers = []
+        for score in scores:
+            if score == score:
+                answers.append(score)
         rows.append(
             Ranked(
                 model=cell.model,

@@ -5,7 +5,7 @@ The ladder of grades is in `audit.judging`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from audit.judging.vocabulary import gate_reasons
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell
-from audit.perturb.vocabulary import GATES, Decision
+from audit.perturb.vocabulary import GATES, Decision, Unparsed
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
 
@@ -144,7 +144,10 @@ def decide(
         return _unmeasured(evidence, blocking)
     if found_p is None:
         found_p, beyond_p = evidence.tests.found_p, evidence.tests.beyond_p
-    few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
+    few = []
+    for g in gates:
+        if g.name == "enough_data" and g.status == Status.FAIL:
+            few.append(g)
     found = (
         finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
     )
@@ -485,28 +488,6 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
         (not e.items.can_flag, because("which_items", smallest_p=e.items.smallest_p)),
     )
     return tuple(reason for applies, reason in explanations if applies)
-
-
-@dataclass(frozen=True)
-class Unparsed:
-    """How robust a verdict is against unparsed answers.
-
-    share: unparsed share of the tested model's answers (0-1). holds: the verdict that the tipping
-    point refers to; None if no verdict depends on them. tipping_point: the odds ratio up to which
-    it holds; null in verdict.json if it holds in the worst case (`worst_case`). largest_worst: the
-    largest drop in the worst case, 0-1.
-    """
-
-    share: float
-    holds: V | None
-    tipping_point: float
-    worst_case: bool
-    largest_worst: float | None
-
-    @property
-    def reason(self) -> Reason:
-        """Return the statement with its numbers."""
-        return because("unparsed", **vars(self))
 
 
 def unparsed(

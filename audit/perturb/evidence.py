@@ -188,7 +188,10 @@ def _references(
     cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds
 ) -> tuple[SetDifference | None, int]:
     on_fresh = {w.model: w for w in usable_references(fresh, limits)[0]}
-    on_benchmark = [w for w in usable_references(cell, limits)[0] if w.model in on_fresh]
+    on_benchmark = []
+    for w in usable_references(cell, limits)[0]:
+        if w.model in on_fresh:
+            on_benchmark.append(w)
     if not on_benchmark:
         return None, 0
     benchmark_drop = np.mean([_drop(w) for w in on_benchmark], axis=0)

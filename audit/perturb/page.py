@@ -136,15 +136,16 @@ def render(
         HTML.
     """
     cells, results = verdict.cells, verdict.results
-    shown = [
-        {
-            "cell": c,
-            "result": r,
-            "mark": verdict.mark(c, r),
-            "not_asked": int((~c.tested.was_asked).sum()),
-        }
-        for c, r in zip(cells, results, strict=True)
-    ]
+    shown = []
+    for c, r in zip(cells, results, strict=True):
+        shown.append(
+            {
+                "cell": c,
+                "result": r,
+                "mark": verdict.mark(c, r),
+                "not_asked": int((~c.tested.was_asked).sum()),
+            }
+        )
     say = partial(sentence, texts=TEXTS)
     questions = [f"{n:,}" for n in sorted({c.n for c in cells})]
     variants = max((len(c.tested.variants) for c in cells), default=0)
@@ -184,10 +185,14 @@ def render(
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
-    rows = [(r.model, r.evidence.drop) for r in verdict.results if r.evidence is not None]
-    known = [
-        (name, drop.drop.low, drop.largest) for name, drop in rows if np.isfinite(drop.largest)
-    ]
+    rows = []
+    for r in verdict.results:
+        if r.evidence is not None:
+            rows.append((r.model, r.evidence.drop))
+    known = []
+    for name, drop in rows:
+        if np.isfinite(drop.largest):
+            known.append((name, drop.drop.low, drop.largest))
     if not known:
         return {}
     effect = limits.effect_of_interest
@@ -428,8 +433,14 @@ class PageItem:
     def example(self) -> tuple[Shown, Shown]:
         """Return the original, and the first variant with another outcome, or else the last."""
         first = self.wordings[0]
-        variants = [wording for wording in self.wordings if wording.label.startswith("variant")]
-        differing = [wording for wording in variants if wording.state != first.state]
+        variants = []
+        for wording in self.wordings:
+            if wording.label.startswith("variant"):
+                variants.append(wording)
+        differing = []
+        for wording in variants:
+            if wording.state != first.state:
+                differing.append(wording)
         return first, differing[0] if differing else self.wordings[-1]
 
 
@@ -484,7 +495,9 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
         "none": "none" in states,
         "absent": "absent" in states,
     }
-    marks |= {f"gate-{g.name}": True for g in result.gates if key[2] in g.items}
+    for g in result.gates:
+        if key[2] in g.items:
+            marks[f"gate-{g.name}"] = True
     options = tuple(first["options"])
     if (
         not options and first["target"] is not None

@@ -108,10 +108,9 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         PERTURB, config, only={one.name: frozenset(one.selection.variants) for one in sets}
     )
     if fresh is not None:
-        both = [
-            open_benchmark(one, seed=config.seed).iter_questions()
-            for one in (config.benchmark, fresh)
-        ]
+        both = []
+        for one in (config.benchmark, fresh):
+            both.append(open_benchmark(one, seed=config.seed).iter_questions())
         check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
     resolved = settle_references(config, resolved, SAME)
     files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
@@ -226,10 +225,11 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     lines.append(f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})")
     if run.control is not None:
         sizes = (n, run.resolved.samples[1].sample.n)
-        each = [
-            detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power)
-            for m in sizes
-        ]
+        each = []
+        for m in sizes:
+            each.append(
+                detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power)
+            )
         beyond = 100 * math.hypot(*each)
         lines.append(
             f"  beyond held-out items {beyond:>12.1f}  points; these can take a finding away, and make none"

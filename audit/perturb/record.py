@@ -273,9 +273,9 @@ def usable_references(
         The usable references, and why the others are left out.
     """
     twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
-    why = [
-        _unusable(cell, w, limits, repeated=k in twice) for k, w in enumerate(cell.references, 1)
-    ]
+    why = []
+    for k, w in enumerate(cell.references, 1):
+        why.append(_unusable(cell, w, limits, repeated=k in twice))
     used = tuple(w for w, reason in zip(cell.references, why, strict=True) if reason is None)
     return used, tuple(reason for reason in why if reason is not None)
 

@@ -92,7 +92,10 @@ def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
     outcomes = read_outcomes(
         run_dir, SCHEMA, also=_COLUMNS, each=lambda batch: _add(requests, batch)
     )
-    kept = [cell for cell in outcomes.cells if models is None or cell.model in models]
+    kept = []
+    for cell in outcomes.cells:
+        if models is None or cell.model in models:
+            kept.append(cell)
     return LoadedRun(run_dir, replace(outcomes, cells=kept), requests)
 
 
@@ -130,9 +133,10 @@ def perturb_cells(
                 others.append((cell, run.requests[cell.model, cell.benchmark]))
 
     def of(library: Header) -> dict[str, PerturbCell]:
-        tested = [
-            c for c in read.outcomes.cells if c.model in judged and c.benchmark == library.benchmark
-        ]
+        tested = []
+        for c in read.outcomes.cells:
+            if c.model in judged and c.benchmark == library.benchmark:
+                tested.append(c)
         return {
             c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review)
             for c in tested
@@ -151,11 +155,10 @@ def _cell(
     review: Review | None,
 ) -> PerturbCell:
     ids = tested.question_ids
-    asked = [
-        (c, theirs)
-        for c, theirs in others
-        if c.benchmark == tested.benchmark and c.model != tested.model
-    ]
+    asked = []
+    for c, theirs in others:
+        if c.benchmark == tested.benchmark and c.model != tested.model:
+            asked.append((c, theirs))
     return PerturbCell(
         benchmark=tested.benchmark,
         question_ids=ids,
@@ -191,12 +194,18 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
     columns = np.array([position.get(id_, -1) for id_ in ids])
 
     def of(arm: Arm) -> FloatArray:
-        rows = [to_values(cell.row(s))[columns] for s in cell.settings if s.arm == arm]
+        rows = []
+        for s in cell.settings:
+            if s.arm == arm:
+                rows.append(to_values(cell.row(s))[columns])
         values: FloatArray = np.array(rows, dtype=float).reshape(len(rows), len(ids))
         values[:, columns < 0] = np.nan
         return values
 
-    levels = [s.level for s in cell.settings if s.arm == Arm.VARIANT]
+    levels = []
+    for s in cell.settings:
+        if s.arm == Arm.VARIANT:
+            levels.append(s.level)
     asked: BoolArray = np.zeros((len(levels), len(ids)), dtype=bool)
     for row, level in enumerate(levels):
         asked[row] = [(id_, level) not in requests.not_asked for id_ in ids]

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, ClassVar
 from audit.judging.document import Cell, Interval, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
-from audit.judging.result import Texts
+from audit.judging.result import Reason, Texts, because
 from audit.judging.run import CellResult, Decided
 from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
 from audit.perturb.texts import TEXTS
 
 if TYPE_CHECKING:  # commands without statistics import the vocabulary
-    from audit.perturb.decide import Unparsed
     from audit.perturb.evidence import Evidence
 
 
@@ -44,6 +43,28 @@ class Decision(Decided[PerturbVerdict]):
     """
 
     doubt: str = ""
+
+
+@dataclass(frozen=True)
+class Unparsed:
+    """How robust a verdict is against unparsed answers.
+
+    share: unparsed share of the tested model's answers (0-1). holds: the verdict that the tipping
+    point refers to; None if no verdict depends on them. tipping_point: the odds ratio up to which
+    it holds; null in verdict.json if it holds in the worst case (`worst_case`). largest_worst: the
+    largest drop in the worst case, 0-1.
+    """
+
+    share: float
+    holds: PerturbVerdict | None
+    tipping_point: float
+    worst_case: bool
+    largest_worst: float | None
+
+    @property
+    def reason(self) -> Reason:
+        """Return the statement with its numbers."""
+        return because("unparsed", **vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)

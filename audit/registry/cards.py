@@ -57,7 +57,10 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
         raise ConfigError(
             f"{entry.run_dir} judged {', '.join(judged)}. Expected one of them: --model {judged[0]}"
         )
-    cells = [cell for cell in entry.cells if cell.model == name]
+    cells = []
+    for cell in entry.cells:
+        if cell.model == name:
+            cells.append(cell)
     kept = (
         "key",
         "audit",
@@ -204,10 +207,9 @@ def _with_estimates(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Indicator]]:
 
 
 def _block(cells: Sequence[Cell], entry: Entry) -> str:
-    rows = [
-        (_named(cell), cell.verdict.replace("_", " "), cell.decision, cell.headline)
-        for cell in cells
-    ]
+    rows = []
+    for cell in cells:
+        rows.append((_named(cell), cell.verdict.replace("_", " "), cell.decision, cell.headline))
     table = "\n".join(f"| {' | '.join(map(markdown, row))} |" for row in rows)
     revision = markdown(cells[0].model_revision or "not known")
     return f"""## Benchmark audit ({markdown(entry.audit)}), {entry.ended[:10]}
@@ -316,7 +318,11 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     model_version = response.json()["model_version"]
     stored = {tag["key"]: tag["value"] for tag in model_version.get("tags", ())}
     wanted = tags_of(facts)
-    if conflicts := [key for key, value in wanted.items() if stored.get(key, value) != value]:
+    conflicts = []
+    for key, value in wanted.items():
+        if stored.get(key, value) != value:
+            conflicts.append(key)
+    if conflicts:
         key = conflicts[0]
         raise ConfigError(
             f"The tag {key} of {name} {version} is {stored[key]!r}. Nothing was changed."
@@ -335,10 +341,9 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of a result; their names begin with the run's key."""
     head = f"audit.{facts['key'][:12]}"
-    tags = {
-        f"{head}.{key}": str(facts[key])
-        for key in ("key", "audit", "decision", "verdict_sha256", "ended")
-    }
+    tags = {}
+    for key in ("key", "audit", "decision", "verdict_sha256", "ended"):
+        tags[f"{head}.{key}"] = str(facts[key])
     for cell in facts["cells"]:
         of = cell["benchmark"] + (f".{cell['context']}" if cell["context"] else "")
         of = re.sub(

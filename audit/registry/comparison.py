@@ -278,10 +278,13 @@ def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manif
         _hashed_fields(name, manifest, cell.model)
         for manifest, cell in zip(manifests, cells, strict=True)
     )
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    differences = [
-        f"{key} {short(old.get(key))} before, {short(new.get(key))} after" for key in keys[:4]
-    ]
+    keys = []
+    for key in {**old, **new}:
+        if old.get(key) != new.get(key):
+            keys.append(key)
+    differences = []
+    for key in keys[:4]:
+        differences.append(f"{key} {short(old.get(key))} before, {short(new.get(key))} after")
     if len(keys) > 4:
         differences.append(f"and {len(keys) - 4} more")
     hashes = [cell.comparable[name][:24] or "none" for cell in cells]
@@ -324,7 +327,10 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
 
     def beyond(change: CellChange) -> list[SettingChange]:
         """Return the conditions that changed by more than chance, the smallest p first."""
-        significant = [s for s in change.settings if s.adjusted is not None and s.adjusted <= ALPHA]
+        significant = []
+        for s in change.settings:
+            if s.adjusted is not None and s.adjusted <= ALPHA:
+                significant.append(s)
         return sorted(significant, key=lambda s: s.adjusted or 0.0)
 
     label = "scores at the baseline and by condition"
@@ -509,7 +515,10 @@ def _questions(
     settings changed."""
     moves = {}
     for k, name in enumerate(ids):
-        differing = [s for s in before if before[s][k] != after[s][k]]
+        differing = []
+        for s in before:
+            if before[s][k] != after[s][k]:
+                differing.append(s)
         moves[name] = tuple((setting_name(s), before[s][k], after[s][k]) for s in differing)
     moved = sorted(filter(moves.get, ids), key=lambda name: -len(moves[name]))
     texts = _texts(run_dir, key, moved[:MAX_QUESTIONS])
@@ -529,9 +538,9 @@ def _figures(
     for x, y in verdicts(a, b):
         if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
             after = {f.name: f for f in y.indicators}
-            figures += [
-                (f.name, x.context, f, after[f.name]) for f in x.indicators if f.name in after
-            ]
+            for f in x.indicators:
+                if f.name in after:
+                    figures.append((f.name, x.context, f, after[f.name]))
     return tuple(figures)
 
 
@@ -581,9 +590,17 @@ def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
     """
     unanswered: set[Setting] = set()
     for side in answers:
-        unanswered.update(s for s in side if np.isnan(side[s]).all())
-    answered = [s for s in answers[0] if s not in unanswered]
-    baseline = [s for s in answered if find_audit(audit).roles.is_baseline(s)]
+        for s in side:
+            if np.isnan(side[s]).all():
+                unanswered.add(s)
+    answered = []
+    for s in answers[0]:
+        if s not in unanswered:
+            answered.append(s)
+    baseline = []
+    for s in answered:
+        if find_audit(audit).roles.is_baseline(s):
+            baseline.append(s)
     return baseline or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
 
 
@@ -593,7 +610,10 @@ def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
     """Return each item's mean over some settings (n,); NaN if no setting is answered."""
-    rows = [answers[s] for s in settings if s in answers]
+    rows = []
+    for s in settings:
+        if s in answers:
+            rows.append(answers[s])
     if not rows:
         any_row, *_ = answers.values()
         rows = [np.full_like(any_row, np.nan)]
@@ -618,9 +638,9 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
         if len(runs) == 1:
             words[setting] = [_STATES[State(x)] for x in rows[0]]
         else:
-            words[setting] = [
-                "no answer" if np.isnan(x) else f"{percent(x)} right" for x in values[setting]
-            ]
+            words[setting] = []
+            for x in values[setting]:
+                words[setting].append("no answer" if np.isnan(x) else f"{percent(x)} right")
     return values, words
 
 

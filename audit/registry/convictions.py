@@ -63,8 +63,13 @@ def settle_references(
     convicted = check_convicted(config, runs, resolved.models)
     own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
     tested = {name: own[name] for name in judged(config)}
-    references = {name: origin for name, origin in own.items() if name not in tested}
-    references |= {name: run.origins.get(name, Origin()) for run in runs for name in run.models}
+    references = {}
+    for name, origin in own.items():
+        if name not in tested:
+            references[name] = origin
+    for run in runs:
+        for name in run.models:
+            references[name] = run.origins.get(name, Origin())
     found: dict[str, list[str]] = {"held_out": [], "undated": []}
     if items := config.control_benchmark:
         name = resolved.samples[1].benchmark.name
@@ -131,9 +136,10 @@ def check_convicted(
     The verdict of each reference run, of its panel or suite, and the registry are searched by name
     and weights.
     """
-    serving: dict[str, tuple[Facts, Path | None]] = {
-        name: (facts, None) for name, facts in models.items() if name not in judged(config)
-    }
+    serving: dict[str, tuple[Facts, Path | None]] = {}
+    for name, facts in models.items():
+        if name not in judged(config):
+            serving[name] = (facts, None)
     for run in runs:
         theirs = Manifest.load(run.path).models
         serving |= {name: (theirs[name], run.path) for name in run.models}

@@ -271,11 +271,10 @@ def comparable(
     """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
-    others = [
-        (name, b.get("revision"), b.get("ids_sha256"))
-        for name, b in benchmarks
-        if name != benchmark
-    ]
+    others = []
+    for name, b in benchmarks:
+        if name != benchmark:
+            others.append((name, b.get("revision"), b.get("ids_sha256")))
     return {
         "audit": manifest.audit,
         "schema": manifest.schema_version,
@@ -310,12 +309,14 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
     facts = manifest.models.get(model, {})
     configured = manifest.config.get("model", {}).get(model, {})
     other = facts.get("worker", model) != model
-    options = {
-        k: v for k, v in deciding(manifest.config).items() if k.split(".")[0] not in _ELSEWHERE
-    }
-    calls = {
-        name: v for name, v in configured.items() if isinstance(v, Mapping) and "max_tokens" in v
-    }
+    options = {}
+    for k, v in deciding(manifest.config).items():
+        if k.split(".")[0] not in _ELSEWHERE:
+            options[k] = v
+    calls = {}
+    for name, v in configured.items():
+        if isinstance(v, Mapping) and "max_tokens" in v:
+            calls[name] = v
     return {
         "settings": manifest.settings,
         "own": options,

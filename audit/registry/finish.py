@@ -191,11 +191,15 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
 
     if ruling.verdict_decision is Decision.PASS:
         return None
-    cells = [cell for cell in ruling.cells if cell.decision == ruling.verdict_decision]
-    lines = [
-        f"{cell.model} on {cell.benchmark}: {cell.verdict.replace('_', ' ')}. {cell.headline}"
-        for cell in cells
-    ]
+    cells = []
+    for cell in ruling.cells:
+        if cell.decision == ruling.verdict_decision:
+            cells.append(cell)
+    lines = []
+    for cell in cells:
+        lines.append(
+            f"{cell.model} on {cell.benchmark}: {cell.verdict.replace('_', ' ')}. {cell.headline}"
+        )
     title = f"Audit {_ENDS[ruling.verdict_decision]}: {', '.join(sorted({cell.model for cell in cells}))}"
     lines += [
         *ruling.rules,

@@ -92,7 +92,10 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     servers = list(filter(_is_mail, to))
     if notice.to and servers:  # server, login and sender stay, and the recipients are replaced
         parts = urlsplit(servers[0])
-        kept = [pair for pair in parse_qsl(parts.query, True) if pair[0] not in ("to", "cc", "bcc")]
+        kept = []
+        for pair in parse_qsl(parts.query, True):
+            if pair[0] not in ("to", "cc", "bcc"):
+                kept.append(pair)
         query = urlencode([*kept, ("to", ",".join(notice.to))])
         to = [*to, urlunsplit(parts._replace(path="", query=query))]
     failed = []

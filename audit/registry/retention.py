@@ -88,9 +88,10 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
         days = run["retention_days"]
         age = now - datetime.fromisoformat(run["ended"])
         if days is not None and run["removed"] is None and age > timedelta(days=days):
-            same = [
-                other for other in everything if other["answers_sha256"] == run["answers_sha256"]
-            ]
+            same = []
+            for other in everything:
+                if other["answers_sha256"] == run["answers_sha256"]:
+                    same.append(other)
             past.append(Past(run, age.days, _why_it_stays(run, same, now)))
     return past
 
@@ -145,7 +146,10 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
 
     `same` is every judgement of its answers, all in one directory.
     """
-    holds = [judgement["hold"] for judgement in same if judgement["hold"] is not None]
+    holds = []
+    for judgement in same:
+        if judgement["hold"] is not None:
+            holds.append(judgement["hold"])
     if holds:
         return f"on hold: {holds[0]}"
     if run["removal"] == REMOVING:
@@ -230,9 +234,9 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
     elif key_of(run_dir) != run["key"]:
         raise RegistryError(f"{run_dir} holds another result now. Nothing was removed.")
     else:
-        decided = {
-            path.name: file_sha256(path) for path in sorted((run_dir / DECISIONS).glob("*.json"))
-        }
+        decided = {}
+        for path in sorted((run_dir / DECISIONS).glob("*.json")):
+            decided[path.name] = file_sha256(path)
         kept = (
             "key",
             "audit",

@@ -152,7 +152,10 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     benchmark = _benchmark(given)
     period = period_of(now)
     census = set(benchmark.census.frame.tolist())
-    pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
+    pool = {}
+    for k, q in enumerate(benchmark.iter_questions()):
+        if k in census:
+            pool[q.id] = q
     if any(not q.options for q in pool.values()):
         raise ConfigError(
             f"{benchmark.name} has numeric answers. `registry draw` can only write multiple-choice items."
@@ -169,7 +172,10 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         earlier = {row["period"]: dict(row) for row in drawn}
         this_period = earlier.pop(period, None)
         used = asked_ids.union(*(row["ids"] for row in earlier.values()))
-        free = [i for i in pool if i not in used]
+        free = []
+        for i in pool:
+            if i not in used:
+                free.append(i)
         if this_period:
             return this_period, free, False
         if len(free) < n:
@@ -245,5 +251,7 @@ def _ids_in(record: Kept, benchmark: str) -> Sequence[str]:
         ) from error
     ids = []
     for names in batches:
-        ids += [id_ for name, id_ in names if name == benchmark]
+        for name, id_ in names:
+            if name == benchmark:
+                ids.append(id_)
     return ids

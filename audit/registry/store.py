@@ -111,7 +111,10 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
             return False
         for cell in entry.cells:
             cell_key = {"run_key": entry.key, **attributes(cell, "model", "benchmark", "context")}
-            columns = {name: value for name, value in vars(cell).items() if name in cells.c}
+            columns = {}
+            for name, value in vars(cell).items():
+                if name in cells.c:
+                    columns[name] = value
             db.execute(insert(cells).values(columns | cell_key))
             for indicator in cell.indicators:
                 figure = attributes(indicator, "name", "estimate", "low", "high")

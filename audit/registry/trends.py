@@ -230,7 +230,10 @@ def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:
 
 def _differs(before: Kept, after: Kept) -> tuple[str, ...]:
     a, b = before.cell["comparable"], after.cell["comparable"]
-    differences = [text for name, text in NAMES.items() if a.get(name) != b.get(name)]
+    differences = []
+    for name, text in NAMES.items():
+        if a.get(name) != b.get(name):
+            differences.append(text)
     if before.run["suite_sha256"] != after.run["suite_sha256"]:
         differences.insert(0, "the suite")
     return tuple(differences)

@@ -42,7 +42,10 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
         If the registry does not answer.
     """
     folder = home_of(folder)
-    runs = [run for run in panel_runs(folder) or [folder] if (run / MANIFEST).is_file()]
+    runs = []
+    for run in panel_runs(folder) or [folder]:
+        if (run / MANIFEST).is_file():
+            runs.append(run)
     resolved = [run.resolve() for run in runs]
     earlier: dict[tuple[str, str, tuple[str, ...]], Try] = {}
     for run in runs:
@@ -65,7 +68,10 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
     """Return the names of hashes that differ. Those that only a verdict holds may be missing."""
-    names = {name for name, value in then.items() if value != now.get(name)}
+    names = set()
+    for name, value in then.items():
+        if value != now.get(name):
+            names.add(name)
     return {name for name in names if name not in _FROM_VERDICT or (then[name] and now.get(name))}
 
 

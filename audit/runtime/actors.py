@@ -342,7 +342,10 @@ class EnginePool:
             return []
         try:
             nodes = {node["NodeID"]: node for node in ray.nodes()}
-            alive = {name for name, node in nodes.items() if node["Alive"]}
+            alive = set()
+            for name, node in nodes.items():
+                if node["Alive"]:
+                    alive.add(name)
             places = [_place(group, alive) for group in self.groups]
         except ray.exceptions.RayError:
             return []  # the head does not answer, so the state of the nodes is unknown
@@ -354,7 +357,10 @@ class EnginePool:
         ]
 
     def _gone(self, node: str, before: Sequence[Mapping[str, float]], address: str) -> str:
-        engines = [f"{self.model}/{i}" for i, place in enumerate(before) if node in place]
+        engines = []
+        for i, place in enumerate(before):
+            if node in place:
+                engines.append(f"{self.model}/{i}")
         gpus, others = sum(place.get(node, 0.0) for place in before), sum(map(bool, self.places))
         rest = f"The other {others} answer its requests" if others else "No other engine is left"
         return (
@@ -528,12 +534,14 @@ def _all_in_bfloat16() -> bool:
     """Return whether every node with CPUs computes in bfloat16; an engine may restart on any of
     them."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0.0)]
-    others = [
-        NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
-        for node in nodes
-        if node["NodeID"] != here
-    ]
+    nodes = []
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("CPU", 0.0):
+            nodes.append(node)
+    others = []
+    for node in nodes:
+        if node["NodeID"] != here:
+            others.append(NodeAffinitySchedulingStrategy(node["NodeID"], soft=True))
     calls = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
     this_node = len(others) == len(nodes) or computes_in_bfloat16_here()
     return this_node and all(ray.get(calls))

@@ -110,7 +110,10 @@ class Balancer:
     def _usable(self) -> list[int]:
         """Return the reachable replicas; if there are none, those that may come back."""
         now = time.monotonic()
-        reachable = [replica for replica, until in enumerate(self._away) if until <= now]
+        reachable = []
+        for replica, until in enumerate(self._away):
+            if until <= now:
+                reachable.append(replica)
         return reachable or [
             replica for replica, until in enumerate(self._away) if until < math.inf
         ]
@@ -127,7 +130,10 @@ class Balancer:
         return (self._load[replica] + 1) * (1.0 if pace is None else pace / usual)
 
     def _usual(self) -> float:
-        known = [pace for pace in self._pace if pace]
+        known = []
+        for pace in self._pace:
+            if pace:
+                known.append(pace)
         return sum(known) / len(known) if known else 1.0
 
 

@@ -116,7 +116,10 @@ def give_back(pool: EnginePool, *, failed: bool) -> None:
     failed : bool
         Whether the run failed.
     """
-    kept = [held for held in _held or () if held.pool is pool]
+    kept = []
+    for held in _held or ():
+        if held.pool is pool:
+            kept.append(held)
     if kept and not failed:
         kept[0].used = False
         return

@@ -144,12 +144,11 @@ class Run:
                     f"{path} says {said}, the answers give {given}. Build it again: audit report {self.path}"
                 )
         first, cells = ["model", "benchmark", "verdict", "headline"], document.plain["cells"]
-        plain = {
-            name
-            for cell in cells
-            for name, value in cell.items()
-            if not isinstance(value, list | dict)
-        }
+        plain = set()
+        for cell in cells:
+            for name, value in cell.items():
+                if not isinstance(value, list | dict):
+                    plain.add(name)
         names = [*first, *sorted(plain - {*first, "sensitivity"})]
         return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
 
@@ -171,11 +170,10 @@ class Run:
         """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on
         `ax`; without, on the axes of a figure of its own. Settings without an accuracy are left
         out."""
-        rows = [
-            row
-            for row in self.settings().to_pylist()
-            if row["n"] and row["standard_error"] is not None
-        ]
+        rows = []
+        for row in self.settings().to_pylist():
+            if row["n"] and row["standard_error"] is not None:
+                rows.append(row)
         if ax is None:
             from matplotlib.figure import Figure as Canvas
 

@@ -57,7 +57,10 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
         return (
             f"nothing was stored for {seconds:.0f} s; Ray does not answer: {type(error).__name__}."
         )
-    alive = [node for node in nodes if node["Alive"]]
+    alive = []
+    for node in nodes:
+        if node["Alive"]:
+            alive.append(node)
     words = [f"{len(alive)} of {len(nodes)} nodes live"]
     if lost := silent_nodes(alive):
         words.append(
@@ -217,11 +220,10 @@ class ModelRun:
             self._metrics.add("retries", retries)
             if well:
                 self.display.retries(self.name, int(retries))
-            backends = {
-                key.removeprefix(BACKEND): int(n)
-                for key, n in stats.items()
-                if key.startswith(BACKEND)
-            }
+            backends = {}
+            for key, n in stats.items():
+                if key.startswith(BACKEND):
+                    backends[key.removeprefix(BACKEND)] = int(n)
             before = self.run_dir.manifest.backends
             merged = Counter(before.get(pool.model, {})) + Counter(backends)
             if merged:
@@ -281,9 +283,10 @@ class ModelRun:
 
     def _load(self, chunks: ChunkRun, others: Callable[[], bool]) -> Generator[None]:
         timings = self.run_dir.manifest.timings
-        earlier = [
-            timing["load_s"] for key, timing in timings.items() if key.startswith(f"{self.name}/")
-        ]
+        earlier = []
+        for key, timing in timings.items():
+            if key.startswith(f"{self.name}/"):
+                earlier.append(timing["load_s"])
         usual = usual_load([model.engine for model in self._models], earlier)
         if all(pool.ready for pool in self._pools):
             self.display.kept(self.name)
@@ -293,7 +296,10 @@ class ModelRun:
                     for _ in pool.load(model.load_timeout_s, self.display.stage, others):
                         chunks.check()
                         yield
-        precisions = {pool.model: pool.precision for pool in self._pools if pool.precision}
+        precisions = {}
+        for pool in self._pools:
+            if pool.precision:
+                precisions[pool.model] = pool.precision
         self.run_dir.update(precision={**self.run_dir.manifest.precision, **precisions})
 
     def _follow(self, chunks: ChunkRun) -> Generator[None]:
@@ -331,9 +337,9 @@ class ModelRun:
 
     def _timed(self, **seconds: float) -> None:
         """Record the times of an attempt. Without generate_s it did not end."""
-        timing = {
-            name: round(time_s + self._before.get(name, 0.0), 3) for name, time_s in seconds.items()
-        }
+        timing = {}
+        for name, time_s in seconds.items():
+            timing[name] = round(time_s + self._before.get(name, 0.0), 3)
         timings = self.run_dir.manifest.timings
         self.run_dir.update(timings={**timings, self._timing: timing})
 

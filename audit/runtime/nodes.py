@@ -26,7 +26,10 @@ def cluster_nodes(*, with_memory: bool = False) -> list[Node]:
     list of Node
         A node that does not answer has unknown memory.
     """
-    alive = [node for node in ray.nodes() if node["Alive"]]
+    alive = []
+    for node in ray.nodes():
+        if node["Alive"]:
+            alive.append(node)
     memory = (
         _memory([node for node in alive if node["Resources"].get("GPU")]) if with_memory else {}
     )

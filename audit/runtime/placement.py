@@ -88,7 +88,10 @@ def plan_placement(
 
 def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
     """Return why the replicas of a model do not fit on the GPUs of these nodes; "" if they do."""
-    each = [node.gpus for node in nodes if model.accelerator_type in (None, *node.types)]
+    each = []
+    for node in nodes:
+        if model.accelerator_type in (None, *node.types):
+            each.append(node.gpus)
     kind = f" of type {model.accelerator_type}" if model.accelerator_type else ""
     if kind and not sum(each):
         types = sorted(frozenset[str]().union(*(node.types for node in nodes)))
@@ -168,7 +171,10 @@ def product_in_words(model: ModelConfig) -> str:
         "gpu_share": model.gpu_share,
         "replicas": model.replicas,
     }
-    several = [f"{name}={value:g}" for name, value in parts.items() if value != 1]
+    several = []
+    for name, value in parts.items():
+        if value != 1:
+            several.append(f"{name}={value:g}")
     return f" ({', '.join(several)})" if several else ""
 
 
@@ -270,9 +276,8 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    waiting = [
-                        other for other in runs if other in {name, *waiting}
-                    ]  # it returns to its place
+                    # The model returns to its place.
+                    waiting = [other for other in runs if other in {name, *waiting}]
                     refused.add(name)
                 except StopIteration:
                     pass

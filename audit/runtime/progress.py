@@ -262,9 +262,10 @@ class Display:
         state = self._models[name]
         for row in counts.to_pylist():
             state.arms[row["arm"]].update({c: row[c] for c in _COUNTED}, done=row["rows"])
-            tokens = {
-                c: row[c] for c in row if c.endswith("_tokens") and not c.endswith("cached_tokens")
-            }
+            tokens = {}
+            for c in row:
+                if c.endswith("_tokens") and not c.endswith("cached_tokens"):
+                    tokens[c] = row[c]
             state.sums.update(tokens)
             if state.started is not None:
                 state.stored += row["rows"]

@@ -51,8 +51,14 @@ def check_room(
                 f"{needs(model, need)}; this cluster has 0 GPUs. {_instead(model, files)}{cpus}"
             )
         return
-    usable = [node for node in nodes if node.gpus and model.accelerator_type in (None, *node.types)]
-    known = [node.gpu_bytes for node in usable if node.gpu_bytes is not None]
+    usable = []
+    for node in nodes:
+        if node.gpus and model.accelerator_type in (None, *node.types):
+            usable.append(node)
+    known = []
+    for node in usable:
+        if node.gpu_bytes is not None:
+            known.append(node.gpu_bytes)
     try:
         plan_placement(model, nodes, autoscale=autoscale)
     except ConfigError as error:

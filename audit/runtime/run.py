@@ -208,7 +208,10 @@ class Start:
     def ask(self) -> None:
         """Ask every model that can run the questions that have no row yet."""
         config, design = self.resolved.config, self.resolved.design
-        runnable = [name for name in config.model if name not in self.result.failed]
+        runnable = []
+        for name in config.model:
+            if name not in self.result.failed:
+                runnable.append(name)
         done = self._scan()
         todo = {name: missing_tasks(done, name, design, self.questions) for name in runnable}
         totals = _rows_by_arm(np.arange(len(self.questions) * len(design.parts)), design)
@@ -218,9 +221,11 @@ class Start:
         for name in runnable:
             left = _rows_by_arm(todo[name], design)
             self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
-        asking = {
-            name: todo[name] for name in runnable if len(todo[name])
-        }  # engines load for these only
+        # Engines load for these models only.
+        asking = {}
+        for name in runnable:
+            if len(todo[name]):
+                asking[name] = todo[name]
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
         for name in runnable:
@@ -314,11 +319,9 @@ class Start:
             return {}
         probed = []
         for name in names:
-            probed += [
-                (name, model)
-                for model in engines_of(self.resolved, name)
-                if model.engine == "openai"
-            ]
+            for model in engines_of(self.resolved, name):
+                if model.engine == "openai":
+                    probed.append((name, model))
         if not probed:
             return {}
         from audit.engines.openai_engine import (
@@ -387,11 +390,10 @@ class Start:
         if not asking or present == before:
             return
         names = self.resolved.config.model
-        weighed = {
-            name
-            for name in names
-            if any(e.engine in WEIGHED for e in engines_of(self.resolved, name))
-        }
+        weighed = set()
+        for name in names:
+            if any(e.engine in WEIGHED for e in engines_of(self.resolved, name)):
+                weighed.add(name)
         if not self._any_of(weighed, done):
             self.run_dir.update(packages=present)
         elif not weighed.isdisjoint(asking):

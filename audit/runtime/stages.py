@@ -332,7 +332,10 @@ class AnswerStage:
         self, calls: Mapping[Request, tuple[Setting, Presentation]], priority: int
     ) -> dict[Request, Answered]:
         first = dict(zip(calls, self._call(list(calls), priority), strict=True))
-        unparsed = [r for r, reply in first.items() if self._to_reask(calls[r][1], reply)]
+        unparsed = []
+        for r, reply in first.items():
+            if self._to_reask(calls[r][1], reply):
+                unparsed.append(r)
         repeated = [self._reask(calls[r][1], r) for r in unparsed]
         second = dict(zip(unparsed, self._call(repeated, priority), strict=True))
         self._metrics.answered(
@@ -402,7 +405,10 @@ class AnswerStage:
             scored, reply = majority(ballots), replies[0]
             if len(ballots) > 1:
                 reply, likelihoods = counted(replies, ballots), ()
-        paid_answers = [answer for answer, paid in given if paid]
+        paid_answers = []
+        for answer, paid in given:
+            if paid:
+                paid_answers.append(answer)
         costs = [reply for reply in chain.from_iterable(paid_answers) if reply is not None]
         reply_columns = context.audit.told
         return {

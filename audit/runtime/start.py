@@ -228,9 +228,11 @@ def run_command(words: Sequence[str], log: Path) -> int:
 
 
 def _run(words: list[str], log: str, folder: str) -> int:
-    env = {
-        k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"
-    }  # Ray sets it to one thread
+    # Ray sets it to one thread
+    env = {}
+    for k, v in os.environ.items():
+        if k != "OMP_NUM_THREADS":
+            env[k] = v
     env.setdefault(
         "OMP_WAIT_POLICY", "PASSIVE"
     )  # spinning threads would occupy the core that they wait for

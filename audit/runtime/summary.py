@@ -55,7 +55,10 @@ class SummaryRow:
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
     """One row a setting, arm by arm in the audit's order. The baseline is the mean of its
     replicates."""
-    base = [s for s in cell.settings if roles.is_baseline(s)]
+    base = []
+    for s in cell.settings:
+        if roles.is_baseline(s):
+            base.append(s)
     baseline = settings_values(cell, base) if base else None
     settings = sorted(cell.settings, key=lambda s: (roles.arms.index(s.arm), s.level, s.replicate))
     return [_row(cell.row(s), s, None if s in base else baseline) for s in settings]
@@ -187,7 +190,10 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
         return ""
-    words = [word for word in typed if not word.startswith("plan=")]
+    words = []
+    for word in typed:
+        if not word.startswith("plan="):
+            words.append(word)
     if not all(rows.complete for rows in content.rows):
         return _going_on(audit, words, manifest)
     if larger_one := _enlarged(audit, words, [(content, manifest)]):
@@ -200,7 +206,10 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     other = next(
         name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit
     )
-    same = [word for word in words if word.partition("=")[0].partition(".")[0] in _SUBJECT]
+    same = []
+    for word in words:
+        if word.partition("=")[0].partition(".")[0] in _SUBJECT:
+            same.append(word)
     return shlex.join(["audit", "plan", f"audit={other}", *same])
 
 
@@ -221,9 +230,11 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
     """With as many questions as are needed; its plan where the benchmark has fewer; empty where
     none are missing."""
-    repeated = [
-        word for word in words if word not in ("clean_replicates=1", "noisy_replicates=1")
-    ]  # n is of these
+    # The number of questions is that of a plan with two replicates, so these are repeated.
+    repeated = []
+    for word in words:
+        if word not in ("clean_replicates=1", "noisy_replicates=1"):
+            repeated.append(word)
     if (more := more_questions(parts)) is not None:
         return larger(("audit", audit, *repeated), "n", more)
     if not out_of_reach(parts):
@@ -237,8 +248,14 @@ def _mending(
 ) -> str:
     """What the to-do of a withheld verdict names; empty where a person has to read or mend
     first."""
-    cells = [cell for cell in content.cells if cell.verdict == "withheld"]
-    to_do = {one.code for cell in cells for one in cell.advice_codes}
+    cells = []
+    for cell in content.cells:
+        if cell.verdict == "withheld":
+            cells.append(cell)
+    to_do = set()
+    for cell in cells:
+        for one in cell.advice_codes:
+            to_do.add(one.code)
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
         return (
             "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])

@@ -167,10 +167,13 @@ def _lenient(reply: str, options: list[str]) -> int | None:
     """Return index, AMBIGUOUS or None; every declaration in the reply has to agree."""
     lines = (reply[: reply.find("\n")], reply[reply.rfind("\n") + 1 :]) if "\n" in reply else ()
     letters = [_strict_letter(line, any_case=False) for line in lines]
-    declared = [_index(letter, len(options)) for letter in letters if letter is not None]
-    declared += [
-        i for i in (_last_declared(reply, options), _opening(reply, options)) if i is not None
-    ]
+    declared = []
+    for letter in letters:
+        if letter is not None:
+            declared.append(_index(letter, len(options)))
+    for i in (_last_declared(reply, options), _opening(reply, options)):
+        if i is not None:
+            declared.append(i)
     if declared:
         return _agree(declared)
     for reader in (_named, _labelled, _quoted):
@@ -229,12 +232,14 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
     if match[1]:
         return _index(match[1], len(options))
     index, text = _index(match["lettered"], len(options)), match["text"]
-    named = [i for i, option in enumerate(options) if option and _same(option, text)]
-    whole = [
-        i
-        for i, option in enumerate(options)
-        if option and _same(option, f"{match['lettered']}. {text}")
-    ]
+    named = []
+    for i, option in enumerate(options):
+        if option and _same(option, text):
+            named.append(i)
+    whole = []
+    for i, option in enumerate(options):
+        if option and _same(option, f"{match['lettered']}. {text}"):
+            whole.append(i)
     if whole or not any(options):
         return _agree(whole) if whole else index
     return index if named == [index] else AMBIGUOUS

@@ -170,8 +170,11 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
     # The authors compare the ids as text, which is equivalent. They use difflib's autojunk, which
     # acts only from 200 tokens on and so on none of their pairs.
     blocks = SequenceMatcher(None, first, second).get_matching_blocks()
-    a = [i for block in blocks for i in range(block.a, block.a + block.size)]
-    b = [i for block in blocks for i in range(block.b, block.b + block.size)]
+    a: list[int] = []
+    b: list[int] = []
+    for block in blocks:
+        a += range(block.a, block.a + block.size)
+        b += range(block.b, block.b + block.size)
     return a[1:-1], b[1:-1]
 
 
@@ -200,7 +203,10 @@ def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:
     end."""
     words = [text.split() for text in item.published]
     blocks = SequenceMatcher(None, words[MORE], words[LESS], autojunk=False).get_matching_blocks()
-    runs = [(block[side], block[side] + block.size) for block in blocks if block.size]
+    runs = []
+    for block in blocks:
+        if block.size:
+            runs.append((block[side], block[side] + block.size))
     ends = set(chain.from_iterable(runs)) - {0}
     return runs, sorted(ends | {len(words[side])})
 

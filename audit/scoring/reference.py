@@ -378,7 +378,10 @@ def check_engine(scorer: ReferenceScorer, engine: str) -> None:
     if scorer.needs in GIVES[engine]:
         return
     able = ", ".join(sorted(name for name, gives in GIVES.items() if scorer.needs in gives))
-    fitting = [s.name for s in _ALL if s.benchmark == scorer.benchmark and s.needs in GIVES[engine]]
+    fitting = []
+    for s in _ALL:
+        if s.benchmark == scorer.benchmark and s.needs in GIVES[engine]:
+            fitting.append(s.name)
     others = ", or " + " or ".join(f"scorer={name}" for name in fitting) if fitting else ""
     problem = f"Scorer {scorer.name} needs {scorer.needs}, which engine {engine} does not give"
     raise ConfigError(f"{problem}. Expected an engine of {able}{others}.")
@@ -508,7 +511,10 @@ def _probe(
     scorer: ReferenceScorer, items: Sequence[Item], respond: Callable[[Item], int | None]
 ) -> Probe:
     scores = [scorer.read(item, scorer.reply(item, respond(item))).score for item in items]
-    read = [score for score in scores if score is not None]
+    read = []
+    for score in scores:
+        if score is not None:
+            read.append(score)
     return Probe(sum(read) / len(read) if read else None, 1 - len(read) / len(scores))
 
 

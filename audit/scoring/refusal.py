@@ -73,15 +73,13 @@ def by_family(rule: str) -> str:
     It adds that another family's labels show nothing of yours.
     """
     labels = FAMILIES[rule]
-    families = [
-        f"{name} kappa {kappa:.2f}, missed {percent(missed)}"
-        for name, (kappa, missed) in labels.items()
-    ]
-    valid = [
-        name
-        for name, (kappa, missed) in labels.items()
-        if kappa >= MIN_KAPPA and missed <= MAX_MISSES
-    ]
+    families = []
+    for name, (kappa, missed) in labels.items():
+        families.append(f"{name} kappa {kappa:.2f}, missed {percent(missed)}")
+    valid = []
+    for name, (kappa, missed) in labels.items():
+        if kappa >= MIN_KAPPA and missed <= MAX_MISSES:
+            valid.append(name)
     subject = "GPT-4's stored labels" if rule == GPT4_JUDGE else "It"
     return (
         f"By family: {', '.join(families)}. {subject} would be valid for {', '.join(valid) or 'none of them'}, and for "

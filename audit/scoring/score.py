@@ -137,7 +137,10 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
     defines = re.compile(rf"^(?:async )?def {re.escape(entry_point)}\b", re.MULTILINE)
     blocks, opened = _blocks(visible.text)
     if blocks:
-        defining = [block for block in blocks if defines.search(block)]
+        defining = []
+        for block in blocks:
+            if defines.search(block):
+                defining.append(block)
         return defining[-1] if defining else blocks[0]
     if truncated or opened or not visible.closed:
         return None
@@ -294,7 +297,10 @@ def majority(ballots: Sequence[Score]) -> Score:
     """
     if any(ballot.finish_reason == FinishReason.ERROR for ballot in ballots):
         return Score(UNREADABLE, None, FinishReason.ERROR)
-    named = [ballot for ballot in ballots if ballot.answer.parsed]
+    named = []
+    for ballot in ballots:
+        if ballot.answer.parsed:
+            named.append(ballot)
     if 2 * len(named) < len(ballots) or not named:
         return next(ballot for ballot in ballots if not ballot.answer.parsed)
     ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(
@@ -321,5 +327,8 @@ def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generati
     letters = ("" if b.answer.index is None else chr(ord("A") + b.answer.index) for b in ballots)
     numbered = enumerate(zip(replies, letters, strict=True), start=1)
     text = "\n".join(f"[{k}] {reply.text or letter}" for k, (reply, letter) in numbered)
-    errors = [reply.error for reply in replies if reply.error]
+    errors = []
+    for reply in replies:
+        if reply.error:
+            errors.append(reply.error)
     return Generation(text, engine_id=replies[0].engine_id, error=errors[0] if errors else None)

@@ -194,7 +194,10 @@ def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scor
     if generation.failed:
         return unread("error")
     values = logprobs(generation, expected)
-    finite = [value for value in values if value is not None and math.isfinite(value)]
+    finite = []
+    for value in values:
+        if value is not None and math.isfinite(value):
+            finite.append(value)
     return finite if len(finite) == expected else unread("not finite")
 
 

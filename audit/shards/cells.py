@@ -146,9 +146,9 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
     settings: dict[tuple[Any, ...], int] = {}
     questions: list[pa.DictionaryArray] = []
     groups: list[pa.DictionaryArray] = []
-    parts: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("sort", "setting", "n_options", "state", *_ANSWERS)
-    }
+    parts: dict[str, list[NDArray[Any]]] = {}
+    for name in ("sort", "setting", "n_options", "state", *_ANSWERS):
+        parts[name] = []
     for batch in together(batches):
         parts["sort"].append(
             _codes([batch.column(name) for name in sort_columns], sorts).astype(np.int16)
@@ -167,9 +167,9 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
             parts[name].append(np.asarray(pc.fill_null(batch.column(name), -1).cast(pa.int16())))
     if not parts["state"]:
         parts = {name: [np.zeros(0, dtype=np.int16)] for name in parts}
-    whole: dict[str, Any] = {
-        name: np.concatenate(parts.pop(name)) if parts[name] else None for name in list(parts)
-    }
+    whole: dict[str, Any] = {}
+    for name in list(parts):
+        whole[name] = np.concatenate(parts.pop(name)) if parts[name] else None
     question = _as_one(questions)
     group = (
         question if all(a is b for a, b in zip(groups, questions, strict=True)) else _as_one(groups)

@@ -168,11 +168,10 @@ def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
         If a shard is missing, changed or not listed, or a table (`Manifest.tables`) is missing or
         changed.
     """
-    present = {
-        path.name: path
-        for path in sorted((run_dir / SHARDS).iterdir())
-        if not path.name.startswith(".")
-    }
+    present = {}
+    for path in sorted((run_dir / SHARDS).iterdir()):
+        if not path.name.startswith("."):
+            present[path.name] = path
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest.shards}
     for name in sorted({*present, *listed}):
         if name not in present or name not in listed:
@@ -332,11 +331,10 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
                 **{name: row[f"{name}_sum"] or 0 for name in schema.cost_columns},
             }
             sums.setdefault((row["model"], row["arm"]), Counter()).update(sums_of_row)
-    prefixes = [
-        name.removesuffix("calls")
-        for name in ("calls", *schema.cost_columns)
-        if name.endswith("calls")
-    ]
+    prefixes = []
+    for name in ("calls", *schema.cost_columns):
+        if name.endswith("calls"):
+            prefixes.append(name.removesuffix("calls"))
     cost: Cost = {}
     for (model, arm), sums_of_row in sorted(sums.items()):
         for prefix in prefixes:
@@ -381,7 +379,10 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
             **costs,
         }
     )
-    names = [name for name in flagged.column_names if name not in setting]
+    names = []
+    for name in flagged.column_names:
+        if name not in setting:
+            names.append(name)
     summed = flagged.group_by(setting).aggregate([(name, "sum") for name in names])
     counts = summed.rename_columns([name.removesuffix("_sum") for name in summed.column_names])
     questions = pc.count_distinct(rows["question_id"]).as_py()

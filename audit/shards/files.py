@@ -56,7 +56,10 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     """
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
-        existing = [parent for parent in path.parents if parent.exists()]
+        existing = []
+        for parent in path.parents:
+            if parent.exists():
+                existing.append(parent)
         why += f", {shutil.disk_usage(existing[0]).free:,} bytes free"
     return ShardError(
         f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid. To "

@@ -73,7 +73,10 @@ def count_requests(
     items = set()
     for id_ in varied.keys() & original.keys():
         hashes = [sha for _, sha in varied[id_]]
-        others = [sha for sha in hashes if sha not in original[id_]]
+        others = []
+        for sha in hashes:
+            if sha not in original[id_]:
+                others.append(sha)
         duplicates = len(others) - len(set(others))
         compared += len(hashes)
         same += len(hashes) - len(others)
@@ -290,7 +293,10 @@ def column_array(values: list[Any], field: pa.Field) -> pa.Array:
         except UnicodeEncodeError:
             return pa.array([_clean(value) for value in values], field.type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        unfit = [value for value in values if not _fits(value, field)]
+        unfit = []
+        for value in values:
+            if not _fits(value, field):
+                unfit.append(value)
         value = unfit[0] if unfit else values
         raise ShardError(
             f"Column {field.name!r} of a shard holds {field.type} and was given {value!r:.200} ({error}). "

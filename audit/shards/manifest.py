@@ -473,7 +473,10 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
     directory.
     """
     old, new = _engine_versions(known), _engine_versions(found)
-    changed = {name: version for name, version in old.items() if new.get(name, version) != version}
+    changed = {}
+    for name, version in old.items():
+        if new.get(name, version) != version:
+            changed[name] = version
     if changed:
         pins = " ".join(changed.values())
         raise ConfigError(
@@ -611,11 +614,9 @@ def open_run_dir(
             packages = {
                 name: version for name, version in packages.items() if name not in ENGINE_PACKAGES
             }
-            packages |= {
-                name: version
-                for name, version in before.packages.items()
-                if name in ENGINE_PACKAGES
-            }
+            for name, version in before.packages.items():
+                if name in ENGINE_PACKAGES:
+                    packages[name] = version
         return replace(
             manifest,
             attempts=manifest.attempts + 1,
@@ -679,12 +680,11 @@ def _resume(
 
 def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:
     old, new = deciding(manifest.config), deciding(config)
-    pairs = {
-        key: (old.get(key, "<absent>"), new.get(key, "<absent>")) for key in sorted({*old, *new})
-    }
-    changed = {
-        key: (_short(stored), _short(now)) for key, (stored, now) in pairs.items() if stored != now
-    }
+    changed = {}
+    for key in sorted({*old, *new}):
+        stored, given = old.get(key, "<absent>"), new.get(key, "<absent>")
+        if stored != given:
+            changed[key] = (_short(stored), _short(given))
     lines = [f"{key}: {stored} there, {now} now" for key, (stored, now) in changed.items()]
     if len(lines) > _DIFFERENCES_SHOWN:
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
@@ -697,7 +697,10 @@ def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any])
             "A run is not extended after its answers could be seen: its p-value holds only for the number of questions "
             "that was fixed before."
         )
-    examples = [f", such as {key}={stored}" for key, (stored, _) in changed.items() if key in old]
+    examples = []
+    for key, (stored, _) in changed.items():
+        if key in old:
+            examples.append(f", such as {key}={stored}")
     example = examples[0] if examples else ""
     return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (
         f"\nChoose another directory, such as run_dir={path}_2, or go back to its values{example}."

@@ -18,10 +18,9 @@ SUITE = "suite.json"  # stands beside panel.json if a suite made the runs
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
     """Write the list of runs of the report in `folder`. Raises ShardError if the disk refuses."""
     make_folder(folder)
-    runs = [
-        Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
-        for run_dir in run_dirs
-    ]
+    runs = []
+    for run_dir in run_dirs:
+        runs.append(Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix())
     write_file(folder / PANEL, (json.dumps({"runs": runs}, indent=1) + "\n").encode())
 
 

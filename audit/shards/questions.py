@@ -77,7 +77,10 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
                         f"repeated items ids such as {question.id + '#2'!r}."
                     )
                 seen.add(key)
-            others = [q for q in step if bool(q.code) != (schema is CODE_SCHEMA)]
+            others = []
+            for q in step:
+                if bool(q.code) != (schema is CODE_SCHEMA):
+                    others.append(q)
             if others:
                 raise BenchmarkError(
                     f"Programming problems and other questions cannot be asked together: ask {others[0].benchmark} in "

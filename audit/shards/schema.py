@@ -257,9 +257,9 @@ class RowSchema:
         str or None
             The reason; None if the file matches.
         """
-        metadata = {
-            key: value.decode(errors="replace") for key, value in (schema.metadata or {}).items()
-        }
+        metadata = {}
+        for key, value in (schema.metadata or {}).items():
+            metadata[key] = value.decode(errors="replace")
         audit, version = metadata.get(b"audit"), metadata.get(b"version")
         if (audit, version) != (self.audit, self.version):
             return (

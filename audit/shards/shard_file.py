@@ -134,9 +134,10 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
             batch.validate(full=True)  # damaged offsets would crash the process that uses them
             sums = column_sums(batch).items()
             stored = kept or {}
-            damaged = [
-                name for name, checksum in sums if stored.get(name.encode()) != checksum.encode()
-            ]
+            damaged = []
+            for name, checksum in sums:
+                if stored.get(name.encode()) != checksum.encode():
+                    damaged.append(name)
             if damaged:
                 raise CorruptShardError(
                     _corrupt(path, f"bytes of its columns {damaged} are not what was written")

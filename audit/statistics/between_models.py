@@ -170,10 +170,9 @@ def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) 
     >>> one_family("qwen3_8b", ["vicuna", "alpaca"], {"vicuna": "Llama", "alpaca": "llama"})
     'llama'
     """
-    names = [
-        told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0]
-        for name in (tested, *references)
-    ]
+    names = []
+    for name in (tested, *references):
+        names.append(told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0])
     tested_family, *families = [name.casefold() for name in names]
     return (
         families[0]

@@ -101,7 +101,10 @@ def common_fall(
     right = [average(tested[1]), *(average(np.concatenate(each)) for each in references)]
     slopes = []
     for k, (original, variants) in enumerate((tested, *references)):
-        other_shares = [share for j, share in enumerate(right) if j != k]
+        other_shares = []
+        for j, share in enumerate(right):
+            if j != k:
+                other_shares.append(share)
         others = np.stack(other_shares or [np.full(len(cluster), 0.5)])
         weight = (len(others) + 2) / (
             len(others) * average(others) + 1

@@ -186,10 +186,11 @@ def kind_auc(
     score = np.full(len(words), np.nan)
     for k in range(FOLDS):
         train = fold[item] != k
-        counts = [
-            np.bincount(word[train & (first[item] == side)], minlength=_BUCKETS) + 1.0
-            for side in (True, False)
-        ]
+        counts = []
+        for side in (True, False):
+            counts.append(
+                np.bincount(word[train & (first[item] == side)], minlength=_BUCKETS) + 1.0
+            )
         odds = np.log(counts[0] / counts[0].sum()) - np.log(counts[1] / counts[1].sum())
         sums = np.bincount(item[~train], odds[word[~train]], minlength=len(words))
         held = fold == k

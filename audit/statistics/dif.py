@@ -196,9 +196,9 @@ def _design_effect(
     The score is the sum of (f - mean)(y - mean) within strata.
     """
     size = np.bincount(place)
-    centred = [
-        x - (np.bincount(place, x) / size)[place] for x in (y.astype(float), f.astype(float))
-    ]
+    centred = []
+    for x in (y.astype(float), f.astype(float)):
+        centred.append(x - (np.bincount(place, x) / size)[place])
     score = np.where(kept[place], centred[0] * centred[1], 0.0)
     score -= (np.bincount(place, score) / size)[place]
     _, group = np.unique(cluster, return_inverse=True)
@@ -247,10 +247,9 @@ def by_group(
     Holm's procedure is over the groups that can be tested: groups whose strata are too thin have no
     p-value.
     """
-    tables = {
-        name: mantel_haenszel(right, rows, stratum, cluster)
-        for name, rows in sorted(members.items())
-    }
+    tables = {}
+    for name, rows in sorted(members.items()):
+        tables[name] = mantel_haenszel(right, rows, stratum, cluster)
     raw = np.array([table.pvalue if table.enough else np.nan for table in tables.values()])
     adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
     pairs = zip(tables.items(), adjusted, strict=True)

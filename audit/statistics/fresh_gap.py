@@ -268,9 +268,9 @@ def agreement(references: Sequence[Sets]) -> float:
     >>> agreement([([1, 1, 0, 0] * 50, [1, 1, 0] * 33), ([1, 0, 1, 0] * 50, [1, 0, 1] * 33)]) > 0.1
     True
     """
-    right = [
-        np.nansum(np.stack(side), axis=0).astype(int) for side in zip(*references, strict=True)
-    ]
+    right = []
+    for side in zip(*references, strict=True):
+        right.append(np.nansum(np.stack(side), axis=0).astype(int))
     counts = np.stack([np.bincount(side, minlength=len(references) + 1) for side in right])
     fewest = counts.sum(axis=1).min() / counts.sum()
     classes, some = [], np.zeros(2)
@@ -390,10 +390,9 @@ def _matched(
     whole = all(np.all((x == 0) | (x == 1)) for x in own)
     groups = [np.arange(x.size) for x in own] if groups is None else groups
     if not whole or any(np.unique(g).size < g.size for g in groups):
-        sides = [
-            _in_strata(*side_parts, ks, weight)
-            for side_parts in zip(own, strata, groups, strict=True)
-        ]
+        sides = []
+        for side_parts in zip(own, strata, groups, strict=True):
+            sides.append(_in_strata(*side_parts, ks, weight))
         return Matched(difference, _clustered_p(difference, sides), share, pairs)
     total = right.sum(axis=1).astype(np.int64)
     drawn = rng.hypergeometric(total, n + m - total, n, size=(n_resamples, len(ks)))

@@ -123,7 +123,10 @@ def components(
         mean = centred.mean(
             axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True
         )
-        parts = [e for e in squares if set(e) < set(effect)]
+        parts = []
+        for e in squares:
+            if set(e) < set(effect):
+                parts.append(e)
         squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(
             squares[e] for e in parts
         )
@@ -146,7 +149,9 @@ def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, 
 
     An axis that is within another occurs only together with that one.
     """
-    every = [e for k in range(1, len(axes) + 1) for e in combinations(axes, k)]
+    every: list[tuple[str, ...]] = []
+    for k in range(1, len(axes) + 1):
+        every += combinations(axes, k)
     for inner, outer in within.items():
         every = [effect for effect in every if inner not in effect or outer in effect]
     return every

@@ -164,10 +164,11 @@ def _chances(
     tau = scipy.stats.halfnorm.ppf(_NODES, scale=prior.scale)
     spreads = _spreads(tau, sampling, r)
     grid = np.quantile(spreads, np.linspace(0, 1, 7)) if r > 1 else np.array([sampling])
-    limits = [
-        predictive(0.0, items, df, float(s), sampling, r, prior, level=1 - 2 * level).high
-        for s in grid
-    ]
+    limits = []
+    for s in grid:
+        limits.append(
+            predictive(0.0, items, df, float(s), sampling, r, prior, level=1 - 2 * level).high
+        )
     critical_by_spread = np.interp(spreads, grid, limits)
     error = np.sqrt(items**2 + tau**2 * (1 + 1 / r))[:, None]
     return [

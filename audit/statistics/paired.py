@@ -136,7 +136,10 @@ class CellOutcomes:
         CellOutcomes
             The same questions under the other settings.
         """
-        keep = [k for k, s in enumerate(self.settings) if s.arm != arm]
+        keep = []
+        for k, s in enumerate(self.settings):
+            if s.arm != arm:
+                keep.append(k)
         answer = None if self.answer is None else self.answer[keep]
         return replace(
             self,

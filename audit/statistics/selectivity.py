@@ -119,7 +119,10 @@ def selectivity(
     """
     values = {"format": attr - fmt, "semantic": attr - sem}
     pairs = {name: clustered_mean(value, cluster) for name, value in values.items()}
-    padded = [_padded(values[name], cluster, 1.0, -1.0) for name, mean in pairs.items() if mean.n]
+    padded = []
+    for name, mean in pairs.items():
+        if mean.n:
+            padded.append(_padded(values[name], cluster, 1.0, -1.0))
     if not padded:
         raise DataError(
             "No item has an answer to an attribute edit and to a surface edit: nothing can be compared."
@@ -317,7 +320,10 @@ def ratio_limits(
     `selectivity` adds. Fieller's interval of the larger family alone ignores that the larger was
     picked, and calls 5 to 6 % of models with a ratio of 1 non-selective; resampling, 9 %.
     """
-    families = [family for family in (fmt, sem) if not np.isnan(attr - family).all()]
+    families = []
+    for family in (fmt, sem):
+        if not np.isnan(attr - family).all():
+            families.append(family)
     alpha = (0.025, 0.025 / len(families))
     limits = [_ratio_of(attr, family, cluster, alpha) for family in families]
     lows, highs = zip(*limits, strict=True)

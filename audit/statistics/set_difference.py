@@ -170,10 +170,9 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
         return published, held_out
     longer = [np.asarray(side, dtype=float) for side in covariate]
     centre = longer[1][known].mean()
-    terms = [
-        np.stack([np.ones_like(side), side - centre, (side - centre) ** 2], axis=1)
-        for side in longer
-    ]
+    terms = []
+    for side in longer:
+        terms.append(np.stack([np.ones_like(side), side - centre, (side - centre) ** 2], axis=1))
     fitted = np.linalg.lstsq(terms[1][known], held_out[known], rcond=None)[0]
     return published - terms[0][:, 1:] @ fitted[1:], held_out - terms[1][:, 1:] @ fitted[1:]
 
@@ -261,11 +260,12 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     r = len(references)
     if r < 3 or values.shape[1] < 2:
         return 1.0
-    spreads = [
-        (values[k] - np.delete(values, [0, k], axis=0).mean(axis=0)).std()
-        / np.sqrt(1 + 1 / (r if k == 0 else r - 1))
-        for k in range(r + 1)
-    ]
+    spreads = []
+    for k in range(r + 1):
+        spreads.append(
+            (values[k] - np.delete(values, [0, k], axis=0).mean(axis=0)).std()
+            / np.sqrt(1 + 1 / (r if k == 0 else r - 1))
+        )
     among = float(np.sqrt(np.mean(np.square(spreads[1:]))))
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 

@@ -297,10 +297,9 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
         if texts
         else (np.zeros(tested_answers[0].size), np.zeros(tested_answers[1].size))
     )
-    values = [
-        np.where(x > 0.5, -np.log(c) + np.maximum(np.nan_to_num(t), 0) ** 2 / 2, 0.0)
-        for x, c, t in zip(tested_answers, chance, z, strict=True)
-    ]
+    values = []
+    for x, c, t in zip(tested_answers, chance, z, strict=True):
+        values.append(np.where(x > 0.5, -np.log(c) + np.maximum(np.nan_to_num(t), 0) ** 2 / 2, 0.0))
     answered = [~np.isnan(x) for x in tested_answers]
     null = np.sort(values[1][answered[1]])
     reached = null.size - np.searchsorted(null, values[0], side="left")

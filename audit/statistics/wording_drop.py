@@ -335,8 +335,14 @@ def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
     k = len(runs)
     if k < 2 or not complete.size:
         return RunNoise(k, float("nan"), float("nan"), float("nan"))
-    flips = [np.mean(complete[a] != complete[b]) for a in range(k) for b in range(a)]
-    gaps = [complete[a].mean() - complete[b].mean() for a in range(k) for b in range(a)]
+    flips = []
+    for a in range(k):
+        for b in range(a):
+            flips.append(np.mean(complete[a] != complete[b]))
+    gaps = []
+    for a in range(k):
+        for b in range(a):
+            gaps.append(complete[a].mean() - complete[b].mean())
     p = cochran_q(complete, cluster[complete_items])
     return RunNoise(k, float(np.mean(flips)), float(np.sqrt(np.mean(np.square(gaps)))), p)
 

@@ -376,7 +376,10 @@ def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]
     score, beyond = e.score if e else None, None
     if e is not None and verdict != Verdict.WITHHELD:
         beyond = share_left(score, chance, e.largest_compatible)
-    gap_limits = [contrast.ci_high for contrast in contrasts if contrast.name == "score_gap"]
+    gap_limits = []
+    for contrast in contrasts:
+        if contrast.name == "score_gap":
+            gap_limits.append(contrast.ci_high)
     credibility = share_left(score, chance, gap_limits[0] if gap_limits else None)
     return {
         "score": score,
@@ -473,12 +476,18 @@ def _hypotheses(
         if result.evidence and result.verdict != Verdict.WITHHELD:
             pvalues[f"{result.model} on {result.benchmark}"] = result.evidence.p_value
             sweeps.append(sweep_of(cell))
-    excess = [f"{r.model} on {r.benchmark}" for r in results if r.verdict == Verdict.EXCESS]
+    excess = []
+    for r in results:
+        if r.verdict == Verdict.EXCESS:
+            excess.append(f"{r.model} on {r.benchmark}")
     benchmarks = sorted({sweep.benchmark for sweep in sweeps})
     hypotheses = [_tested("H1", paper.h1_any_excess, pvalues, excess, alpha=alpha)]
     for benchmark in benchmarks or [""]:  # models are compared on the same questions
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
-        same_benchmark = [sweep for sweep in sweeps if sweep.benchmark == benchmark]
+        same_benchmark = []
+        for sweep in sweeps:
+            if sweep.benchmark == benchmark:
+                same_benchmark.append(sweep)
         hypotheses.append(_tested(name, paper.h2_heterogeneity, same_benchmark, alpha=alpha))
     options = {
         "rng": np.random.default_rng([s.seed, 1]),

@@ -33,6 +33,7 @@ from audit.core.records import (
 from audit.shards.schema import row_schema
 from audit.sweep.config import TEMPLATES, design_of, worker_of
 from audit.sweep.design import DELETED, WITHOUT_ROUTER, Aggregator, Arm, Draws, n_messages
+from audit.sweep.stored_messages import stored
 
 ROUTER = "router"
 NOT_STORED = "the earlier run has no such message, so no question was sent"
@@ -86,9 +87,9 @@ def router_requests(
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
-    prompts = [
-        fill(template, {"messages": aggregate(work.protocol, texts[:r])}) for r in part.levels
-    ]
+    prompts = []
+    for r in part.levels:
+        prompts.append(fill(template, {"messages": aggregate(work.protocol, texts[:r])}))
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
     return [
         _request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)
@@ -133,8 +134,6 @@ def present(
     """
     earlier = work.own.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
-        from audit.sweep.replay import stored  # imported late, as it loads Arrow
-
         messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
     summaries = messages[n_messages(part) :]

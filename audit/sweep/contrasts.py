@@ -226,10 +226,11 @@ def difference_in_differences(
     resamples = Resamples(difference[0], difference[1:], np.zeros((0, 3)), np.zeros(0))
     intervals = resamples.intervals(CONFIDENCE, "percentile", units=1 + df)
     if not _enough(*groups):
-        unbounded = [
-            Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan)
-            for i in intervals
-        ]
+        unbounded = []
+        for i in intervals:
+            unbounded.append(
+                Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan)
+            )
         return tuple(unbounded), float("nan"), groups[0].size
     # A resample of G clusters has a variance that is too small by (G - 1) / G.
     correction = np.sqrt(df / (1 + df))
@@ -417,22 +418,23 @@ def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Cont
 
 
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
-    rows = [
-        Contrast(
-            name,
-            f"{text}, r={r}",
-            r,
-            int(c.n[k]),
-            float(c.gain[k]),
-            c.pointwise[k].low,
-            c.pointwise[k].high,
-            float(c.pvalues[k]),
-            float(c.adjusted[k]),
-            count(c.improve[k]),
-            count(c.degrade[k]),
+    rows = []
+    for k, r in enumerate(c.routers):
+        rows.append(
+            Contrast(
+                name,
+                f"{text}, r={r}",
+                r,
+                int(c.n[k]),
+                float(c.gain[k]),
+                c.pointwise[k].low,
+                c.pointwise[k].high,
+                float(c.pvalues[k]),
+                float(c.adjusted[k]),
+                count(c.improve[k]),
+                count(c.degrade[k]),
+            )
         )
-        for k, r in enumerate(c.routers)
-    ]
     mean, of_mean, note = c.mean, f"{text}, mean over r", "p: any r, family-wise"
     last = Contrast(
         name,

@@ -122,7 +122,10 @@ def decide(
             advice_of(blocking),
         )
     claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
-    checks = [claim.check for claim in claims if claim.check]
+    checks = []
+    for claim in claims:
+        if claim.check:
+            checks.append(claim.check)
     graded = grade([claim.contrast for claim in claims], checks)
     basis = next(
         (c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1]
@@ -184,7 +187,10 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         # questions. So the gain must stand without these questions whenever there are leaks.
         routers &= _beaten(e.without_leak, e, level)
         if not routers:
-            leaks = [g for g in gates if g.name == "answer_leak"]
+            leaks = []
+            for g in gates:
+                if g.name == "answer_leak":
+                    leaks.append(g)
             gone = (because("gone_without_leaks"), *gate_reasons(leaks, GATES))
             return Claim(silent, gone, advice_of(leaks), check="answer_leak")
         why.append(because("stands_without_leaks"))
@@ -305,7 +311,10 @@ def _over_ensemble(
     if also := (gain.beats(level) & gain.above_zero & routers) if gain else frozenset():
         why.append(because("ensemble_gains", routers=sorted(also)))
     readings = (e.unaided,) if e.unaided else (e.plain, e.favourable)
-    bounds = [reading.ensemble for reading in readings if reading is not None]
+    bounds = []
+    for reading in readings:
+        if reading is not None:
+            bounds.append(reading.ensemble)
     return max(c.highest(routers) if c else 1.0 for c in bounds), why
 
 
@@ -322,7 +331,10 @@ def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Rea
 
 
 def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
-    run = [name for name in names if getattr(e.plain, name) is not None]
+    run = []
+    for name in names:
+        if getattr(e.plain, name) is not None:
+            run.append(name)
     return because("beats_controls", routers=sorted(routers), controls=run)
 
 
@@ -413,9 +425,11 @@ def headline(
         return because(code, model=model, benchmark=benchmark, why=why)
     c, reasons = e.clean, [reason for reason in decision.reasons if reason.code != "falls"]
     about = reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
-    passed = [
-        k for k, r in enumerate(c.routers) if r in decision.routers
-    ]  # at these r every comparison passed
+    # At these r every comparison passed.
+    passed = []
+    for k, r in enumerate(c.routers):
+        if r in decision.routers:
+            passed.append(k)
     best = max(passed or [c.best], key=lambda k: c.gain[k])
     return because(
         f"headline_{decision.verdict}",
@@ -443,15 +457,17 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     tuple of Reason
         Whether the gain is larger than on held-out items on every scale, on one, or on no scale.
     """
-    scales = [
-        c
-        for c in contrasts
-        if c.name.startswith("difference_in_differences") and c.ci_low is not None
-    ]
+    scales = []
+    for c in contrasts:
+        if c.name.startswith("difference_in_differences") and c.ci_low is not None:
+            scales.append(c)
     points = next((c for c in scales if c.name == "difference_in_differences"), None)
     if points is None:
         return ()
-    above = [c.name for c in scales if c.ci_low is not None and c.ci_low > 0]
+    above = []
+    for c in scales:
+        if c.ci_low is not None and c.ci_low > 0:
+            above.append(c.name)
     if len(above) == len(scales):
         code = "larger_on_every_scale"
     else:
@@ -481,7 +497,11 @@ def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
     for side, variance in measured.items():
         numbers = {"estimate": variance.estimate**0.5, "df": variance.df, "capped": variance.capped}
         reasons.append(because("shift", side=side, sd=used[side] ** 0.5, **numbers))
-    if sides := [side for side in measured if tested[side] != used[side]]:
+    sides = []
+    for side in measured:
+        if tested[side] != used[side]:
+            sides.append(side)
+    if sides:
         reasons.append(because("shift_tested", sides=sides, sd=shifts.plausible_sd))
     return tuple(reasons)
 

@@ -153,7 +153,10 @@ def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
     runs = Counter((s.arm, s.level) for s in settings)
     noisy = sorted(r for arm, r in runs if arm == Arm.NOISY_REWRITE)
     ensemble = {r for arm, r in runs if arm == Arm.FORWARD_FULL} - {1}
-    absent = [r for r in noisy if r > 1 and r not in ensemble]
+    absent = []
+    for r in noisy:
+        if r > 1 and r not in ensemble:
+            absent.append(r)
     clean = runs[Arm.FORWARD_FULL, 1]
     repeated = any(runs[Arm.NOISY_REWRITE, r] > 1 for r in noisy)
     controls = (

@@ -123,9 +123,9 @@ class DrillRows:
 
     def __init__(self) -> None:
         self._shared: dict[str, str] = {}
-        self._columns: dict[str, list[Any]] = {
-            name: [] for name in (*_AS_STORED, "router_messages", "pieces", "state")
-        }
+        self._columns: dict[str, list[Any]] = {}
+        for name in (*_AS_STORED, "router_messages", "pieces", "state"):
+            self._columns[name] = []
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Append the rows of a batch."""
@@ -357,10 +357,9 @@ def _transitions(
     """
     n = len(state)
     keys = list(zip(col["model"], col["benchmark"], col["question_id"], strict=True))
-    baseline = [
-        arm == Arm.FORWARD_FULL and r == 1
-        for arm, r in zip(col["arm"], col["routers"], strict=True)
-    ]
+    baseline = []
+    for arm, r in zip(col["arm"], col["routers"], strict=True):
+        baseline.append(arm == Arm.FORWARD_FULL and r == 1)
     runs: dict[tuple[str, str, str], list[int]] = {}
     for i in range(n):
         if baseline[i] and state[i] < 2:

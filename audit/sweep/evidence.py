@@ -249,7 +249,10 @@ class Reading:
         """
         if self.clean is None:
             return np.full(len(routers), np.nan)
-        used = [c for c in self.comparisons() if ensemble or c is not self.ensemble]
+        used = []
+        for c in self.comparisons():
+            if ensemble or c is not self.ensemble:
+                used.append(c)
         return holm(reduce(np.fmax, [_at(c, c.pvalues, routers) for c in used]))
 
 

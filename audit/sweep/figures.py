@@ -107,9 +107,8 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
     figure.supylabel("Accuracy", fontsize="medium")
     handles: dict[str, Any] = {}
     for axes in grid.flat:
-        handles |= {
-            str(label): h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
+        for h, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles[str(label)] = h
     figure.legend(
         list(handles.values()), list(handles), loc="outside upper left", ncols=5 if n > 2 else 2
     )
@@ -290,7 +289,10 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         The worst verdict first.
     """
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.effect.gain, r.label))
-    present = [word for v, word in VERDICTS.items() if any(r.verdict == v for r in ranked)]
+    present = []
+    for v, word in VERDICTS.items():
+        if any(r.verdict == v for r in ranked):
+            present.append(word)
     legend = 0.12 + 0.21 * len(present)
     height = 0.65 + legend + _ROW * len(ranked)
     figure = Figure(figsize=(canvas.PHONE, height))
@@ -333,10 +335,11 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         FuncFormatter(lambda v, _: f"{100 * v:+.4g}".replace("-", "−") if v else "0")
     )
     axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
-    handles = [
-        Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7)
-        for w in present
-    ]
+    handles = []
+    for w in present:
+        handles.append(
+            Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7)
+        )
     names = [w.name for w in present]
     figure.legend(handles, names, loc="upper left", frameon=False)
     return figure

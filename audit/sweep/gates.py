@@ -99,7 +99,10 @@ def _agreements(
     within = _Within(cell, limits)
     agreements = []
     for arm, settings in within.arms().items():
-        others = [s for s in within.usable if s not in settings]
+        others = []
+        for s in within.usable:
+            if s not in settings:
+                others.append(s)
         sides = {arm: settings}
         if len(others) >= 3 and cell.n >= 10 * limits.pairing_questions_min and len(settings) > 1:
             sides |= {label(s): [s] for s in settings}
@@ -120,13 +123,15 @@ class _Within:
     def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
         self.cell, self.limits = cell, limits
         values = {s: to_values(cell.row(s)) for s in cell.settings}
-        self.usable = {s: v for s, v in values.items() if _is_informative(v, cell, limits)}
+        self.usable = {}
+        for s, v in values.items():
+            if _is_informative(v, cell, limits):
+                self.usable[s] = v
         self.nested = cell.draws == Draws.NESTED
-        self.pairs = {
-            (s, t): _correlation(self.usable[s], self.usable[t])
-            for s, t in combinations(self.usable, 2)
-            if not self.nested or (s.arm, s.replicate) != (t.arm, t.replicate)
-        }
+        self.pairs = {}
+        for s, t in combinations(self.usable, 2):
+            if not self.nested or (s.arm, s.replicate) != (t.arm, t.replicate):
+                self.pairs[(s, t)] = _correlation(self.usable[s], self.usable[t])
 
     def arms(self) -> dict[str, list[Setting]]:
         """Return the informative settings by arm, in words."""
@@ -162,8 +167,14 @@ class _Within:
 
     def reliability(self, settings: Sequence[Setting]) -> float:
         """Return the mean correlation of two of these settings; NaN if no two can be correlated."""
-        between = [r for (s, t), r in self.pairs.items() if s in settings and t in settings]
-        known = [r for r in between if not np.isnan(r)]
+        between = []
+        for (s, t), r in self.pairs.items():
+            if s in settings and t in settings:
+                between.append(r)
+        known = []
+        for r in between:
+            if not np.isnan(r):
+                known.append(r)
         return max(float(np.mean(known)), 0.0) if known else float("nan")
 
     def count(self, settings: Sequence[Setting]) -> int:
@@ -400,7 +411,10 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
                 )  # no copy, as the self-test calls this 500 times
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
-    scores = [v for k, v in measured.items() if k.endswith("_z")]
+    scores = []
+    for k, v in measured.items():
+        if k.endswith("_z"):
+            scores.append(v)
     chance = chance_level(cell.n_options)
     if not scores:
         return Rule("above_chance", limit, shared.CHANCE_SOURCE).absent(

@@ -594,7 +594,10 @@ def _count_noisy(
 ) -> float:
     """Return the share of the question's words that arrived. sent: the prompt, normalised."""
     messages = question.read(row.seen)
-    arrived = [m for m in messages if m.text and m.text in sent]
+    arrived = []
+    for m in messages:
+        if m.text and m.text in sent:
+            arrived.append(m)
     same_request = row.request_sha256 is not None and row.request_sha256 == clean.request
     counts = tally.counts
     counts["same_requests"] += same_request

@@ -97,7 +97,10 @@ def page(run: RunVerdict, behind: Behind) -> Page:
     accuracies: list[SettingAccuracy] = []
     for cell in cells:
         accuracies += setting_accuracies(cell.without(DELETED))
-    doses = [dose for dose in map(dose_of, cells) if dose is not None]
+    doses = []
+    for dose in map(dose_of, cells):
+        if dose is not None:
+            doses.append(dose)
 
     def rank(result: SweepResult) -> tuple[int, float, str]:
         gain = result.effect.gain if result.effect else -math.inf
@@ -140,9 +143,9 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
     missing.
     """
     several = len({c.benchmark for c in cells}) > 1
-    names = {
-        (c.model, c.benchmark): f"{c.model} · {c.benchmark}" if several else c.model for c in cells
-    }
+    names = {}
+    for c in cells:
+        names[(c.model, c.benchmark)] = f"{c.model} · {c.benchmark}" if several else c.model
     for rows in run.rows:
         key = (rows.model, rows.benchmark)
         if not rows.complete and key in names:
@@ -162,9 +165,10 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
     }
     pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
-    filters = {
-        model: {"model": k} for k, model in enumerate(drill.head["models"])
-    }  # select it in the list of answers
+    # The filter selects the model in the list of answers.
+    filters = {}
+    for k, model in enumerate(drill.head["models"]):
+        filters[model] = {"model": k}
     return {
         "gated": [
             Gated(names[c.model, c.benchmark], c.gates, filters.get(c.model, {})) for c in ranked
@@ -218,13 +222,17 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
     verdict.
     """
     out = _reach(cells, run, names)
-    gains = [
-        charts.GainRow(
-            names[c.model, c.benchmark], c.verdict, c.effect, c.noise_floor.mean_absolute_gain
-        )
-        for c in run.results
-        if c.effect is not None
-    ]
+    gains = []
+    for c in run.results:
+        if c.effect is not None:
+            gains.append(
+                charts.GainRow(
+                    names[c.model, c.benchmark],
+                    c.verdict,
+                    c.effect,
+                    c.noise_floor.mean_absolute_gain,
+                )
+            )
     if gains:
         out["evidence"] = charts.forest(gains, run.thresholds["effect_of_interest"])
     if rows := run.paper["cells"]:

@@ -189,7 +189,10 @@ def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
     cells = dict.fromkeys((row.model, row.benchmark) for row in rows)
     out = []
     for model, benchmark in cells:
-        mine = [row for row in rows if (row.model, row.benchmark) == (model, benchmark)]
+        mine = []
+        for row in rows:
+            if (row.model, row.benchmark) == (model, benchmark):
+                mine.append(row)
         count = sum(row.violation for row in mine)
         out.append(
             ModelSummary(
@@ -209,7 +212,10 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
     """Return Table 3: one row for each router count."""
     out = []
     for r in sorted({row.routers for row in rows}):
-        mine = [row for row in rows if row.routers == r]
+        mine = []
+        for row in rows:
+            if row.routers == r:
+                mine.append(row)
         count = sum(row.violation for row in mine)
         improve, degrade = sum(row.improve for row in mine), sum(row.degrade for row in mine)
         rate, net = count / len(mine), improve - degrade
@@ -245,7 +251,10 @@ def breadths(
 
 
 def _mean_excess(rows: Sequence[SettingRow]) -> float:
-    positive = [row.positive_excess for row in rows if row.violation]
+    positive = []
+    for row in rows:
+        if row.violation:
+            positive.append(row.positive_excess)
     return float(np.mean(positive)) if positive else 0.0
 
 

@@ -27,7 +27,6 @@ from audit.statistics.run_variance import (
 from audit.statistics.values import levels_of, replicates_of, settings_values, to_values
 from audit.sweep.design import Arm
 from audit.sweep.texts import TEXTS
-from audit.sweep.vocabulary import NoiseFloor
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,9 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
             f"The settings of {cell.model} on {cell.benchmark} are {ran}. Expected {Arm.FORWARD_FULL} at r=1 and "
             f"{Arm.NOISY_REWRITE}."
         )
-    noisy = [
-        settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]) for r in counts
-    ]
+    noisy = []
+    for r in counts:
+        noisy.append(settings_values(cell, replicates_of(cell, Arm.NOISY_REWRITE, r)[:last]))
     return Sweep(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -182,7 +181,10 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     share is not in it: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
-    groups = [(runs, trend) for runs, trend in _alike(settings) if len(runs) > 1]
+    groups = []
+    for runs, trend in _alike(settings):
+        if len(runs) > 1:
+            groups.append((runs, trend))
     if not groups and len(settings) > 2:
         r = np.array([s.level for s in settings], dtype=float)
         line = [r] if len(settings) > TREND_MIN else []
@@ -213,7 +215,10 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     over r (around the mean, below TREND_MIN router counts) are run variance too. A bent trend makes
     the estimate larger.
     """
-    ensemble = [s for s in cell.settings if s.arm == Arm.FORWARD_FULL and s.level > 1]
+    ensemble = []
+    for s in cell.settings:
+        if s.arm == Arm.FORWARD_FULL and s.level > 1:
+            ensemble.append(s)
     groups = _alike([s for s in cell.settings if s.arm != Arm.NOISY_REWRITE and s not in ensemble])
     if ensemble:
         r = np.array([s.level for s in ensemble], dtype=float)
@@ -236,6 +241,22 @@ def _contrasts(
         states = np.stack([cell.row(setting) for setting in settings])
         contrasts.append(contrasts_of(to_values(states), trend, cell.cluster))
     return together(contrasts)
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Clean against clean through the same test, over every ordered pair of clean replicates.
+
+    It is not available if no two replicates share an answered question. rejection_rate: share of
+    the one-sided comparisons that reject. mean_absolute_gain: mean |gain|.
+    """
+
+    available: bool
+    replicates: int
+    comparisons: int
+    rejection_rate: float | None
+    mean_absolute_gain: float | None
+    sentence: str
 
 
 def noise_floor(

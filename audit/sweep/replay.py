@@ -7,7 +7,7 @@ that it can be rebuilt by itself. Such a run is the hint reference of the earlie
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -18,23 +18,18 @@ import pyarrow as pa
 from audit.benchmarks.load import open_benchmark
 from audit.config.resolve import ResolvedRun, resolve_run, sized
 from audit.core.errors import ConfigError, DataError
-from audit.core.guarded_files import check_regular
-from audit.core.records import Generation, Item, Part
 from audit.shards.complete import read_outcomes
 from audit.shards.files import whole_file
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.read import iter_columns
 from audit.shards.schema import plain_values
-from audit.shards.working_copy import local_file, where
+from audit.shards.working_copy import where
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.audit import SCHEMA, SWEEP, SweepState
 from audit.sweep.config import SweepConfig, design_of
 from audit.sweep.design import WITHOUT_ROUTER, Aggregator, SweepThresholds
 from audit.sweep.size import needed, needed_of, repeated, router_counts, runs_of
-
-MESSAGES = "messages.arrow"
-_KEY = ("benchmark", "question_id", "arm", "routers", "replicate")
-Key = tuple[str, str, str, int, int]
+from audit.sweep.stored_messages import KEY, MESSAGES
 
 
 def resolve_sweep(
@@ -125,38 +120,6 @@ def _sized(config: SweepConfig) -> SweepConfig:
     return sized(config, needed(*_sizes(config)), available)
 
 
-def stored(place: str, item: Item, part: Part) -> list[Generation]:
-    """Return the stored messages of one router set.
-
-    Parameters
-    ----------
-    place : str
-        The file of messages.
-    item : Item
-        The question.
-    part : Part
-        The router set.
-
-    Returns
-    -------
-    list of Generation
-        Fewer than the set has routers if some of them failed.
-    """
-    index, messages = _opened(place)
-    row = index[item.benchmark, item.id, str(part.arm), max(part.levels), part.replicate]
-    return [Generation(text=text) for text in messages[row].as_py()]
-
-
-@lru_cache(maxsize=2)
-def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
-    check_regular(local_file(place), follow=True)
-    table = pa.ipc.open_file(pa.memory_map(str(local_file(place)))).read_all()
-    columns = (table.column(name).to_pylist() for name in _KEY)
-    return {key: row for row, key in enumerate(zip(*columns, strict=True))}, table.column(
-        "router_messages"
-    )
-
-
 def _save(table: pa.Table, run_dir: Path) -> None:
     with whole_file(run_dir / MESSAGES) as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
@@ -166,11 +129,10 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
     """Return (arm, r, replicate) of the router sets with messages, sorted. Raises ConfigError if
     none has.
     """
-    parts = {
-        (str(p.arm), max(p.levels), p.replicate)
-        for p in resolved.design.parts
-        if p.arm not in WITHOUT_ROUTER
-    }
+    parts = set()
+    for p in resolved.design.parts:
+        if p.arm not in WITHOUT_ROUTER:
+            parts.add((str(p.arm), max(p.levels), p.replicate))
     if not parts:
         raise ConfigError(
             "messages_from is set, and no arm here has messages. Example: 'arms=[noisy_rewrite]'."
@@ -206,7 +168,8 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
         raise ConfigError(
             f"{run_dir} holds messages of {', '.join(sorted(models))}. Expected messages_of=<one of them>."
         )
-    if missing := [key for key in needed if key not in kept]:
+    missing = [key for key in needed if key not in kept]
+    if missing:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
             f"{run_dir} has no messages of {len(missing):,} router sets of this design, such as {arm} r={r} "
@@ -220,7 +183,7 @@ def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
     """Return the messages by key of their router set as columns."""
     text, count = pa.string(), pa.int32()
     types = (text, text, text, count, count)
-    schema = pa.schema([*zip(_KEY, types, strict=True), ("router_messages", pa.list_(text))])
+    schema = pa.schema([*zip(KEY, types, strict=True), ("router_messages", pa.list_(text))])
     return pa.table([*map(list, zip(*kept, strict=True)), list(kept.values())], schema=schema)
 
 
@@ -287,6 +250,6 @@ def _digests(
 
 def _rows(run_dirs: Sequence[Path], *more: str) -> Iterator[tuple[Any, ...]]:
     """Yield model, key, router messages and further columns of every row."""
-    columns = ("model", *_KEY, "router_messages", *more)
+    columns = ("model", *KEY, "router_messages", *more)
     for batch in iter_columns(list(run_dirs), SCHEMA, columns):
         yield from zip(*(plain_values(batch.column(name)) for name in columns), strict=True)

@@ -73,7 +73,9 @@ def read_texts(
     tuple of MeasuredTexts and DrillRows
         Measures of all texts, and the rows of the drill-down.
     """
-    cells = [c for read in reads for c in read.outcomes.cells]
+    cells = []
+    for read in reads:
+        cells += read.outcomes.cells
     probed = {(c.model, c.benchmark): frozenset(c.question_ids[:MAX_TEXT_QUESTIONS]) for c in cells}
     settings = {(c.model, c.benchmark): len(c.settings) for c in cells}
     kept = DrillRows()
@@ -218,14 +220,19 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
     ConfigError
         If the runs were judged with different options.
     """
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    stored = [(d, Manifest.load(d).analysis) for d in run_dirs if (d / MANIFEST).exists()]
+    options: dict[str, Any] = {}
+    for name, value in asked.items():
+        if value is not None:
+            options[name] = value
+    stored = []
+    for d in run_dirs:
+        if (d / MANIFEST).exists():
+            stored.append((d, Manifest.load(d).analysis))
     for name in ("seed", "thresholds", "control_benchmark"):
-        values = [
-            (run_dir, analysis[name])
-            for run_dir, analysis in stored
-            if analysis.get(name) is not None
-        ]
+        values = []
+        for run_dir, analysis in stored:
+            if analysis.get(name) is not None:
+                values.append((run_dir, analysis[name]))
         if values and name not in options:
             options[name] = values[0][1]
             if any(value != values[0][1] for _, value in values):

@@ -110,11 +110,10 @@ def _baseline_guessed(
     if before.status != Status.PASS:
         return _result(cell, fault, before, None)
     # The gate reads the direct arm and the clean baseline only.
-    rows = [
-        k
-        for k, s in enumerate(cell.settings)
-        if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL)
-    ]
+    rows = []
+    for k, s in enumerate(cell.settings):
+        if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL):
+            rows.append(k)
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in rows]
     part = replace(cell, settings=tuple(cell.settings[k] for k in rows), state=cell.state[rows])
     passed, numbers = 0, []

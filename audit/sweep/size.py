@@ -88,8 +88,14 @@ def router_counts(design: Design) -> int:
 
 def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
     """Return how often the clean baseline and the noisy arm are run."""
-    clean = {s.replicate for s in settings if s.arm == Arm.FORWARD_FULL and s.level == 1}
-    noisy = {s.replicate for s in settings if s.arm == Arm.NOISY_REWRITE}
+    clean = set()
+    for s in settings:
+        if s.arm == Arm.FORWARD_FULL and s.level == 1:
+            clean.add(s.replicate)
+    noisy = set()
+    for s in settings:
+        if s.arm == Arm.NOISY_REWRITE:
+            noisy.add(s.replicate)
     return max(1, len(clean)), max(1, len(noisy))
 
 
@@ -98,7 +104,10 @@ def repeated(settings: Sequence[Setting]) -> str:
     are repeated.
     """
     options = zip(("clean_replicates=3", "noisy_replicates=2"), runs_of(settings), strict=True)
-    once = [option for option, number in options if number < REPEATED]
+    once = []
+    for option, number in options:
+        if number < REPEATED:
+            once.append(option)
     return f" with {' '.join(once)}" if once else ""
 
 

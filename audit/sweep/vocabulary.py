@@ -24,6 +24,7 @@ from audit.sweep.texts import TEXTS
 if TYPE_CHECKING:  # commands without statistics import the vocabulary
     from audit.statistics.paired import CellOutcomes
     from audit.sweep.evidence import Evidence
+    from audit.sweep.record import NoiseFloor
 
 
 class Verdict(StrEnum):
@@ -99,22 +100,6 @@ class Slope:
     estimate: float
     ci_low: float | None
     ci_high: float | None
-    sentence: str
-
-
-@dataclass(frozen=True)
-class NoiseFloor:
-    """Clean against clean through the same test, over every ordered pair of clean replicates.
-
-    It is not available if no two replicates share an answered question. rejection_rate: share of
-    the one-sided comparisons that reject. mean_absolute_gain: mean |gain|.
-    """
-
-    available: bool
-    replicates: int
-    comparisons: int
-    rejection_rate: float | None
-    mean_absolute_gain: float | None
     sentence: str
 
 

@@ -19,10 +19,11 @@ from governed import Capsys, Patch, decided
 from audit.commands.again import suite_section
 from audit.core.errors import SignatureError
 from audit.governance import verify
+from audit.governance.archive import PREDICATE, STATEMENT, VERDICT, write_archive
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack
 from audit.governance.side_files import SUMS
-from audit.governance.verify import STATEMENT, verify_pack, write_archive
+from audit.governance.verify import verify_pack
 
 Files = dict[str, bytes]
 CONTENTS = (
@@ -240,10 +241,10 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
 def signed_again(files: Files, keys: Path, before: Files) -> None:
     """As alice, who is trusted, would pack and sign these files."""
     summed(lambda files, other: None)(files, files)
-    subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, verify.VERDICT)}
+    subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, VERDICT)}
     predicate = json.loads(base64.b64decode(json.loads(before[STATEMENT])["payload"]))["predicate"]
     files[STATEMENT] = seal(
-        statement(verify.PREDICATE, subjects, predicate), load_signer(keys / "alice.key")
+        statement(PREDICATE, subjects, predicate), load_signer(keys / "alice.key")
     )
 
 

@@ -16,10 +16,11 @@ from governed import Capsys, Patch, flip, shard_of
 
 from audit.commands.again import suite_section
 from audit.core.errors import ConfigError, ShardError, SignatureError
+from audit.governance.archive import STATEMENT, open_archive
 from audit.governance.keys import load_signer, load_trusted
 from audit.governance.pack import write_pack
 from audit.governance.side_files import SUMS
-from audit.governance.verify import STATEMENT, open_archive, verify_pack
+from audit.governance.verify import verify_pack
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -49,9 +49,10 @@ _GLYPHS = {
 
 
 def _incomplete(ruling: Ruling) -> list[str]:
-    return [
-        f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}" for rows in ruling.incomplete
-    ]
+    sentences = []
+    for rows in ruling.incomplete:
+        sentences.append(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}")
+    return sentences
 
 
 def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
@@ -81,10 +82,12 @@ def seal_lines(seal: Seal) -> list[tuple[str, str]]:
     deviations = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
     signature = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
     lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {signature}: {deviations}")]
-    return lines + [
-        ("deviation", f"{c.field}: sealed {short(c.sealed)}, run {short(c.run)}")
-        for c in seal.changed
-    ]
+    changed_fields = []
+    for change in seal.changed:
+        changed_fields.append(
+            ("deviation", f"{change.field}: sealed {short(change.sealed)}, run {short(change.run)}")
+        )
+    return lines + changed_fields
 
 
 def short(value: Any) -> str:
@@ -246,7 +249,11 @@ def _case(
     suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]
 ) -> None:
     case = TestCase(one_line(name), one_line(group))
-    text = "\n".join(one_line(line) for line in lines if line)
+    shown = []
+    for line in lines:
+        if line:
+            shown.append(one_line(line))
+    text = "\n".join(shown)
     if result is None:
         case.system_out = text
     else:

@@ -122,9 +122,11 @@ def decision_files(run_dir: Path) -> list[Path]:
 
 def decision_hashes(run_dir: Path) -> list[str]:
     """Return the sha256 of each decision's file, in order. `chain_of` checks their content."""
-    return [
-        sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()
-    ]
+    digests = []
+    for path in decision_files(run_dir):
+        if path.is_file():
+            digests.append(sha256(read_bytes(path, MAX_BYTES)))
+    return digests
 
 
 def honour(
@@ -181,7 +183,11 @@ def honour(
 def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
     """Return who lets the run pass by a decision that has not expired."""
     kinds = {Kind.OVERRIDE, Kind.APPROVE} if decision == Decision.REVIEW else {Kind.OVERRIDE}
-    return {d.signer for d in last if d.kind in kinds and d.expires and d.expires > now}
+    signers = set()
+    for decided in last:
+        if decided.kind in kinds and decided.expires and decided.expires > now:
+            signers.add(decided.signer)
+    return signers
 
 
 def parse_time(text: str) -> datetime:

@@ -61,9 +61,10 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     bytes
         Markdown.
     """
-    listed = "\n".join(
-        f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs)
-    )
+    lines = []
+    for audit, fingerprint in sorted(runs):
+        lines.append(f"Audit {audit}, fingerprint {fingerprint}.")
+    listed = "\n".join(lines)
     if len(runs) > 1:
         listed += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
     shards = (

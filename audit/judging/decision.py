@@ -139,7 +139,10 @@ class Ruling:
 
 def words() -> dict[str, VerdictWord]:
     """Every audit's verdicts, by the word that verdict.json has."""
-    return {verdict: word for name in every_audit() for verdict, word in words_of(name).items()}
+    by_verdict: dict[str, VerdictWord] = {}
+    for name in every_audit():
+        by_verdict |= words_of(name)
+    return by_verdict
 
 
 def words_of(audit: str) -> Mapping[str, VerdictWord]:
@@ -249,17 +252,28 @@ def rule(document: Document, run: str = "") -> Ruling:
     joint, suite = (
         (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
     )
-    each = [tuple(_cell(name, cell, part.block_at) for cell in part.cells) for name, part in parts]
-    cells = tuple(gated(cell, suite) for own in each for cell in own)
+    cells: list[CellRuling] = []
+    incomplete: list[CellRows] = []
+    for name, part in parts:
+        for cell in part.cells:
+            cells.append(gated(_cell(name, cell, part.block_at), suite))
+        for rows in part.rows:
+            if not rows.complete:
+                incomplete.append(rows)
     own = (*_thresholds(parts), *_suite_rule(suite))
     rules = (*(suite.sentences if suite else ()), *own)
-    incomplete = tuple(rows for _, part in parts for rows in part.rows if not rows.complete)
-    together = tuple(
-        f"{one.model} on {one.benchmark}: {said}" for one in joint for said in one.together
-    )
-    if incomplete or not all(each) or not each:
+    sentences: list[str] = []
+    for statements in joint:
+        about = f"{statements.model} on {statements.benchmark}"
+        sentences += [f"{about}: {statement}" for statement in statements.together]
+    together = tuple(sentences)
+    if incomplete or not parts or not all(part.cells for _, part in parts):
         return replace(
-            failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules
+            failed(run, ""),
+            incomplete=tuple(incomplete),
+            cells=tuple(cells),
+            together=together,
+            rules=rules,
         )
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     decision, unmet, said = _scoped(worst, joint, suite)
@@ -269,7 +283,7 @@ def rule(document: Document, run: str = "") -> Ruling:
         decision,
         decision.exit_code,
         decision,
-        cells=cells,
+        cells=tuple(cells),
         together=together,
         rules=rules,
         scope=said,
@@ -351,6 +365,10 @@ def failed(run: str, problem: str) -> Ruling:
 
 
 def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
+    failed_gates = []
+    for gate in cell.gates:
+        if gate.status == Status.FAIL:
+            failed_gates.append((gate.name, gate.detail))
     return CellRuling(
         audit=audit,
         model=cell.model,
@@ -362,9 +380,7 @@ def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
         reasons=cell.reasons,
         what_to_do=cell.what_to_do,
         not_run=cell.controls_missing,
-        failed_gates=tuple(
-            (gate.name, gate.detail) for gate in cell.gates if gate.status == Status.FAIL
-        ),
+        failed_gates=tuple(failed_gates),
         plain=subtitle(words_of(audit), cell),
         context=cell.context or "",
     )

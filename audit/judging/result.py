@@ -176,7 +176,11 @@ def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
 
 def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
     """Return the advice of failed gates."""
-    return tuple(Reason(f"gate_{g.name}", {}, g.advice) for g in gates if g.advice)
+    advice = []
+    for g in gates:
+        if g.advice:
+            advice.append(Reason(f"gate_{g.name}", {}, g.advice))
+    return tuple(advice)
 
 
 _FORMATS: Mapping[str, Callable[[Any], str]] = {

@@ -217,10 +217,12 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
             judged.append(row)
     by_score = _ranks(judged, lambda row: row.score)
     by_without = _ranks(judged, lambda row: row.without)
-    return [
-        replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model))
-        for row in rows
-    ]
+    ranked = []
+    for row in rows:
+        ranked.append(
+            replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model))
+        )
+    return ranked
 
 
 def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[str, int]:

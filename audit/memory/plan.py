@@ -69,7 +69,11 @@ def planned(config: MemoryConfig) -> Planned:
 def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:
     """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
     orders = orders_of(config, resolved.path)
-    with_orders = sum(bool(item_orders(q, orders)) for s in resolved.samples for q in s.questions())
+    with_orders = 0
+    for s in resolved.samples:
+        for q in s.questions():
+            if item_orders(q, orders):
+                with_orders += 1
     sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
     lines = [f"questions      {sizes}; {with_orders:,} have other orders of options"]
     for one in asked:

@@ -142,10 +142,17 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
     if evidence is not None:
         plain: dict[str, Any] = json_ready(evidence)
         items = evidence.items
+        flagged = []
+        for i in items.order:
+            if items.flagged[i]:
+                flagged.append(cell.question_ids[i])
+        conspicuous = []
+        for i in items.order[:MAX_ITEMS]:
+            conspicuous.append(cell.question_ids[i])
         plain["items"] = {
             **attributes(items, "method", "smallest_p", "can_flag", "affected"),
-            "flagged": [cell.question_ids[i] for i in items.order if items.flagged[i]],
-            "most_conspicuous": [cell.question_ids[i] for i in items.order[:MAX_ITEMS]],
+            "flagged": flagged,
+            "most_conspicuous": conspicuous,
         }
         out["evidence"] = plain
     return out

@@ -469,9 +469,11 @@ def adverse(
     Adverse or None
         None if all answers were parsed, or without a finding.
     """
-    cell = replace(
-        cell, references=tuple(w for w in cell.references if w.model in tests.references)
-    )
+    usable = []
+    for wordings in cell.references:
+        if wordings.model in tests.references:
+            usable.append(wordings)
+    cell = replace(cell, references=tuple(usable))
     if tests.found_p > limits.alpha:
         return None
     imputed = against_drop(cell, gamma)

@@ -137,10 +137,10 @@ def perturb_cells(
         for c in read.outcomes.cells:
             if c.model in judged and c.benchmark == library.benchmark:
                 tested.append(c)
-        return {
-            c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review)
-            for c in tested
-        }
+        cells = {}
+        for c in tested:
+            cells[c.model] = _cell(c, read.requests[c.model, c.benchmark], others, library.review)
+        return cells
 
     fresh = {} if control is None else of(control)
     unlike = () if control is None else header.made_unlike(control)
@@ -159,15 +159,17 @@ def _cell(
     for c, theirs in others:
         if c.benchmark == tested.benchmark and c.model != tested.model:
             asked.append((c, theirs))
+    references = []
+    for c, theirs in asked:
+        if set(ids) & set(c.question_ids):
+            references.append(wordings(c, theirs, ids))
     return PerturbCell(
         benchmark=tested.benchmark,
         question_ids=ids,
         cluster=tested.cluster,
         n_options=tested.n_options,
         tested=wordings(tested, requests, ids),
-        references=tuple(
-            wordings(c, theirs, ids) for c, theirs in asked if set(ids) & set(c.question_ids)
-        ),
+        references=tuple(references),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
         requests=count_requests(requests.original, requests.variants),
     )

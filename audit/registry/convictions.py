@@ -76,9 +76,14 @@ def settle_references(
         found = check_origin(name, items.date, items.written_by, tested, references)
     found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
+    paths = []
+    models_of_runs = []
+    for run in runs:
+        paths.append(str(run.path))
+        models_of_runs.append(list(run.models))
     facts = {
-        "references": [str(run.path) for run in runs],
-        "reference_models": [list(run.models) for run in runs],
+        "references": paths,
+        "reference_models": models_of_runs,
         "allow_convicted": list(config.allow_convicted),
         "convicted": convicted,
         "origins": origins,
@@ -100,11 +105,13 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
     tuple of str
         Sentences.
     """
-    return *analysis.get("held_out", ()), *(
-        f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
-        "smaller effect than the true one may be printed."
-        for name, what in analysis.get("convicted", {}).items()
-    )
+    sentences = []
+    for name, what in analysis.get("convicted", {}).items():
+        sentences.append(
+            f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
+            "smaller effect than the true one may be printed."
+        )
+    return *analysis.get("held_out", ()), *sentences
 
 
 def check_convicted(
@@ -199,7 +206,11 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
         )
         return {}
     found = {}
-    for cell, run in ((one.cell, one.run) for one in cells if _convicts(one.cell["verdict"])):
+    convicted_cells = []
+    for one in cells:
+        if _convicts(one.cell["verdict"]):
+            convicted_cells.append((one.cell, one.run))
+    for cell, run in convicted_cells:
         where = f"registry, run {run['key'][:12]}"
         told = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
         found[cell["model"], cell["model_revision"]] = told

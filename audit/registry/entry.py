@@ -356,10 +356,9 @@ def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, deci
 
 def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     """Return (id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
-    paths = [run_dir / name for name in SUITES if (run_dir / name).is_file()]
-    if not paths:
+    path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
+    if path is None:
         return "", None, {}
-    path = paths[0]
     try:
         suite = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
         governance = dict(suite.get("governance") or {})

@@ -372,9 +372,10 @@ def _why(run: Run, error: AuditError) -> str:
         how = dict.fromkeys(failed, "failed") | dict.fromkeys(
             run.manifest.models_stopped, "stopped"
         )
-        return "; ".join(
-            f"{name} {how[name]}: {str(why).splitlines()[0]}" for name, why in failed.items()
-        )
+        failures = []
+        for name, why in failed.items():
+            failures.append(f"{name} {how[name]}: {str(why).splitlines()[0]}")
+        return "; ".join(failures)
     if run.manifest.status in ("running", "stopped"):
         return "it runs, or was stopped: the same command goes on"
     return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))

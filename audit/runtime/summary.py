@@ -120,9 +120,10 @@ def print_cells(
                 *moved,
                 f"{row.parse_rate:.3f}",
             )
-            known = (
-                "–" if "nan" in share else share for share in shares
-            )  # no answer could be read
+            # A share is NaN if no answer could be parsed.
+            known = []
+            for share in shares:
+                known.append("–" if "nan" in share else share)
             table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
         console.print(table)
 
@@ -222,9 +223,11 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
     if not stopped:
         return shlex.join(["audit", audit, *words])
     most = max(one["cost_max"] for one in stopped)
-    return shlex.join(
-        ["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"]
-    )
+    kept = []
+    for word in words:
+        if not word.startswith("cost.max="):
+            kept.append(word)
+    return shlex.join(["audit", audit, *kept, f"cost.max={most:g}"])
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
@@ -289,17 +292,19 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 def more_questions(parts: Parts) -> int | None:
     """n for a run that would be large enough; None where no cell was too small, or its benchmark
     has too few."""
-    return max(
-        (needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there),
-        default=None,
-    )
+    needed_counts = []
+    for _, asked, needed, there in _too_small(parts):
+        if asked < needed <= there:
+            needed_counts.append(needed)
+    return max(needed_counts, default=None)
 
 
 def out_of_reach(parts: Parts) -> str:
     """One line where a benchmark has fewer questions than a verdict needs; else empty."""
-    short = [
-        (needed, there, name) for name, _, needed, there in _too_small(parts) if needed > there
-    ]
+    short = []
+    for name, _, needed, there in _too_small(parts):
+        if needed > there:
+            short.append((needed, there, name))
     if not short:
         return ""
     needed, there, name = max(short)

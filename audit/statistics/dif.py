@@ -253,6 +253,7 @@ def by_group(
     raw = np.array([table.pvalue if table.enough else np.nan for table in tables.values()])
     adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
     pairs = zip(tables.items(), adjusted, strict=True)
-    return tuple(
-        GroupDif(name, items[name], table, None if np.isnan(p) else p) for (name, table), p in pairs
-    )
+    groups = []
+    for (name, table), p in pairs:
+        groups.append(GroupDif(name, items[name], table, None if np.isnan(p) else p))
+    return tuple(groups)

@@ -378,10 +378,10 @@ def _expanded(
         widened = np.zeros((len(rows), every.size))
         widened[:, np.searchsorted(every, used)] = parts
         parts = widened
-    return [
-        Estimate(float(row.mean()), part, empty, uneven)
-        for row, part in zip(rows, parts, strict=True)
-    ]
+    estimates = []
+    for row, part in zip(rows, parts, strict=True):
+        estimates.append(Estimate(float(row.mean()), part, empty, uneven))
+    return estimates
 
 
 def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:

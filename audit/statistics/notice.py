@@ -171,9 +171,10 @@ def _chances(
         )
     critical_by_spread = np.interp(spreads, grid, limits)
     error = np.sqrt(items**2 + tau**2 * (1 + 1 / r))[:, None]
-    return [
-        float(scipy.stats.norm.sf((critical_by_spread - value) / error).mean()) for value in values
-    ]
+    powers = []
+    for value in values:
+        powers.append(float(scipy.stats.norm.sf((critical_by_spread - value) / error).mean()))
+    return powers
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:

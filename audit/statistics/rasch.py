@@ -273,9 +273,10 @@ def ability_gaps(
         If there are no references.
     """
     scales = ((0.0, 0.0), chance) if any(chance) else (chance,)
-    return tuple(
-        rasch_gap(tested, references, clusters, prior=prior, chance=guessing) for guessing in scales
-    )
+    gaps = []
+    for guessing in scales:
+        gaps.append(rasch_gap(tested, references, clusters, prior=prior, chance=guessing))
+    return tuple(gaps)
 
 
 def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -> RaschFit:

@@ -80,10 +80,10 @@ def router_requests(
         # Under nested draws message j of a replicate is the same for every r, so its seed does not
         # depend on r.
         level = None if work.design.kind == Draws.NESTED else wanted
-        return [
-            _request(work, item, part, prompt, (level, part.replicate, ROUTER, j))
-            for j in range(wanted)
-        ]
+        requests = []
+        for j in range(wanted):
+            requests.append(_request(work, item, part, prompt, (level, part.replicate, ROUTER, j)))
+        return requests
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
@@ -91,9 +91,10 @@ def router_requests(
     for r in part.levels:
         prompts.append(fill(template, {"messages": aggregate(work.protocol, texts[:r])}))
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
-    return [
-        _request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)
-    ]
+    requests = []
+    for prompt, key in zip(prompts, keys, strict=True):
+        requests.append(_request(work, item, part, prompt, key))
+    return requests
 
 
 def _request(
@@ -137,10 +138,10 @@ def present(
         messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
     summaries = messages[n_messages(part) :]
-    return [
-        _present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]])
-        for k, r in enumerate(part.levels)
-    ]
+    presentations = []
+    for k, r in enumerate(part.levels):
+        presentations.append(_present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]]))
+    return presentations
 
 
 def _present(
@@ -206,7 +207,11 @@ def without_words(text: str, share: float, seed: int) -> str:
     rng = random.Random(seed)
     count = int(share * len(words) + rng.random())
     deleted = set(rng.sample(range(len(words)), len(words))[:count])
-    return "".join(word for k, word in enumerate(words) if k not in deleted).rstrip()
+    remaining = []
+    for k, word in enumerate(words):
+        if k not in deleted:
+            remaining.append(word)
+    return "".join(remaining).rstrip()
 
 
 def router_prompt(

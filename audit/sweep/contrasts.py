@@ -482,12 +482,20 @@ def _held_out_rows(
             ("_log_odds", ", log-odds"),
             ("_log_wrong", ", log share of wrong answers"),
         )
-        points, *others = (
-            Contrast(
-                f"difference_in_differences{end}", gain + scale, None, n, i.estimate, i.low, i.high
+        differences = []
+        for (end, scale), interval in zip(scales, intervals, strict=True):
+            differences.append(
+                Contrast(
+                    f"difference_in_differences{end}",
+                    gain + scale,
+                    None,
+                    n,
+                    interval.estimate,
+                    interval.low,
+                    interval.high,
+                )
             )
-            for (end, scale), i in zip(scales, intervals, strict=True)
-        )
+        points, *others = differences
         return [replace(points, p=p, note="p: larger on every scale"), *others]
 
     return [*_tried("score_gap", gap, scores), *_tried("difference_in_differences", gain, gains)]

@@ -115,10 +115,16 @@ def describe(
     saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
     more = saved if design.kind == Draws.INDEPENDENT else {}
     sizes = _sizes(asked, design).items()
+    size_lines = []
+    for name, size in sizes:
+        size_lines.append(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}")
+    notes = []
+    for text in missing_controls(design):
+        notes.append(f"  NOTE: {text}")
     return [
-        *(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}" for name, size in sizes),
+        *size_lines,
         *asked.planned.lines(),
-        *(f"  NOTE: {text}" for text in missing_controls(design)),
+        *notes,
         *_simulated(plan, asked.questions, design, thresholds),
         *_detectable(plan, asked.questions, thresholds, repeated(design.settings), there),
     ]

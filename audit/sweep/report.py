@@ -180,13 +180,19 @@ def judge(
         sensitivity.update({(c.model, c.benchmark): loaded for c in read.outcomes.cells})
     cells.sort(key=lambda c: (c.model, c.benchmark))
     texts, listed = read_texts(reads, drawn_questions(cells, seed))
+    without_deleted = []
+    for cell in cells:
+        without_deleted.append(cell.without(DELETED))
+    contents_of_runs = []
+    for read in reads:
+        contents_of_runs.append({"models": contents(read.outcomes.seen)})
     run = analyse(
-        [c.without(DELETED) for c in cells],
+        without_deleted,
         texts,
         thresholds=thresholds,
         seed=seed,
         n_resamples=n_resamples,
-        runs=[{"models": contents(read.outcomes.seen)} for read in reads],
+        runs=contents_of_runs,
         rows=rows,
         control_benchmark=control_benchmark,
         calibration=shipped_table(JUDGE.shipped),
@@ -294,7 +300,11 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
     # A model that failed in one run may have been run in another.
-    return [r for r in rows if r.found or (r.model, r.benchmark) not in runs_of_cell]
+    kept = []
+    for row in rows:
+        if row.found or (row.model, row.benchmark) not in runs_of_cell:
+            kept.append(row)
+    return kept
 
 
 def drawn_questions(

@@ -172,9 +172,11 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     ):
         found["letter"] = letter
         if options and letter < len(options) and options[letter].upper() == LETTERS[letter]:
-            found["text"] = (
-                letter  # the option named A, which stands first: the letter is its text as well
-            )
+            # The option named A stands first: the letter is its text as well.
+            found["text"] = letter
+    lettered = _LETTERED.fullmatch(base)
+    if lettered and not options and "letter" not in found and not lettered[3][0].islower():
+        found["initial"] = LETTERS.index(lettered[1].upper())  # "B. Paris", and "B. Obama"
     found = {kind: place for kind, place in found.items() if 0 <= place < n}
     if value:
         found["number"] = value
@@ -351,6 +353,9 @@ class Typing:
         texts, n = tuple(options), len(options)
         found = {} if answer is None else readings(answer, texts, n or self.n)
         keys = {} if gold is None else readings(gold, texts, n or self.n)
+        if "initial" in found and len(keys.get("word", "")) == 1:
+            # Beside a key that is a letter, "B. Paris" is the option B, and nobody's initial.
+            found = found | {"letter": found["initial"]}
         if answer == _NO_OPTION and any("from0" in pair or "from1" in pair for pair in self.pairs):
             return None, None, None
         results = set()

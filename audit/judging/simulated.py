@@ -156,7 +156,7 @@ def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], l
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
         measured = {"simulations": sum(map(len, streams)), **rates(names, streams)}
-        about = {"design": asdict(case.design), "world": asdict(case.world)}
+        about = {"design": asdict(case.design), "world": case.world.facts()}
         return [{"name": case.name, **about, "rates": measured}]
 
     return entries

@@ -26,6 +26,7 @@ from audit.judging.simulated import (
     streams,
     table_text,
 )
+from audit.judging.world import World
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
@@ -33,7 +34,7 @@ from audit.memory.gates import fresh_drawn, fresh_matched
 from audit.memory.record import MemoryCell
 from audit.memory.vocabulary import Decision
 from audit.memory.vocabulary import MemoryVerdict as V
-from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, World, simulate
+from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, simulate
 
 RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators (not of 72)
 SIMULATIONS = 300

@@ -185,7 +185,7 @@ TEXTS: Texts = {
     "undated": "No date shows that the held-out items are no newer for this model alone: newer items are harder.",
     "one_family": "All references are of one family ({family}), and this model is not.",
     # Other reasons
-    "nothing_bounded": "These data bound no form of memory: what each indicator lacks is below.",
+    "nothing_bounded": "These data bound no form of memory.",
     "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so none is "
     "excluded.",
     "found_alone": "By itself this model would be found: the correction over the panel takes the finding away.",
@@ -224,8 +224,7 @@ TEXTS: Texts = {
     "headline_unknown": lambda model, benchmark, indicators, doubt: (
         f"{benchmark} stands out for {model} ({_titles(indicators)}), cause unknown. {sentence(doubt, TEXTS)}"
     ),
-    "headline_not_identified": "Whether {model} remembers {benchmark} cannot be told from these data: what is missing "
-    "is below.",
+    "headline_not_identified": "These data cannot show whether {model} remembers {benchmark}.",
     "headline_underpowered": lambda model, benchmark, judged: (
         f"Whether {model} remembers {benchmark} is unknown. Nothing is seen by {_by(judged)}, but it may have been "
         "missed."

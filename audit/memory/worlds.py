@@ -1,5 +1,5 @@
-"""Models of known truth: what the calibration simulates. `World` says what the numbers of each
-world mean.
+"""Models of known truth: what the calibration simulates. `World` says what the facts of a world
+mean.
 
 Items have normal difficulties in logits; a model's logit on an item is its ability less that, with
 a part of its own (standard deviation `_OWN_ITEM`). So a gap of equal difficulty for all is neither
@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from audit.judging.world import Known, World
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, ItemSet, MemoryCell, ModelSet
-from audit.statistics.item_response import Logistic, learnt, tastes, unparsed
+from audit.statistics.item_response import Logistic, tastes, unparsed
 from audit.statistics.paired import FloatArray, IntArray
 
 N_OPTIONS = 4
@@ -31,6 +32,8 @@ ORDERS = 10
 OPTION_ORDERS = 5
 _OWN_TEXT = 0.3  # share of a likelihood's standard deviation that is a model's own
 _OWN_ITEM = 0.7
+_OTHERS = (0.65, 0.75)  # accuracies of the references
+READ = 1.5  # spreads of likelihood by which a text that was read is likelier
 _POOL = 8  # times as many items as are chosen
 _BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, standard deviation over items
 
@@ -49,53 +52,10 @@ class MemoryDesign:
     accuracy: float = 0.7
 
 
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """Accuracies and points are 0-1, of the benchmark without memory.
-
-    accuracy, others: of the tested model; of the references, evenly between two values. spread,
-    fresh_spread: standard deviation of the items' difficulties, in logits. tau: of how models suit
-    the two sets, points. harder: points that the held-out set costs every model; newer: the tested
-    model alone; touchy: one reference. answers: share of answers that the tested model knows;
-    knowing: how many references know the same. popular: what makes a published text likelier than a
-    fresh one, in spreads; uses: what the tested model makes of it; family: half the range of that
-    between the references. sequenced: the sense of an order, in spreads; felt: what the tested
-    model makes of that. text: what having read the text and its orders is worth, in spreads.
-    unparsed: share of all models' answers, at random; hidden: share of the tested model's answers
-    on each set, above 0 those that speak for a gap, below 0 those against it. chosen: see above.
-    guess: chance of a right answer that is not known, fresh_guess: on held-out items, which have
-    fresh_options; the audit knows the options alone. even: likelihoods spread alike over texts
-    whatever a model makes of them."""
-
-    accuracy: float | None = None
-    others: tuple[float, float] = (0.65, 0.75)
-    spread: float = 1.8
-    fresh_spread: float = 1.8
-    tau: float = 0.0
-    harder: float = 0.0
-    newer: float = 0.0
-    touchy: float = 0.0
-    answers: float = 0.0
-    knowing: int = 0
-    popular: float = 0.0
-    uses: float = 1.0
-    family: float = 0.1
-    sequenced: float = 0.0
-    felt: float = 1.0
-    text: float = 0.0
-    unparsed: float = 0.0
-    hidden: float = 0.0
-    chosen: bool = False
-    guess: float = 0.0
-    fresh_guess: float | None = None
-    fresh_options: int = N_OPTIONS
-    even: bool = False
-
-
 def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
     """Draw one tested model and its references in a world."""
-    scores = _scores(design, world, rng)
-    uses = np.append(world.uses, 1 + world.family * rng.uniform(-1, 1, design.references))
+    scores, known = _scores(design, world, rng)
+    uses = np.append(world.uses, 1 + world.uses_range * rng.uniform(-1, 1, design.references))
     felt = np.append(world.felt, 1 + 0.3 * rng.standard_normal(design.references))
 
     def side(answers: FloatArray, **likelier: Any) -> list[ModelSet]:
@@ -105,9 +65,12 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
             answers, uses, rng, even=world.even, shard_items=design.shard_items, **likelier
         )
 
-    read, orders = world.text, world.sequenced * felt
     published = side(
-        scores[0], popular=world.popular, sequenced=orders, read=read, read_orders=read
+        scores[0],
+        popular=world.popular,
+        sequenced=world.sequenced * felt,
+        read=world.file + READ * known.read,
+        read_orders=world.file,
     )
     fresh = side(scores[1]) if design.fresh else []
     undated = world.newer > 0  # if the dates are stated, such items are refused
@@ -132,10 +95,12 @@ def _items(name: str, n: int, options: int = N_OPTIONS) -> ItemSet:
     return ItemSet(name, tuple(map(str, range(n))), np.arange(n), np.full(n, options))
 
 
-def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> list[FloatArray]:
-    """Return (models, n) and (models, m) answers: 1 right, 0 wrong, NaN unparsed."""
+def _scores(
+    design: MemoryDesign, world: World, rng: np.random.Generator
+) -> tuple[list[FloatArray], Known]:
+    """Draw (models, n) and (models, m) answers: 1 right, 0 wrong, NaN unparsed; and what is known."""
     own = design.accuracy if world.accuracy is None else world.accuracy
-    accuracy = np.append(own, np.linspace(*world.others, design.references))
+    accuracy = np.append(own, np.linspace(*(world.others or _OTHERS), design.references))
     guesses = world.guess, world.guess if world.fresh_guess is None else world.fresh_guess
     spreads = np.hypot([world.spread, world.fresh_spread], _OWN_ITEM)
     published, fresh = (Logistic(*values) for values in zip(spreads.tolist(), guesses, strict=True))
@@ -145,10 +110,10 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
     moves = np.linspace(-4, 4, 321)
     means = fresh.accuracy(theirs[:, None] + moves).mean(axis=0)
     mu = float(np.interp(published.accuracy(theirs).mean(), means, moves))
-    there = fresh.accuracy(ability + mu) - world.harder
+    there = fresh.accuracy(ability + mu) - world.fresh_harder
     there[0] -= world.newer
-    if design.references and world.touchy:
-        there[1] -= world.touchy
+    if design.references and world.fresh_touchy:
+        there[1] -= world.fresh_touchy
     accuracies = accuracy + world.tau * rng.standard_normal(accuracy.size), there
     sides: list[FloatArray] = []
     like = np.zeros(0, dtype=int)
@@ -162,7 +127,8 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
             right = right[:, _chosen(like, right[1:].sum(axis=0), n)]
         if side == 0:
             like = right[1:].sum(axis=0)
-            right[: 1 + world.knowing] |= learnt(n, world.answers, rng)
+            known = world.known(n, rng)
+            right[: 1 + world.knowing] |= known.published
         scores = unparsed(right.astype(float), world.unparsed, rng)
         if world.hidden:
             speaks = int(
@@ -170,7 +136,7 @@ def _scores(design: MemoryDesign, world: World, rng: np.random.Generator) -> lis
             )  # for a gap: right as published, wrong on held-out items
             scores[0] = unparsed(scores[0], abs(world.hidden), rng, speaks)
         sides.append(scores)
-    return sides
+    return sides, known
 
 
 def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
@@ -248,16 +214,16 @@ CLEAN: Mapping[str, World] = {
     "spread_narrower": World(accuracy=0.55, others=(0.7, 0.8), fresh_spread=0.3),
     "tau_2": World(tau=0.02),
     "tau_4": World(tau=0.04),
-    "harder": World(harder=0.10),
+    "harder": World(fresh_harder=0.10),
     "newer": World(newer=0.06),
-    "touchy": World(touchy=0.08),
+    "touchy": World(fresh_touchy=0.08),
     "larger_1.3": World(popular=0.5, uses=1.3),
     "larger_1.5": World(popular=0.5, uses=1.5),
-    "family": World(popular=1.0, uses=1.2, family=0.05),
+    "family": World(popular=1.0, uses=1.2, uses_range=0.05),
     "sequenced": World(sequenced=0.3),
     "felt_2": World(sequenced=0.3, felt=2.0),
     "larger_all": World(popular=0.5, sequenced=0.3, uses=1.5, felt=1.5),
-    "chosen_harder": World(harder=0.10, chosen=True),
+    "chosen_harder": World(fresh_harder=0.10, chosen=True),
     "larger_even": World(popular=0.5, uses=1.5, even=True),
     "guessed_wider": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=3.5, guess=0.25),
     "guessed_narrower": World(accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25),
@@ -268,12 +234,12 @@ WITH_MEMORY: Mapping[str, World] = {
     "dose_15": World(answers=0.15),
     "half_abler": World(answers=0.5, others=_ABLER),
     "half_contaminated": World(answers=0.5, knowing=1),
-    "text": World(text=0.3),
+    "text": World(file=0.3),
     "gap_5": World(answers=_LEARNT),
     "gap_5_tau_2": World(answers=_LEARNT, tau=0.02),
     "gap_5_unparsed": World(answers=_LEARNT, unparsed=0.04),
     "gap_5_hidden": World(answers=_LEARNT, hidden=0.04),
-    "chosen_easier": World(answers=0.15, harder=-0.09, chosen=True),
+    "chosen_easier": World(answers=0.15, fresh_harder=-0.09, chosen=True),
     "gap_5_guessed": World(
         accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_OF_15
     ),

@@ -1,18 +1,20 @@
-"""Read a paper's published tables again and check them against themselves (`audit reanalyze`)."""
+"""Recompute a paper's published tables and check them against themselves (`audit reanalyze`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ALPHA = 0.05  # level of every test
+
 
 def write_all(
-    out: Path, found: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]
+    out: Path, result: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]
 ) -> list[Path]:
     """Write reanalysis.json, the tables and the figures into a folder.
 
@@ -20,7 +22,7 @@ def write_all(
     ----------
     out : Path
         The folder.
-    found : object
+    result : object
         JSON content of reanalysis.json.
     tables : mapping of str to str
         Texts by file name.
@@ -40,8 +42,9 @@ def write_all(
     from audit.report.canvas import svg_text
     from audit.shards.files import disk_error
 
-    drawn = {f"{name}.svg": svg_text(figure) for name, figure in figures.items()}
-    files = {"reanalysis.json": json.dumps(found, indent=2) + "\n", **tables, **drawn}
+    files = {"reanalysis.json": json.dumps(result, indent=2) + "\n", **tables}
+    for name, figure in figures.items():
+        files[f"{name}.svg"] = svg_text(figure)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
@@ -49,3 +52,9 @@ def write_all(
     except OSError as error:
         raise disk_error(out, error) from error
     return [out / name for name in files]
+
+
+def print_json(paths: Iterable[Path]) -> None:
+    """Print the file that ends in .json among some files."""
+    (path,) = filter(lambda path: path.suffix == ".json", paths)
+    print(path.read_text(encoding="utf-8"), end="")

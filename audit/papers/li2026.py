@@ -1,10 +1,11 @@
 """Recompute li2026's printed tables: `audit reanalyze li2026 [OPTIONS]`.
 
-The module gives statuses, ratios, threshold sweeps, and statements that do not follow, as screen,
-json and csv, from the tables that ship with the package. It needs no engine, and a second.
+The module computes statuses, ratios and threshold sweeps, and lists the statements that do not
+follow. It shows them on the terminal and writes them as json and csv. The tables ship with the
+package; no engine is needed.
 
-Deltas are printed with three decimals and stand for k/600 (200 items, three edits, binary scores);
-gates use the restored values.
+Deltas are printed with three decimals and stand for k/600 (200 items, three edits, binary scores).
+The gates use the restored values.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import argparse
 import csv
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from rich.table import Table
 
 from audit.core.json_types import attributes
 from audit.judging.tables import csv_text
-from audit.papers import write_all
+from audit.papers import print_json, write_all
 from audit.validity.status import (
     GATE_COLUMNS,
     PAPER,
@@ -44,14 +45,15 @@ if TYPE_CHECKING:
 N_ITEMS, N_EDITS = 200, 3
 N_SCORES = N_ITEMS * N_EDITS
 CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
-# G2's trivial baselines (note of Table 6). CrowS has none there: its cells stop at step 1.
+# G2's trivial baselines (note of Table 6). The note gives none for CrowS, whose cells stop at
+# step 1.
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
-# The best rule that never reads the question (audit.scoring.shortcuts; measured on the published
-# files).
+# The accuracy of the best rule that never reads the question (audit.scoring.shortcuts), measured
+# on the published files.
 ANSWER_ONLY = BASELINES | {TRUTHFULQA: 0.503, BBQ: 0.5, "XSTest": 0.556}
-UNINSTRUMENTED = {CROWS}  # these cells stop at step 1, as section 3 discloses
-UNVALIDATED = {"ToxiGen", "XSTest"}  # these cells stop at step 3
-MISALIGNED = {BBQ}  # these cells stop at step 4
+UNINSTRUMENTED = {CROWS}  # These cells stop at step 1, as section 3 discloses.
+UNVALIDATED = {"ToxiGen", "XSTest"}  # These cells stop at step 3.
+MISALIGNED = {BBQ}  # These cells stop at step 4.
 ORDER = (
     ("ineligible", (Status.INELIGIBLE_F1, Status.INELIGIBLE_F5)),
     ("scorer-unvalidated", (Status.SCORER_UNVALIDATED,)),
@@ -91,8 +93,8 @@ class CellResult:
     @property
     def counts(self) -> tuple[int, ...]:
         """Return k of k/600 for the format, semantic and attribute family."""
-        c = self.cell
-        return tuple(round(d * N_SCORES) for d in (c.delta_fmt, c.delta_sem, c.delta_attr))
+        deltas = (self.cell.delta_fmt, self.cell.delta_sem, self.cell.delta_attr)
+        return tuple(round(delta * N_SCORES) for delta in deltas)
 
     @property
     def seed_cv_at_most(self) -> float | None:
@@ -104,15 +106,14 @@ class CellResult:
 
     @property
     def csr_follows(self) -> bool:
-        """Return whether the printed CSR is the recomputed one."""
+        """Return True if the printed CSR equals the recomputed one."""
         return round(self.cell.csr(), 2) == self.printed_csr
 
     @property
     def bucket_follows(self) -> bool:
-        """Return whether Table 3 and the raw verdict agree with the algorithm."""
-        return self.printed_bucket == self.status.status and self.raw_verdict in raw_words(
-            self.status.status
-        )
+        """Return True if Table 3 and the raw verdict agree with the algorithm."""
+        status = self.status.status
+        return self.printed_bucket == status and self.raw_verdict in raw_words(status)
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,13 @@ class Statement:
 
     Attributes
     ----------
-    name, printed, found : str
+    name, printed, recomputed : str
         Place in the paper, the statement, and what the tables show.
     """
 
     name: str
     printed: str
-    found: str
+    recomputed: str
 
 
 @dataclass(frozen=True)
@@ -160,20 +161,23 @@ class Li2026:
 
     @property
     def counts(self) -> tuple[int, ...]:
+        """Return the number of cells in each bucket, in the order of `ORDER`."""
         return counts(result.status for result in self.cells)
 
     @property
     def answer_only_counts(self) -> tuple[int, ...]:
+        """Return the number of cells in each bucket with `ANSWER_ONLY` as G2's baselines."""
         return counts(self.answer_only)
 
     @property
     def sentence(self) -> str:
         """Return the summary line of the terminal and the json."""
-        buckets = ", ".join(f"{n} {name}" for n, (name, _) in zip(self.counts, ORDER, strict=True))
-        follow = sum(r.bucket_follows for r in self.cells), sum(r.csr_follows for r in self.cells)
+        buckets = ", ".join(f"{n} {name}" for name, n in by_bucket(self.counts).items())
+        n_rows = sum(result.bucket_follows for result in self.cells)
+        n_ratios = sum(result.csr_follows for result in self.cells)
         return (
-            f"{buckets}: {follow[0]} of {len(self.cells)} rows of Table 3 and {follow[1]} printed CSRs follow; "
-            f"{len(self.statements)} printed statements do not."
+            f"{buckets}: {n_rows} of {len(self.cells)} rows of Table 3 and {n_ratios} printed CSRs "
+            f"follow; {len(self.statements)} printed statements do not."
         )
 
 
@@ -189,54 +193,55 @@ def shipped() -> Li2026:
     -----
     audit/data/li2026/README.md names the source.
     """
-    folder = resources.files("audit").joinpath("data", "li2026")
-    texts = (folder.joinpath(name).read_text("utf-8") for name in TABLES)
-    table6, table3, table7, trail = (list(csv.DictReader(text.splitlines())) for text in texts)
+    table6, table3, table7, trail = map(_shipped_table, TABLES)
     buckets = {(row["model"], row["benchmark"]): row["bucket"] for row in table3}
-    cells = []
+    results = []
     for row in table6:
         cell = _cell(row)
         bucket = buckets[cell.model, cell.benchmark]
-        cells.append(
+        results.append(
             CellResult(cell, paper_status(cell), float(row["csr"]), bucket, row["raw_verdict"])
         )
     noop = {row["benchmark"]: float(row["canonical"]) / 100 for row in table7 if row["canonical"]}
-
-    def swept(
-        change: Callable[[PaperCell], PaperCell], thresholds: PaperThresholds = PAPER
-    ) -> tuple[int, ...]:
-        return counts(paper_status(change(r.cell), thresholds) for r in cells)
-
-    def repaired(
-        cell: PaperCell,
-    ) -> PaperCell:  # uses Appendix E's rates: only that of CrowS is not 0 after the repair
-        return replace(
-            cell, instrumented=True, noop=noop[CROWS] if cell.benchmark == CROWS else 0.0
-        )
-
-    with_table7 = swept(
-        lambda cell: replace(cell, instrumented=True, noop=noop.get(cell.benchmark))
-    )
+    printed, repaired, instrumented, answer_only = [], [], [], []
+    for result in results:
+        cell, benchmark = result.cell, result.cell.benchmark
+        # Appendix E gives the rates after the repair: only that of CrowS is not 0.
+        rate = noop[CROWS] if benchmark == CROWS else 0.0
+        printed.append(cell)
+        repaired.append(replace(cell, instrumented=True, noop=rate))
+        instrumented.append(replace(cell, instrumented=True, noop=noop.get(benchmark)))
+        answer_only.append(paper_status(replace(cell, baseline=ANSWER_ONLY[benchmark])))
+    with_table7 = _swept(instrumented, PAPER)
+    unfixed = Counter(row["status"] for row in trail)["unfixed"]
     return Li2026(
-        cells=tuple(cells),
-        g3={value: swept(lambda c: c, replace(PAPER, g3_denominator=value)) for value in G3_GRID},
-        g1={value: swept(repaired, replace(PAPER, g1_noop=value)) for value in G1_GRID},
-        epsilon={
-            value: tuple(r.name for r in cells if r.cell.denominator < value)
-            for value in EPSILON_GRID
-        },
+        cells=tuple(results),
+        g3={value: _swept(printed, replace(PAPER, g3_denominator=value)) for value in G3_GRID},
+        g1={value: _swept(repaired, replace(PAPER, g1_noop=value)) for value in G1_GRID},
+        epsilon={value: tuple(_floored(results, value)) for value in EPSILON_GRID},
         with_table7=with_table7,
-        answer_only=tuple(
-            paper_status(replace(r.cell, baseline=ANSWER_ONLY[r.cell.benchmark])) for r in cells
-        ),
-        statements=_statements(
-            cells, with_table7, [row["status"] for row in trail].count("unfixed")
-        ),
+        answer_only=tuple(answer_only),
+        statements=_statements(results, with_table7, unfixed),
     )
+
+
+def _shipped_table(name: str) -> list[dict[str, str]]:
+    text = resources.files("audit").joinpath("data", "li2026", name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _swept(cells: Iterable[PaperCell], thresholds: PaperThresholds) -> tuple[int, ...]:
+    """Return the number of cells in each bucket under some thresholds."""
+    return counts(paper_status(cell, thresholds) for cell in cells)
+
+
+def _floored(results: Iterable[CellResult], epsilon: float) -> list[str]:
+    """Return the names of the cells whose denominator is below a floor."""
+    return [result.name for result in results if result.cell.denominator < epsilon]
 
 
 def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
-    """Return how many cells are in each of the paper's five buckets.
+    """Return the number of cells in each of the paper's five buckets.
 
     Parameters
     ----------
@@ -249,25 +254,37 @@ def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
         Counts in the order of `ORDER`.
     """
     number = Counter(status.status for status in statuses)
-    return tuple(sum(number[status] for status in group) for _, group in ORDER)
+    in_order = []
+    for _, group in ORDER:
+        in_order.append(sum(number[status] for status in group))
+    return tuple(in_order)
+
+
+def by_bucket(counts: Sequence[int]) -> dict[str, int]:
+    """Return the counts in the order of `ORDER` by the name of their bucket."""
+    return {name: n for (name, _), n in zip(ORDER, counts, strict=True)}
 
 
 def _statements(
     cells: Sequence[CellResult], with_table7: tuple[int, ...], unfixed: int
 ) -> tuple[Statement, ...]:
     """Return the printed statements that do not follow."""
-    truth = [r for r in cells if r.cell.benchmark == TRUTHFULQA]
-    moved = [r for r in truth if r.cell.denominator < 0.1]
-    floored = [r for r in cells if r.cell.denominator < 0.1]
-    changed = [r for r in floored if r.cell.csr(0.1) != r.cell.csr(0.01)]
-    dominated = [r for r in cells if r.cell.denominator < PAPER.g3_denominator]
-    positive = [r for r in cells if r.cell.csr() > 0 and r.cell.benchmark != CROWS]
+    truth: list[str] = []
+    n_moved = n_changed = n_positive = 0
+    for result in cells:
+        cell, below = result.cell, result.cell.denominator < 0.1
+        if cell.benchmark == TRUTHFULQA:
+            truth.append(f"{result.name} {cell.denominator:.3f}")
+            n_moved += below
+        n_changed += below and cell.csr(0.1) != cell.csr(0.01)
+        n_positive += cell.csr() > 0 and cell.benchmark != CROWS
+    n_floored = len(_floored(cells, 0.1))
+    n_dominated = len(_floored(cells, PAPER.g3_denominator))
     return (
         Statement(
             "Appendix E, G3 = 0.1",
             "would reclassify TruthfulQA's exploratory cells",
-            f"{len(moved)} of {len(truth)}: "
-            + ", ".join(f"{r.name} {r.cell.denominator:.3f}" for r in truth),
+            f"{n_moved} of {len(truth)}: {', '.join(truth)}",
         ),
         Statement(
             "Appendix E, size of 0.1",
@@ -277,19 +294,21 @@ def _statements(
         Statement(
             "Appendix E, epsilon",
             "shifts CSR on denominator-dominated cells only",
-            f"at 0.1 it floors {len(floored)} denominators and changes {len(changed)} CSRs; {len(dominated)} cell(s) "
-            "fail G3; between 0.001 and 0.01 it changes none",
+            f"at 0.1 it floors {n_floored} denominators and changes {n_changed} CSRs; "
+            f"{n_dominated} cell(s) fail G3; between 0.001 and 0.01 it changes none",
         ),
         Statement(
             "Table 7, column C",
             "with the canonical rates any cap up to 83 % leaves 3/3/2/2/0 (Appendix E)",
-            f"as input of G1 it gives {'/'.join(map(str, with_table7))}; the 0 % after the repair stand in no table",
+            f"as input of G1 it gives {'/'.join(map(str, with_table7))}; "
+            "the 0 % after the repair stand in no table",
         ),
         Statement("Appendix J", "three items remain unfixed", f"{unfixed} entries are marked so"),
         Statement(
             "Appendix F, placebo",
             "8 cells with CSR above 0, both BBQ cells among them",
-            f"Qwen-2.5-7B x BBQ is exactly 0 in Table 6; without CrowS {len(positive)} cells are above 0",
+            "Qwen-2.5-7B x BBQ is exactly 0 in Table 6; "
+            f"without CrowS {n_positive} cells are above 0",
         ),
         Statement(
             "Section 3, seeds",
@@ -305,20 +324,21 @@ def _statements(
 
 
 def _cell(row: Mapping[str, str]) -> PaperCell:
+    """Return a row of Table 6 with its deltas restored to whole numbers of scores."""
+
+    def restored(family: str) -> float:
+        return round(float(row[f"delta_{family}"]) * N_SCORES) / N_SCORES
+
     benchmark = row["benchmark"]
-    fmt, sem, attr = (
-        round(float(row[f"delta_{name}"]) * N_SCORES) / N_SCORES
-        for name in ("format", "semantic", "attribute")
-    )
     return PaperCell(
         model=row["model"],
         benchmark=benchmark,
         score=float(row["score_original"]),
         n=N_ITEMS,
         baseline=BASELINES[benchmark],
-        delta_fmt=fmt,
-        delta_sem=sem,
-        delta_attr=attr,
+        delta_fmt=restored("format"),
+        delta_sem=restored("semantic"),
+        delta_attr=restored("attribute"),
         ci_low=float(row["ci_low"]),
         ci_high=float(row["ci_high"]),
         instrumented=benchmark not in UNINSTRUMENTED,
@@ -328,7 +348,7 @@ def _cell(row: Mapping[str, str]) -> PaperCell:
 
 
 def rows(result: Li2026) -> list[dict[str, Any]]:
-    """Return one row a cell, for the csv and the json.
+    """Return one row per cell, for the csv and the json.
 
     Parameters
     ----------
@@ -340,8 +360,10 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
     list of dict
         Rows.
     """
-    return [
-        {
+    table = []
+    for r, answer_only in zip(result.cells, result.answer_only, strict=True):
+        gates = gate_columns(r.cell, None, r.seed_cv_at_most)
+        row = {
             **attributes(r.cell, "model", "benchmark", "score", "baseline", "z"),
             "k_format": r.counts[0],
             "k_semantic": r.counts[1],
@@ -354,11 +376,11 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
             "flags": " ".join(r.status.flags),
             "printed": r.printed_bucket,
             "follows": r.bucket_follows,
-            "answer_only_status": str(other.status),
-            **dict(zip(GATE_COLUMNS, gate_columns(r.cell, None, r.seed_cv_at_most), strict=True)),
+            "answer_only_status": str(answer_only.status),
+            **dict(zip(GATE_COLUMNS, gates, strict=True)),
         }
-        for r, other in zip(result.cells, result.answer_only, strict=True)
-    ]
+        table.append(row)
+    return table
 
 
 def as_json(result: Li2026) -> dict[str, Any]:
@@ -375,21 +397,24 @@ def as_json(result: Li2026) -> dict[str, Any]:
         JSON content.
     """
 
-    def named(counts: Sequence[int]) -> dict[str, int]:
-        return {name: n for n, (name, _) in zip(counts, ORDER, strict=True)}
+    def swept(sweep: Mapping[float, tuple[int, ...]]) -> dict[str, Any]:
+        return {f"{value:g}": by_bucket(counts) for value, counts in sweep.items()}
 
+    floored = {f"{value:g}": list(names) for value, names in result.epsilon.items()}
+    answer_only = {"baselines": ANSWER_ONLY, "counts": by_bucket(result.answer_only_counts)}
+    statements = []
+    for s in result.statements:
+        statements.append({"name": s.name, "printed": s.printed, "found": s.recomputed})
     return {
         "sentence": result.sentence,
-        "counts": named(result.counts),
+        "counts": by_bucket(result.counts),
         "cells": rows(result),
-        "sweep_g3": {f"{value:g}": named(counts) for value, counts in result.g3.items()},
-        "sweep_g1": {f"{value:g}": named(counts) for value, counts in result.g1.items()},
-        "floored_by_epsilon": {
-            f"{value:g}": list(names) for value, names in result.epsilon.items()
-        },
-        "with_table7": named(result.with_table7),
-        "answer_only": {"baselines": ANSWER_ONLY, "counts": named(result.answer_only_counts)},
-        "statements_that_do_not_follow": [asdict(statement) for statement in result.statements],
+        "sweep_g3": swept(result.g3),
+        "sweep_g1": swept(result.g1),
+        "floored_by_epsilon": floored,
+        "with_table7": by_bucket(result.with_table7),
+        "answer_only": answer_only,
+        "statements_that_do_not_follow": statements,
     }
 
 
@@ -411,10 +436,11 @@ def show(result: Li2026, console: Console) -> None:
             name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold"
         )
     for r in result.cells:
-        ratio = f"{r.cell.csr():.2f}" + ("" if r.csr_follows else f" (printed {r.printed_csr:.2f})")
-        status = str(r.status.status) + (
-            "" if r.bucket_follows else f" (printed {r.printed_bucket})"
-        )
+        ratio, status = f"{r.cell.csr():.2f}", str(r.status.status)
+        if not r.csr_follows:
+            ratio += f" (printed {r.printed_csr:.2f})"
+        if not r.bucket_follows:
+            status += f" (printed {r.printed_bucket})"
         deltas = "/".join(map(str, r.counts))
         cells = (
             f"{r.cell.score:.3f}",
@@ -436,19 +462,19 @@ def show(result: Li2026, console: Console) -> None:
     sweep.add_row("G1 from Table 7, C", *map(str, result.with_table7))
     sweep.add_row("G2 above answer-only", *map(str, result.answer_only_counts))
     console.print(sweep)
-    better = ", ".join(
-        f"{name} {ANSWER_ONLY[name]:.3f}"
-        for name in BASELINES
-        if ANSWER_ONLY[name] != BASELINES[name]
-    )
+    better = []
+    for name, accuracy in ANSWER_ONLY.items():
+        if accuracy != BASELINES[name]:
+            better.append(f"{name} {accuracy:.3f}")
     console.print(
-        f"- Answer-only: the best rule that never reads the question ({better}).", highlight=False
+        f"- Answer-only: the best rule that never reads the question ({', '.join(better)}).",
+        highlight=False,
     )
     for value, names in result.epsilon.items():
         console.print(f"- epsilon = {value:g} floors {len(names)} denominators.", highlight=False)
     console.print("Printed statements that do not follow:", highlight=False)
     for s in result.statements:
-        line = f"- {s.name}: printed “{s.printed}”; {s.found}."
+        line = f"- {s.name}: printed “{s.printed}”; {s.recomputed}."
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     console.print()
     console.print(result.sentence, style="bold", highlight=False, markup=False, soft_wrap=True)
@@ -458,6 +484,7 @@ DOES = "Statuses, ratios and sweeps from li2026's printed tables."
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `audit reanalyze li2026` to its parser."""
     parser.add_argument(
         "--out",
         type=Path,
@@ -488,10 +515,7 @@ def run(asked: argparse.Namespace) -> int:
     result = shipped()
     paths = write(result, asked.out)
     if asked.json:
-        print(
-            next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"),
-            end="",
-        )
+        print_json(paths)
         return 0
     console = Console(width=None if sys.stdout.isatty() else 120)
     show(result, console)
@@ -503,21 +527,13 @@ def figures(result: Li2026) -> dict[str, Figure]:
     """Return Figures 2 and 4 of the paper, from its Table 6."""
     from audit.validity.figures import Ratio, family_deltas, ratios
 
-    cells = [(f"{r.cell.model} / {r.cell.benchmark}", r.cell, r) for r in result.cells]
-    shown = [
-        Ratio(
-            name,
-            str(r.status.status),
-            r.status.step,
-            r.printed_csr,
-            cell.ci_low,
-            cell.ci_high,
-            cell.g3(),
-        )
-        for name, cell, r in cells
-    ]
-    changes = {name: (cell.delta_fmt, cell.delta_sem, cell.delta_attr) for name, cell, _ in cells}
-    return {"figure2_ratios": ratios(shown), "figure4_deltas": family_deltas(changes)}
+    shown, deltas = [], {}
+    for r in result.cells:
+        cell, name = r.cell, f"{r.cell.model} / {r.cell.benchmark}"
+        status, step = str(r.status.status), r.status.step
+        shown.append(Ratio(name, status, step, r.printed_csr, cell.ci_low, cell.ci_high, cell.g3()))
+        deltas[name] = (cell.delta_fmt, cell.delta_sem, cell.delta_attr)
+    return {"figure2_ratios": ratios(shown), "figure4_deltas": family_deltas(deltas)}
 
 
 def write(result: Li2026, out: Path) -> list[Path]:

@@ -1,9 +1,10 @@
-"""Reanalyse a published model-by-router table: `audit reanalyze [song2026|CSV] [--out DIR] [--n
-100] [--chance 0.25]`.
+"""Reanalyse a published model-by-router table.
 
-Without a file it takes song2026's Table 2, which ships with the package, recomputes Tables 1 and 3,
-and lists which printed cells do not follow. A table of this form is read and checked against itself
-first. It needs neither an engine nor Ray, and takes seconds.
+    audit reanalyze [song2026|CSV] [--out DIR] [--n 100] [--chance 0.25]
+
+Without a file the table is song2026's Table 2, which ships with the package. Its Tables 1 and 3
+are recomputed, and the printed cells that do not follow are listed. A file must have the columns of
+Table 2, and is first checked against itself. Neither an engine nor Ray is needed.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib import resources
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.core.errors import DataError
+from audit.core.json_types import attributes
 from audit.core.number_text import percent
 from audit.judging.tables import csv_text
-from audit.papers import write_all
+from audit.papers import ALPHA, print_json, write_all
 
-if TYPE_CHECKING:  # --help needs neither arrays nor statistics
+if TYPE_CHECKING:  # The option --help loads neither arrays nor statistics.
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
@@ -31,13 +34,6 @@ if TYPE_CHECKING:  # --help needs neither arrays nor statistics
     from audit.sweep.paper import SettingRow
 
 
-def shipped(name: str) -> str:
-    """Return a published table that ships with the package (audit/data/song2026/README.md names the
-    source)."""
-    return resources.files("audit").joinpath("data", "song2026", f"{name}.csv").read_text("utf-8")
-
-
-ALPHA = 0.05
 COLUMNS = ("model", "routers", "clean_accuracy", "noisy_accuracy", "gain", "improve", "degrade")
 EXAMPLE = "Llama-3.1-8B,6,0.26,0.43,0.17,21,4"
 TABLE1_COLUMNS = (
@@ -55,6 +51,14 @@ TABLE3_COLUMNS = (
     "degrade",
     "net_improve",
 )
+
+
+def shipped(name: str) -> str:
+    """Return a published table that ships with the package, as csv.
+
+    audit/data/song2026/README.md names the source.
+    """
+    return resources.files("audit").joinpath("data", "song2026", f"{name}.csv").read_text("utf-8")
 
 
 def analyse(
@@ -104,11 +108,12 @@ def analyse(
 
     if n < 1:
         raise DataError(
-            f"--n is the number of questions behind each accuracy, such as 100; found {n}."
+            f"--n is {n}. Expected the number of questions behind each accuracy. Example: --n 100."
         )
     if not 0 < chance <= 0.5:
         raise DataError(
-            f"--chance is the expected accuracy of guessing, such as 0.25 for four options; found {chance}."
+            f"--chance is {chance}. Expected the accuracy of guessing, above 0 and at most 0.5. "
+            "Example: --chance 0.25, for four options."
         )
     rows, contradictions = read_settings(table2, n, source)
     summaries = None
@@ -155,13 +160,11 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
         "p_below_alpha_holm": after_holm,
         "p_below_alpha_benjamini_hochberg": after_bh,
         "compared_cells": result.compared_cells,
-        "mismatches": [asdict(m) for m in result.mismatches],
+        "mismatches": _dicts(result.mismatches),
         "contradictions": list(contradictions),
-        "chance": {m: asdict(c) for m, c in result.chance.items()},
+        "chance": dict(zip(result.chance, _dicts(result.chance.values()), strict=True)),
         "chance_assumed": result.chance_assumed,
-        "exact_values": [
-            [r.model, r.routers, r.clean_accuracy, r.noisy_accuracy] for r in result.exact_values
-        ],
+        "exact_values": _accuracies(result.exact_values),
         "discordance": result.discordance,
         "minimum_detectable_gain": {
             "one_setting": result.mde_single,
@@ -169,10 +172,20 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
             "panel": result.mde_panel,
         },
         "without_any_effect": asdict(result.no_effect),
-        "table1": [asdict(m) for m in result.models],
-        "table3": [asdict(r) for r in result.routers],
-        "panels": [_panel_json(panel) for panel in result.panels],
+        "table1": _dicts(result.models),
+        "table3": _dicts(result.routers),
+        "panels": list(map(_panel_json, result.panels)),
     }
+
+
+def _dicts(records: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return dataclasses as plain values."""
+    return [asdict(record) for record in records]
+
+
+def _accuracies(rows: Iterable[SettingRow]) -> list[tuple[str, int, float, float]]:
+    columns = attrgetter("model", "routers", "clean_accuracy", "noisy_accuracy")
+    return list(map(columns, rows))
 
 
 def _panel_json(panel: Panel) -> dict[str, Any]:
@@ -186,10 +199,13 @@ def _panel_json(panel: Panel) -> dict[str, Any]:
 
 
 def figures(result: Reanalysis) -> dict[str, Figure]:
-    """Return Figures 2 to 5 of the paper from the table's counts, with the Wilson intervals that it
-    does not print."""
+    """Return Figures 2 to 5 of the paper, drawn from the counts of the table.
+
+    Figure 3 has Wilson intervals, which the paper does not print.
+    """
     from scipy.stats import binomtest
 
+    from audit.papers.song2026_reanalysis import by_model
     from audit.sweep import figures as paper
     from audit.sweep.paper import breadths, router_summary
 
@@ -197,24 +213,22 @@ def figures(result: Reanalysis) -> dict[str, Figure]:
         ends = binomtest(round(accuracy * result.n), result.n).proportion_ci(method="wilson")
         return paper.Score(routers, accuracy, ends.low, ends.high)
 
-    rows = [t.row for t in result.settings]
-    of_model = {m.model: [row for row in rows if row.model == m.model] for m in result.models}
-    scores = [
-        paper.ModelScores(
-            model,
-            score(1, settings[0].clean_accuracy),
-            tuple(score(row.routers, row.noisy_accuracy) for row in settings),
-            chance=None if result.chance_assumed else result.chance[model].chance,
-        )
-        for model, settings in of_model.items()
-    ]
+    rows = [test.row for test in result.settings]
     names = {(row.model, row.benchmark): row.model for row in rows}
-    other = {panel.name: panel for panel in result.panels}.get("without_exact")
-    without = (
-        {} if other is None else {"figure4_without_exact_cells": paper.transitions(other.routers)}
-    )
+    settings_of = by_model(rows)
+    scores = []
+    for summary in result.models:
+        settings = settings_of[summary.model]
+        clean = score(1, settings[0].clean_accuracy)
+        noisy = tuple(score(row.routers, row.noisy_accuracy) for row in settings)
+        chance = None if result.chance_assumed else result.chance[summary.model].chance
+        scores.append(paper.ModelScores(summary.model, clean, noisy, chance=chance))
+    drawn = {}
+    for panel in result.panels:
+        if panel.name == "without_exact":
+            drawn["figure4_without_exact_cells"] = paper.transitions(panel.routers)
     return {
-        **without,
+        **drawn,
         "figure2_violation_pattern": paper.violation_pattern(router_summary(rows)),
         "figure3_noisy_against_clean": paper.small_multiples(scores),
         "figure4_transitions": paper.transitions(router_summary(rows)),
@@ -239,11 +253,10 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
     list of Path
         The files.
     """
-    settings = [
-        asdict(t.row)
-        | {"pvalue": t.pvalue, "holm": t.holm, "benjamini_hochberg": t.benjamini_hochberg}
-        for t in result.settings
-    ]
+    settings = []
+    for test in result.settings:
+        pvalues = attributes(test, "pvalue", "holm", "benjamini_hochberg")
+        settings.append(asdict(test.row) | pvalues)
     tables = {
         "settings.csv": csv_text(list(settings[0]), map(dict.values, settings)),
         "table1.csv": _csv(result.models),
@@ -257,41 +270,27 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
 
 
 def _net_improve_csv(panels: Sequence[Panel]) -> str:
-    """Return net improve by router count, a row for each selection of settings."""
-    rows = [
-        (panel.name, r.routers, r.models, r.net_improve) for panel in panels for r in panel.routers
-    ]
+    """Return net improve by router count as csv, for each selection of settings."""
+    rows = []
+    for panel in panels:
+        rows += [(panel.name, r.routers, r.models, r.net_improve) for r in panel.routers]
     return csv_text(("settings", "routers", "models", "net_improve"), rows)
 
 
-def _csv(records: Sequence[Any], *empty: str) -> str:
-    """Return records as csv; `empty` is the header without records."""
-    rows = [asdict(record) for record in records]
-    return csv_text(list(rows[0]) if rows else empty, map(dict.values, rows))
+def _csv(records: Sequence[Any], *header: str) -> str:
+    """Return records as csv; without records, the header alone."""
+    rows = _dicts(records)
+    return csv_text(list(rows[0]) if rows else header, map(dict.values, rows))
 
 
 def show(result: Reanalysis, contradictions: Sequence[str], console: Console) -> None:
     """Print the tables and findings."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    odd = {(m.table, m.key, m.column): m for m in result.mismatches}
+    mismatched = {(m.table, m.key, m.column) for m in result.mismatches}
 
     def cell(table: str, key: str, column: str, text: str) -> str:
-        mismatch = odd.get((table, key, column))
-        return text if mismatch is None else f"[bold red]{text}*[/]"
+        return f"[bold red]{text}*[/]" if (table, key, column) in mismatched else text
 
-    def table(title: str, *names: str, caption: str | None = None) -> Table:
-        made = Table(
-            title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE
-        )
-        for name in names:
-            made.add_column(
-                name, justify="left" if name == "model" else "right", no_wrap=name == "model"
-            )
-        return made
-
-    note = "* not what is printed, see below" if odd else None
+    note = "* not what is printed, see below" if mismatched else None
     names = (
         "model",
         "viol.",
@@ -302,15 +301,16 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         "clean",
         "above chance",
     )
-    t1 = table("Table 1, recomputed", *names, caption=note)
+    t1 = _table("Table 1, recomputed", *names, caption=note)
     for m in result.models:
         c = result.chance[m.model]
-        values = [cell("Table 1", m.model, k, f"{getattr(m, k):.3f}") for k in TABLE1_COLUMNS[1:]]
+        values = [cell("Table 1", m.model, "violation_count", str(m.violation_count))]
+        for column in TABLE1_COLUMNS[1:]:
+            values.append(cell("Table 1", m.model, column, f"{getattr(m, column):.3f}"))
         above = "yes" if c.above else "[bold red]no[/]"
-        count = cell("Table 1", m.model, "violation_count", str(m.violation_count))
-        t1.add_row(m.model, count, *values, f"{c.accuracy:.2f}", above)
+        t1.add_row(m.model, *values, f"{c.accuracy:.2f}", above)
     console.print(t1)
-    t3 = table(
+    t3 = _table(
         "Table 3, recomputed",
         "routers",
         "violating",
@@ -320,16 +320,16 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
         "degrade",
         "net",
     )
+    shares = ("violation_rate", "mean_positive_excess")
     for r in result.routers:
-        shown = {"violation_rate": ".3f", "mean_positive_excess": ".3f"}
-        values = [
-            cell("Table 3", str(r.routers), k, f"{getattr(r, k):{shown.get(k, 'g')}}")
-            for k in TABLE3_COLUMNS
-        ]
-        t3.add_row(str(r.routers), *values)
+        values = [str(r.routers)]
+        for column in TABLE3_COLUMNS:
+            form = ".3f" if column in shares else "g"
+            values.append(cell("Table 3", str(r.routers), column, f"{getattr(r, column):{form}}"))
+        t3.add_row(*values)
     console.print(t3)
     title = f"Settings with an exact one-sided McNemar p < {ALPHA:g}"
-    tests = table(title, "model", "r", "gain", "improve", "degrade", "p", "Holm", "BH")
+    tests = _table(title, "model", "r", "gain", "improve", "degrade", "p", "Holm", "BH")
     for t in sorted(result.settings, key=lambda t: t.pvalue):
         if t.pvalue < ALPHA:
             style = "bold" if t.holm < ALPHA else ""
@@ -339,7 +339,7 @@ def show(result: Reanalysis, contradictions: Sequence[str], console: Console) ->
             tests.add_row(row.model, str(row.routers), *counts, *adjusted, style=style)
     console.print(tests)
     if result.panels:
-        console.print(_panel_table(result.panels, table))
+        console.print(_panel_table(result.panels))
     for line in findings(result, contradictions):
         console.print(f"- {line}", highlight=False, markup=False, soft_wrap=True)
     console.print()
@@ -353,21 +353,35 @@ PANEL_NAMES = {
 }
 
 
-def _panel_table(panels: Sequence[Panel], table: Callable[..., Table]) -> Table:
+def _table(title: str, *names: str, caption: str | None = None) -> Table:
+    """Return an empty table with some columns."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(
+        title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE
+    )
+    for name in names:
+        is_model = name == "model"
+        table.add_column(name, justify="left" if is_model else "right", no_wrap=is_model)
+    return table
+
+
+def _panel_table(panels: Sequence[Panel]) -> Table:
     """Return net improve by r and the p-values of H2 and H3, a row for each selection."""
-    routers = [r.routers for r in panels[0].routers]
+    headings = {r.routers: f"r={r.routers}" for r in panels[0].routers}
     title = "Net improve (improve - degrade), and the paper's H2 and H3 on the printed counts"
-    made: Table = table(title, "model", *(f"r={r}" for r in routers), "H2 p, at most", "H3 p")
+    table = _table(title, "model", *headings.values(), "H2 p, at most", "H3 p")
     for panel in panels:
-        net = {r.routers: r.net_improve for r in panel.routers}
-        cells = [f"{net[r]:+g}" if r in net else "" for r in routers]
+        net = {r.routers: f"{r.net_improve:+g}" for r in panel.routers}
+        cells = [net.get(routers, "") for routers in headings]
         pvalues = (f"{panel.heterogeneity.pvalue:.3f}", f"{panel.trend.pvalue:.3f}")
-        made.add_row(PANEL_NAMES[panel.name], *cells, *pvalues)
-    return made
+        table.add_row(PANEL_NAMES[panel.name], *cells, *pvalues)
+    return table
 
 
 def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
-    """Return the findings beside the tables, one line each.
+    """Return the findings that stand below the tables, one line each.
 
     Parameters
     ----------
@@ -383,10 +397,11 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
     """
     e = result.no_effect
     lines = [
-        f"Without any effect ({e.simulations} simulated panels of the same accuracies and discordance): "
-        f"{percent(e.setting_rate)} of settings and {percent(e.model_rate)} of models would violate, "
-        f"{percent(e.broad_rate)} of models in 7 of 9 settings; {e.violations:.0f} violations ({e.violations_low:.0f} "
-        f"to {e.violations_high:.0f}); a share of {e.pvalue:.3f} of panels has {result.violations} or more.",
+        f"Without any effect ({e.simulations} simulated panels of the same accuracies and "
+        f"discordance): {percent(e.setting_rate)} of settings and {percent(e.model_rate)} of models "
+        f"would violate, {percent(e.broad_rate)} of models in 7 of 9 settings; "
+        f"{e.violations:.0f} violations ({e.violations_low:.0f} to {e.violations_high:.0f}); "
+        f"a share of {e.pvalue:.3f} of panels has {result.violations} or more.",
         f"Minimum detectable gain at n={result.n} (power 80 %, discordance {result.discordance:.2f}): "
         f"{result.mde_single:.3f} for one setting, {result.mde_model:.3f} for one model's settings, "
         f"{result.mde_panel:.3f} for the panel.",
@@ -399,21 +414,22 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
             f"Clean accuracy not above chance + 2 SE ({threshold:.3f}{assumed}): {', '.join(low)}."
         )
     if result.exact_values:
-        named = ", ".join(
-            f"{r.model} r={r.routers} ({r.noisy_accuracy:.2f})" for r in result.exact_values
-        )
+        cells = []
+        for r in result.exact_values:
+            cells.append(f"{r.model} r={r.routers} ({r.noisy_accuracy:.2f})")
         lines.append(
-            f"{len(result.exact_values)} cells at exactly 0 or 1, which suggests unparsed output: {named}."
+            f"{len(cells)} cells at exactly 0 or 1, which suggests unparsed output: "
+            f"{', '.join(cells)}."
         )
-    lines += [_hypotheses(panel) for panel in result.panels]
+    lines += map(_hypotheses, result.panels)
     if result.compared_cells:
         lines.append(
-            f"{result.compared_cells} printed cells of Tables 1 and 3 compared, {len(result.mismatches)} do not follow."
+            f"{result.compared_cells} printed cells of Tables 1 and 3 compared, "
+            f"{len(result.mismatches)} do not follow."
         )
-        lines += [
-            f"{m.table}, {m.key}, {m.column}: printed {m.printed:g}, recomputed {m.recomputed:.4f}."
-            for m in result.mismatches
-        ]
+    for m in result.mismatches:
+        values = f"printed {m.printed:g}, recomputed {m.recomputed:.4f}"
+        lines.append(f"{m.table}, {m.key}, {m.column}: {values}.")
     lines.append(
         f"{len(contradictions)} rows whose own numbers contradict each other."
         if contradictions
@@ -423,22 +439,25 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
 
 
 def _hypotheses(panel: Panel) -> str:
+    """Return the sentence on H2 and H3 over some settings."""
     h2, h3 = panel.heterogeneity, panel.trend
     return (
-        f"{PANEL_NAMES[panel.name].capitalize()} ({panel.settings} settings): the models' mean gains differ by "
-        f"{100 * h2.spread:.1f} points beyond sampling (H2, Cochran's Q, p at most {h2.pvalue:.3f}); each router adds "
+        f"{PANEL_NAMES[panel.name].capitalize()} ({panel.settings} settings): "
+        f"the models' mean gains differ by {100 * h2.spread:.1f} points beyond sampling "
+        f"(H2, Cochran's Q, p at most {h2.pvalue:.3f}); each router adds "
         f"{h3.improve:+.2f} improvements (p = {h3.p_improve:.3f}) and {h3.degrade:+.2f} degradations "
         f"(p = {h3.p_degrade:.3f}) a model (H3, exact sign flips over {h3.models} models)."
     )
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `audit reanalyze` to its parser."""
     parser.description = (
         "Exact tests, corrections and consistency checks for a published model-by-router table."
     )
     parser.epilog = (
-        f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. With li2026 in place of a csv: "
-        "the tables of the construct-validity paper."
+        f"The csv has the columns {', '.join(COLUMNS)}; a row looks like: {EXAMPLE}. "
+        "With li2026 in place of a csv, the tables are those of the construct-validity paper."
     )
     parser.add_argument(
         "csv",
@@ -478,29 +497,30 @@ def run(asked: argparse.Namespace) -> int:
     AuditError
         If the input cannot be used.
     """
-    given = None if asked.csv == Path("song2026") else asked.csv
-    result, contradictions = analyse(
-        _text(given) if given else shipped("table2_model_router"),
-        printed=None
-        if given
-        else (shipped("table1_model_summary"), shipped("table3_router_summary")),
-        n=asked.n,
-        chance=0.25 if asked.chance is None else asked.chance,
-        chance_assumed=asked.chance is None and not given,
-        source=given.name if given else "song2026, Table 2",
-    )
+    of_paper = asked.csv in (None, Path("song2026"))
+    chance = 0.25 if asked.chance is None else asked.chance
+    if of_paper:
+        result, contradictions = analyse(
+            shipped("table2_model_router"),
+            printed=(shipped("table1_model_summary"), shipped("table3_router_summary")),
+            n=asked.n,
+            chance=chance,
+            chance_assumed=asked.chance is None,
+            source="song2026, Table 2",
+        )
+    else:
+        result, contradictions = analyse(
+            _text(asked.csv), n=asked.n, chance=chance, source=asked.csv.name
+        )
     paths = write(result, contradictions, asked.out)
     if asked.json:
-        print(
-            next(path for path in paths if path.suffix == ".json").read_text(encoding="utf-8"),
-            end="",
-        )
+        print_json(paths)
         return 0
     from rich.console import Console
 
     console = Console()
     show(result, contradictions, console)
-    console.print(f"Written: {', '.join(str(p) for p in paths)}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -520,8 +540,8 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
     text : str
         Csv text.
     n : int
-        Number of questions behind each accuracy. Accuracies may be rounded: an accuracy stands for
-        the whole number of items that rounds to it.
+        Number of questions behind each accuracy. An accuracy may be rounded; it stands for the
+        whole number of items that rounds to it.
     source : str
         Name of the table in messages.
 
@@ -535,7 +555,8 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
     Raises
     ------
     DataError
-        If no n items can give a number, or a setting occurs twice; the message names the row.
+        If no count of n items gives a printed number, or a setting occurs twice. The message names
+        the row.
     """
     from audit.sweep.paper import setting_row
 
@@ -556,15 +577,17 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
         gain = _number(cells["gain"], "gain", where)
         if degrade > clean:
             raise DataError(
-                f"{where}: degrade is {degrade}, but only {clean} of {n} items were right when clean."
+                f"{where}: degrade is {degrade}, "
+                f"but only {clean} of {n} items were right when clean."
             )
         if improve > n - clean:
             raise DataError(
-                f"{where}: improve is {improve}, but only {n - clean} of {n} items were wrong when clean."
+                f"{where}: improve is {improve}, "
+                f"but only {n - clean} of {n} items were wrong when clean."
             )
         if (model, routers) in seen:
             raise DataError(
-                f"{where}: this setting occurs twice; every model and router count occurs once."
+                f"{where}: this setting occurs twice. Expected each model and router count once."
             )
         seen.add((model, routers))
         net = improve - degrade
@@ -602,35 +625,41 @@ def read_printed(text: str, key: str, columns: Sequence[str], source: str) -> Pr
     Returns
     -------
     dict
-        {row key: {column: (value, half of its last printed digit)}}.
+        (value, half of its last printed digit) by row key and column.
     """
-    out = {}
+    table = {}
     for line, cells in _read_csv(text, (key, *columns), source):
         where = f"{source}, line {line} ({cells[key]})"
-        out[cells[key]] = {c: (_number(cells[c], c, where), _half_digit(cells[c])) for c in columns}
-    return out
+        row = {}
+        for column in columns:
+            row[column] = _number(cells[column], column, where), _half_digit(cells[column])
+        table[cells[key]] = row
+    return table
 
 
 def _read_csv(text: str, columns: Sequence[str], source: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the line number and the cells by column of every row."""
     reader = csv.DictReader(text.splitlines())
-    missing = [c for c in columns if c not in (reader.fieldnames or [])]
+    header = reader.fieldnames or []
+    missing = [column for column in columns if column not in header]
     if missing:
         plural = "s" if len(missing) > 1 else ""
         raise DataError(
-            f"{source} lacks the column{plural} {', '.join(missing)}; found "
-            f"{', '.join(reader.fieldnames or ['nothing'])}. Expected the header: {','.join(columns)}"
+            f"{source} lacks the column{plural} {', '.join(missing)}; "
+            f"found {', '.join(header) or 'nothing'}. Expected the header: {','.join(columns)}"
         )
-    out = []
+    rows = []
     for cells in reader:
-        line = reader.line_num
-        if any(cells[c] is None for c in columns):
+        row = {column: cells[column] for column in columns}
+        if None in row.values():
             raise DataError(
-                f"{source}, line {line}: fewer cells than the header has. A row looks like: {EXAMPLE}"
+                f"{source}, line {reader.line_num}: fewer cells than the header has. "
+                f"A row looks like: {EXAMPLE}"
             )
-        out.append((line, {c: cells[c].strip() for c in columns}))
-    if not out:
+        rows.append((reader.line_num, {column: cell.strip() for column, cell in row.items()}))
+    if not rows:
         raise DataError(f"{source} has a header and no rows. A row looks like: {EXAMPLE}")
-    return out
+    return rows
 
 
 def _number(cell: str, column: str, where: str) -> float:
@@ -640,7 +669,8 @@ def _number(cell: str, column: str, where: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise DataError(
-            f"{where}: {column} is {cell!r}, expected a number such as 0.26. A row looks like: {EXAMPLE}"
+            f"{where}: {column} is {cell!r}. Expected a number, such as 0.26. "
+            f"A row looks like: {EXAMPLE}"
         )
     return value
 
@@ -648,7 +678,9 @@ def _number(cell: str, column: str, where: str) -> float:
 def _whole(cell: str, column: str, where: str) -> int:
     value = _number(cell, column, where)
     if value < 0 or value != int(value):
-        raise DataError(f"{where}: {column} is {cell}, expected a whole number >= 0 such as 21.")
+        raise DataError(
+            f"{where}: {column} is {cell}. Expected a whole number of 0 or more, such as 21."
+        )
     return int(value)
 
 
@@ -657,7 +689,8 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
     value = _number(cell, column, where)
     if not 0 <= value <= 1:
         raise DataError(
-            f"{where}: {column} is {cell}, expected a share between 0 and 1 such as 0.26 (not per cent)."
+            f"{where}: {column} is {cell}. "
+            "Expected a share between 0 and 1, such as 0.26 (not per cent)."
         )
     count = round(value * n)
     if abs(count / n - value) > _half_digit(cell) + 1e-9:
@@ -667,5 +700,5 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
 
 def _half_digit(cell: str) -> float:
     """Return half of the last printed digit: '0.178' -> 0.0005."""
-    digits = cell.split(".")[1] if "." in cell else ""
+    _, _, digits = cell.partition(".")
     return 0.5 * 10 ** -len(digits) if digits else 0.0

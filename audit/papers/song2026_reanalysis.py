@@ -1,7 +1,7 @@
-"""Recompute a published model-by-router table: `audit reanalyze` without the files and the screen.
+"""Recompute a published model-by-router table: the statistics of `audit reanalyze` (pure).
 
-Only counts are published, not items, so the tests here are exact McNemar tests per setting with
-corrections over the panel. A max-statistic test or a paired bootstrap needs item-level shards.
+Only counts are published, not items. So the tests here are exact McNemar tests per setting, with
+corrections over the panel. A max-statistic test or a paired bootstrap would need the items.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from audit.core.errors import DataError
-from audit.papers.song2026 import ALPHA
+from audit.papers import ALPHA
 from audit.statistics.chance import CHANCE_STANDARD_ERRORS, ChanceResult, chance_check
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import false_discovery, holm
@@ -26,7 +26,7 @@ from audit.sweep.paper import (
     slope_weights,
 )
 
-OTHER_CHANCE = 0.10  # the chance with ten options, if a table does not state their number
+OTHER_CHANCE = 0.10  # The accuracy of guessing among ten options.
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class NoEffect:
-    """Report the paper's rule on models without any effect, by simulation (see
-    `expected_without_effect`).
+    """Report the paper's rule on simulated models without any effect (`expected_without_effect`).
 
     Attributes
     ----------
@@ -122,8 +121,9 @@ class Heterogeneity:
 
 @dataclass(frozen=True)
 class Trend:
-    """Report H3 on printed counts: mean slopes over the models, in questions per added router (see
-    `trend`).
+    """Report H3 on printed counts (see `trend`).
+
+    Slopes are means over the models, in questions per added router.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Trend:
     degrade, p_degrade : float
         Mean slope of degradations, and its one-sided p that it falls.
     net, p_net : float
-        The same of improve - degrade, that it rises.
+        Mean slope of improve - degrade, and its one-sided p that it rises.
     """
 
     models: int
@@ -158,8 +158,8 @@ class Panel:
     Attributes
     ----------
     name : str
-        all, without_exact (no setting whose accuracy is exactly 0 or 1) or without_their_models (no
-        model that has such a setting).
+        "all"; "without_exact", without settings whose accuracy is exactly 0 or 1; or
+        "without_their_models", without the models of such settings.
     settings : int
         Number of settings.
     routers : tuple of RouterSummary
@@ -221,16 +221,15 @@ class Reanalysis:
 
     @property
     def violations(self) -> int:
-        return sum(t.row.violation for t in self.settings)
+        """Return the number of settings with a gain above zero."""
+        return sum(test.row.violation for test in self.settings)
 
     @property
     def rejected(self) -> tuple[int, int, int]:
         """Return the settings with p < alpha: unadjusted, after Holm, after Benjamini-Hochberg."""
-        return (
-            sum(t.pvalue < ALPHA for t in self.settings),
-            sum(t.holm < ALPHA for t in self.settings),
-            sum(t.benjamini_hochberg < ALPHA for t in self.settings),
-        )
+        pvalues = [(t.pvalue, t.holm, t.benjamini_hochberg) for t in self.settings]
+        raw, after_holm, after_bh = np.sum(np.array(pvalues) < ALPHA, axis=0).tolist()
+        return raw, after_holm, after_bh
 
     @property
     def sentence(self) -> str:
@@ -239,10 +238,11 @@ class Reanalysis:
         total, e = len(self.settings), self.no_effect
         survivors = [t.row for t in self.settings if t.holm < ALPHA]
         text = (
-            f"{self.violations} of {total} settings gain over the clean baseline; models without any effect would show "
-            f"about {e.violations:.0f} ({e.violations_low:.0f} to {e.violations_high:.0f}). {raw} have an exact "
-            f"one-sided p < {ALPHA:g}, {after_holm} survive Holm and {after_bh} Benjamini-Hochberg over the "
-            f"{total} settings"
+            f"{self.violations} of {total} settings gain over the clean baseline; "
+            "models without any effect would show about "
+            f"{e.violations:.0f} ({e.violations_low:.0f} to {e.violations_high:.0f}). "
+            f"{raw} have an exact one-sided p < {ALPHA:g}, {after_holm} survive Holm "
+            f"and {after_bh} Benjamini-Hochberg over the {total} settings"
         )
         if self.chance_assumed and survivors:
             assumed = round(1 / next(iter(self.chance.values())).chance)
@@ -255,36 +255,46 @@ class Reanalysis:
         elif survivors:
             text += f"; {_at_chance(survivors, self.chance)}"
         text += (
-            f". With {self.n} questions a single planned comparison detects a gain of {100 * self.mde_single:.0f} "
-            f"points, the whole panel one of {100 * self.mde_panel:.0f}."
+            f". With {self.n} questions a single planned comparison detects a gain of "
+            f"{100 * self.mde_single:.0f} points, the whole panel one of {100 * self.mde_panel:.0f}."
         )
         if self.exact_values:
-            many = len(self.exact_values)
-            text += f" {many} accuracies are exactly 0 or 1: look for unparsed output before reading them."
+            text += (
+                f" {len(self.exact_values)} accuracies are exactly 0 or 1: "
+                "look for unparsed output before reading them."
+            )
             text += _reversal(self.panels)
         return text
 
 
 def _reversal(panels: Sequence[Panel]) -> str:
-    """Return from which r on the net improve is positive, with and without the exact accuracies; ""
-    if they agree."""
-    first = [_positive_from(panel.routers) for panel in panels[:2]]
-    if len(first) < 2 or first[0] == first[1] or None in first:
+    """Return the r from which net improve is positive, with and without the exact accuracies.
+
+    The sentence is empty if both agree.
+    """
+    if len(panels) < 2:
         return ""
-    return f" Net improve stays positive from r={first[0]} on as printed, and from r={first[1]} on without these cells."
+    printed, without = _positive_from(panels[0].routers), _positive_from(panels[1].routers)
+    if printed is None or without is None or printed == without:
+        return ""
+    return (
+        f" Net improve stays positive from r={printed} on as printed, "
+        f"and from r={without} on without these cells."
+    )
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
     """Return the smallest r from which on every net improve is above zero, if there is one."""
     from_here = None
-    for summary in sorted(routers, key=lambda one: -one.routers):
+    for summary in sorted(routers, key=lambda summary: -summary.routers):
         if summary.net_improve <= 0:
             break
         from_here = summary.routers
     return from_here
 
 
-PrintedCell = tuple[float, float]  # the printed value, and half of its last printed digit
+# A cell holds the printed value, and half of its last printed digit.
+PrintedCell = tuple[float, float]
 PrintedTable = Mapping[str, Mapping[str, PrintedCell]]
 
 
@@ -312,7 +322,7 @@ def reanalyse(
     simulations : int
         Number of simulated panels.
     chance_assumed : bool
-        True if the source does not print how many options there are; the sentence is then given for
+        True if the source does not print the number of options. The sentence then covers
         OTHER_CHANCE too.
 
     Returns
@@ -321,26 +331,28 @@ def reanalyse(
         All results.
     """
     n = rows[0].n
-    p = mcnemar_exact([r.improve for r in rows], [r.degrade for r in rows])
-    tests = tuple(
-        SettingTest(row, float(a), float(b), float(c))
-        for row, a, b, c in zip(rows, p, holm(p), false_discovery(p), strict=True)
-    )
+    counts = np.array([(row.improve, row.degrade) for row in rows])
+    p = mcnemar_exact(counts[:, 0], counts[:, 1])
+    tests = []
+    for row, *pvalues in zip(rows, p, holm(p), false_discovery(p), strict=True):
+        tests.append(SettingTest(row, *map(float, pvalues)))
     models, routers = model_summary(rows), router_summary(rows)
     mismatches: list[Mismatch] = []
+    compared_cells = 0
     if printed:
-        mismatches = _compare("Table 1", printed[0], models) + _compare(
-            "Table 3", printed[1], routers
-        )
-    discordance = float(np.mean([(r.improve + r.degrade) / r.n for r in rows]))
-    per_model = max(sum(r.model == m.model for r in rows) for m in models)
+        table1, table3 = printed
+        mismatches = _compare("Table 1", table1, models) + _compare("Table 3", table3, routers)
+        for columns in (*table1.values(), *table3.values()):
+            compared_cells += len(columns)
+    discordance = _discordance(rows)
+    per_model = max(map(len, by_model(rows).values()))
     return Reanalysis(
         n=n,
-        settings=tests,
+        settings=tuple(tests),
         models=tuple(models),
         routers=tuple(routers),
         mismatches=tuple(mismatches),
-        compared_cells=sum(len(columns) for table in printed or () for columns in table.values()),
+        compared_cells=compared_cells,
         chance=_chances(n, rows, chance),
         exact_values=tuple(filter(is_exact, rows)),
         discordance=discordance,
@@ -353,14 +365,18 @@ def reanalyse(
     )
 
 
+def _discordance(rows: Sequence[SettingRow]) -> float:
+    """Return the mean share of questions whose result changed."""
+    return float(np.mean([(row.improve + row.degrade) / row.n for row in rows]))
+
+
 def is_exact(row: SettingRow) -> bool:
-    """Return whether an accuracy is exactly 0 or 1, which is probably unparsed output."""
+    """Return True if an accuracy is exactly 0 or 1, which is probably unparsed output."""
     return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
 
 
 def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
-    """Test H2 and H3 on all settings, and if some are exact, without these and without the models
-    that have them.
+    """Test H2 and H3 on all settings and, if some are exact, on the others.
 
     Parameters
     ----------
@@ -370,8 +386,8 @@ def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
     Returns
     -------
     tuple of Panel
-        One for each selection; a selection with fewer than two models, or a single router count, is
-        left out.
+        All settings, those that are not exact, and those of models without an exact setting. A
+        selection with fewer than two models, or a single router count, is left out.
     """
     odd_models = {row.model for row in rows if is_exact(row)}
     selections = {"all": list(rows)}
@@ -418,7 +434,7 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
     ----------
     Cochran 1954, Biometrics 10; DerSimonian & Laird 1986, Controlled Clinical Trials 7.
     """
-    models = _by_model(rows)
+    models = by_model(rows)
     if len(models) < 2:
         raise DataError(f"Number of models is {len(models)}. Expected two or more to compare.")
     gains, errors = [], []
@@ -460,24 +476,22 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
     answered the same items and are taken as independent here, which the printed counts cannot
     check.
     """
-    varied = [
-        settings
-        for settings in _by_model(rows).values()
-        if len({row.routers for row in settings}) > 1
-    ]
-    if len(varied) < 2:
-        raise DataError(
-            f"Number of models with two router counts is {len(varied)}. Expected two or more."
-        )
     rising, falling = [], []
-    for settings in varied:
-        weights = slope_weights([row.routers for row in settings])
-        rising.append(float(np.dot([row.improve for row in settings], weights)))
-        falling.append(float(np.dot([row.degrade for row in settings], weights)))
+    for settings in by_model(rows).values():
+        counts = np.array([(row.routers, row.improve, row.degrade) for row in settings])
+        routers, improved, degraded = counts.T
+        if np.unique(routers).size > 1:
+            weights = slope_weights(routers.tolist())
+            rising.append(float(np.dot(improved, weights)))
+            falling.append(float(np.dot(degraded, weights)))
+    if len(rising) < 2:
+        raise DataError(
+            f"Number of models with two router counts is {len(rising)}. Expected two or more."
+        )
     up, down = np.array(rising), np.array(falling)
     net = up - down
     return Trend(
-        len(varied),
+        len(rising),
         float(up.mean()),
         _sign_flip(up),
         float(down.mean()),
@@ -487,7 +501,8 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
     )
 
 
-def _by_model(rows: Sequence[SettingRow]) -> dict[str, list[SettingRow]]:
+def by_model(rows: Sequence[SettingRow]) -> dict[str, list[SettingRow]]:
+    """Return the settings of each model, in the order of the rows."""
     models: dict[str, list[SettingRow]] = {}
     for row in rows:
         models.setdefault(row.model, []).append(row)
@@ -495,7 +510,7 @@ def _by_model(rows: Sequence[SettingRow]) -> dict[str, list[SettingRow]]:
 
 
 def _gain_se(row: SettingRow) -> float:
-    """Return the standard error of a paired gain; that of one changed item if none changed."""
+    """Return the standard error of a paired gain, as if one item had changed if none did."""
     changed = max(row.improve + row.degrade, 1.0)
     return float(np.sqrt(max(changed - (row.improve - row.degrade) ** 2 / row.n, 0.0))) / row.n
 
@@ -534,32 +549,29 @@ def expected_without_effect(
     Notes
     -----
     For each model, an item is answered right with probability p, the same under every setting. p
-    varies over items as a Beta whose mean is the clean accuracy. Its spread makes two readings of
-    the same items disagree as often as published, 2 E[p(1-p)] = mean((improve + degrade) / n). The
-    clean reading is shared by all settings of a model.
+    varies over items as a Beta whose mean is the clean accuracy. Its spread makes two runs on the
+    same items disagree as often as published, 2 E[p(1-p)] = mean((improve + degrade) / n). All
+    settings of a model share one clean run.
     """
     n = rows[0].n
-    cells: dict[str, list[SettingRow]] = {}
-    for row in rows:
-        cells.setdefault(row.model, []).append(row)
+    cells = by_model(rows)
     counts = np.zeros((simulations, len(cells)), dtype=np.int64)
-    for k, mine in enumerate(cells.values()):
-        mean = mine[0].clean_accuracy
-        disagree = float(np.mean([(r.improve + r.degrade) / r.n for r in mine])) / 2
+    for k, settings in enumerate(cells.values()):
+        mean = settings[0].clean_accuracy
+        disagree = _discordance(settings) / 2
         most = mean * (1 - mean)
         for s in range(simulations):
             if disagree <= 0 or most <= 0:
-                break  # two readings never disagree, so no gain is possible
+                break  # Two runs never disagree, so no gain is possible.
             if disagree >= most:
                 item = np.full(n, mean)
             else:
-                size = disagree / (
-                    most - disagree
-                )  # Beta(a, b): E[p(1-p)] = mean (1 - mean) (a+b) / (a+b+1)
+                # Beta(a, b) has E[p(1-p)] = mean (1 - mean) (a + b) / (a + b + 1).
+                size = disagree / (most - disagree)
                 item = rng.beta(mean * size, (1 - mean) * size, size=n)
-            right = (rng.random((len(mine) + 1, n)) < item).sum(axis=1)
+            right = (rng.random((len(settings) + 1, n)) < item).sum(axis=1)
             counts[s, k] = int(np.sum(right[1:] > right[0]))
-    sizes = np.array([len(v) for v in cells.values()])
+    sizes = np.array(list(map(len, cells.values())))
     panel = counts.sum(axis=1)
     observed = sum(r.violation for r in rows)
     low, high = np.quantile(panel, [0.025, 0.975])
@@ -579,10 +591,10 @@ def _compare(
     table: str, printed: PrintedTable, summary: Sequence[ModelSummary] | Sequence[RouterSummary]
 ) -> list[Mismatch]:
     """Return printed cells that differ from the recomputed value by more than their rounding."""
-    computed = {
-        entry.model if isinstance(entry, ModelSummary) else str(entry.routers): entry
-        for entry in summary
-    }
+    computed = {}
+    for entry in summary:
+        key = entry.model if isinstance(entry, ModelSummary) else str(entry.routers)
+        computed[key] = entry
     mismatches = []
     for row, columns in printed.items():
         for column, (value, half_digit) in columns.items():
@@ -593,19 +605,21 @@ def _compare(
 
 
 def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:
-    return {
-        r.model: chance_check(r.clean_accuracy, np.full(n, 1 / chance), CHANCE_STANDARD_ERRORS)
-        for r in rows
-    }
+    """Return the check of each model's clean accuracy against guessing."""
+    n_options = np.full(n, 1 / chance)
+    checks = {}
+    for row in rows:
+        checks[row.model] = chance_check(row.clean_accuracy, n_options, CHANCE_STANDARD_ERRORS)
+    return checks
 
 
 def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResult]) -> str:
-    """Return which settings that survive Holm are of models whose clean accuracy is not above
-    chance."""
-    models = {r.model for r in survivors}
-    low = sorted(m for m in models if not chance[m].above)
+    """Return which of the models that survive Holm have a clean accuracy not above chance."""
+    models = by_model(survivors)
+    low = sorted(model for model in models if not chance[model].above)
     if not low:
         return "all that survive Holm are of models whose clean accuracy is above chance"
     if len(low) == len(models):
-        return f"all that survive Holm are of models whose clean accuracy is not above chance ({', '.join(low)})"
+        names = ", ".join(low)
+        return f"all that survive Holm are of models whose clean accuracy is not above chance ({names})"
     return f"of those that survive Holm, {', '.join(low)} are not above chance when clean"

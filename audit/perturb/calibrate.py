@@ -29,6 +29,7 @@ from audit.judging.simulated import (
     shown,
     table_text,
 )
+from audit.judging.world import World
 from audit.perturb.decide import BEYOND, COUNTED, decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Grounds, Tests, grounds, run_tests
@@ -42,7 +43,6 @@ from audit.perturb.worlds import (
     OTHERS,
     WORLDS,
     PerturbDesign,
-    World,
     simulate,
 )
 from audit.statistics.contamination_score import article_result
@@ -210,8 +210,8 @@ def _worlds_of(
     every, clean = worlds or EVERY, clean if whole else max(clean // 2, 2)
     for name in every if whole else CORE:
         world = every[name]
-        if design.references or not (world.references_unread or world.tainted):
-            yield name, world, -(-(2 * clean // 3 if world.memorised else clean) // SEEDS)
+        if design.references or not (world.references_unparsed or world.tainted):
+            yield name, world, -(-(2 * clean // 3 if world.wording else clean) // SEEDS)
 
 
 _DESIGN = ("n", "variants", "references", "replicates")

@@ -1,5 +1,5 @@
-"""Models of known truth: what the calibration simulates. `World` says what the numbers of each
-world mean.
+"""Models of known truth: what the calibration simulates. `World` says what the facts of a world
+mean.
 
 A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS)
 are those of the test's own null: chances are Beta distributed over items
@@ -20,17 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 import scipy
 
+from audit.judging.world import World
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
 from audit.statistics.item_response import (
     beta_chances,
-    learnt,
     logistic_items,
+    ranks,
     shift,
     tastes,
     unparsed,
@@ -60,46 +60,6 @@ class PerturbDesign:
     control: int = field(default=0, repr=False)
 
 
-@dataclass(frozen=True)
-class World:
-    """harder: points lost under the variants by a model of the design's accuracy; uneven: standard
-    deviation of that between models, uneven_references: between references where it is another;
-    family: what the references' names begin with (the tested model's: model); touchy: points more,
-    of one model in eight, own: of the tested model; broken: share of variants without their answer,
-    where: of any item, of easy ones, or of those that the tested model alone knows; unseen: the
-    reader found none of them; memorised: share of originals remembered; logit: abilities and costs
-    are in log-odds; accuracy: of the tested model, weaker: how far the references' mean accuracy is
-    below it; specific: standard deviation in log-odds of the variants' own difficulties; tainted:
-    one reference remembers; fresh_easier: points that the variants of held-out items cost less than
-    the benchmark's; easier: easy items are remembered more often; group: items that are remembered
-    together; unparsed: share of all models' answers that are not parsed; unread, unread_right: of
-    the tested model's variants that are wrong, or right, and not parsed; references_unread: of the
-    references' that are wrong and not parsed."""
-
-    harder: float = 0.0
-    uneven: float = 0.0
-    uneven_references: float | None = None
-    family: str = "model"
-    touchy: float = 0.0
-    own: float = 0.0
-    broken: float = 0.0
-    where: Literal["any", "easy", "alone"] = "any"
-    unseen: bool = False
-    memorised: float = 0.0
-    logit: bool = False
-    accuracy: float | None = None
-    weaker: float = 0.0
-    specific: float = 0.0
-    tainted: bool = False
-    fresh_easier: float = 0.0
-    easier: bool = False
-    group: int = 1
-    unparsed: float = 0.0
-    unread: float = 0.0
-    unread_right: float = 0.0
-    references_unread: float = 0.0
-
-
 _OF_INTEREST = PerturbThresholds().effect_of_interest / (
     1 - PerturbDesign.accuracy
 )  # of the wrong, remembered
@@ -110,44 +70,44 @@ WORLDS: Mapping[str, World] = {
     "uneven": World(harder=0.05, uneven=0.02),
     "uneven_4": World(harder=0.05, uneven=0.04),
     "broken_5": World(broken=0.05),
-    "memorised": World(memorised=0.15),
-    "memorised_unparsed": World(memorised=0.15, unparsed=0.04),
-    "memorised_harder": World(memorised=0.15, harder=0.05),
-    "memorised_half": World(memorised=0.5),
-    "memorised_5": World(memorised=_OF_INTEREST),
-    "memorised_5_unparsed": World(memorised=_OF_INTEREST, unparsed=0.04),
-    "memorised_5_groups": World(memorised=_OF_INTEREST, group=10),
-    "memorised_5_unread": World(memorised=_OF_INTEREST, unread=0.04),
-    "harder_unread": World(harder=0.05, unread_right=0.04),
-    "harder_references_unread": World(harder=0.05, references_unread=0.04),
+    "memorised": World(wording=0.15),
+    "memorised_unparsed": World(wording=0.15, unparsed=0.04),
+    "memorised_harder": World(wording=0.15, harder=0.05),
+    "memorised_half": World(wording=0.5),
+    "memorised_5": World(wording=_OF_INTEREST),
+    "memorised_5_unparsed": World(wording=_OF_INTEREST, unparsed=0.04),
+    "memorised_5_groups": World(wording=_OF_INTEREST, group=10),
+    "memorised_5_unread": World(wording=_OF_INTEREST, unparsed_wrong=0.04),
+    "harder_unread": World(harder=0.05, unparsed_right=0.04),
+    "harder_references_unread": World(harder=0.05, references_unparsed=0.04),
 }
-_ABLER = World(logit=True, accuracy=0.65, weaker=-0.20, harder=0.05)
-_WEAKER = World(logit=True, accuracy=0.80, weaker=0.20, harder=0.10)
+_ABLER = World(logit=True, accuracy=0.65, others=(0.75, 0.95), harder=0.05)
+_WEAKER = World(logit=True, accuracy=0.80, others=(0.50, 0.70), harder=0.10)
 _FAMILY = World(logit=True, harder=0.05, uneven=0.025, uneven_references=0.003, family="kin")
 OTHERS: Mapping[str, World] = {
     "logit": World(logit=True, harder=0.05),
     "abler": _ABLER,
     "abler_10": replace(_ABLER, harder=0.10),
-    "abler_near": World(logit=True, weaker=-0.10, harder=0.10),
+    "abler_near": World(logit=True, others=(0.70, 0.90), harder=0.10),
     "weaker": _WEAKER,
     "family": _FAMILY,
-    "easy_broken": World(logit=True, broken=0.04, where="easy"),
-    "broken_alone": World(logit=True, broken=0.04, where="alone"),
+    "easy_broken": World(logit=True, broken=0.04, broken_where="easy"),
+    "broken_alone": World(logit=True, broken=0.04, broken_where="alone"),
     "specific": World(logit=True, harder=0.05, specific=1.0),
     "tainted": World(logit=True, tainted=True),
-    "logit_memorised": World(logit=True, harder=0.05, memorised=0.15),
-    "memorised_easier": World(logit=True, harder=0.05, memorised=0.3, easier=True),
-    "abler_memorised": replace(_ABLER, memorised=0.15),
-    "weaker_memorised": replace(_WEAKER, memorised=0.15),
-    "tainted_memorised": World(logit=True, memorised=0.15, tainted=True),
+    "logit_memorised": World(logit=True, harder=0.05, wording=0.15),
+    "memorised_easier": World(logit=True, harder=0.05, wording=0.3, easier_known=True),
+    "abler_memorised": replace(_ABLER, wording=0.15),
+    "weaker_memorised": replace(_WEAKER, wording=0.15),
+    "tainted_memorised": World(logit=True, wording=0.15, tainted=True),
     "softer": World(logit=True, harder=-0.05),
-    "softer_memorised": World(logit=True, harder=-0.05, memorised=0.15),
+    "softer_memorised": World(logit=True, harder=-0.05, wording=0.15),
 }
 LIKE_MEMORY: Mapping[str, World] = {
     "touchy": World(logit=True, harder=0.03, touchy=0.08),
-    "touchy_itself": World(logit=True, harder=0.03, own=0.05),
+    "touchy_itself": World(logit=True, harder=0.03, harder_alone=0.05),
     "family_unnamed": replace(_FAMILY, family="model"),
-    "broken_unseen": World(logit=True, broken=0.04, where="alone", unseen=True),
+    "broken_unseen": World(logit=True, broken=0.04, broken_where="alone", broken_unseen=True),
 }
 
 CONTROL_WORLDS: Mapping[str, World] = {
@@ -158,15 +118,17 @@ CONTROL_WORLDS: Mapping[str, World] = {
     **{name: LIKE_MEMORY[name] for name in ("touchy", "touchy_itself", "family_unnamed")},
     "memorised_easier": OTHERS["memorised_easier"],
     "fresh_easier": World(harder=0.05, fresh_easier=0.05),
-    "memorised_fresh_harder": World(memorised=0.15, fresh_easier=-0.05),
+    "memorised_fresh_harder": World(wording=0.15, fresh_easier=-0.05),
 }
 
 
 def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
     r = design.references
     own = design.accuracy if world.accuracy is None else world.accuracy
+    if world.others is not None:
+        return np.clip([own, *np.linspace(*world.others, r)], 0.05, 0.97)
     away = design.reference_spread * (np.linspace(-1, 1, r) if r > 1 else np.zeros(r))
-    return np.clip([own, *(own - world.weaker + away)], 0.05, 0.97)
+    return np.clip([own, *(own + away)], 0.05, 0.97)
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
@@ -181,26 +143,27 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     ]
     shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
     broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
-    remembered: list[float | FloatArray] = [world.memorised, *[0.0] * r]
-    if world.easier:
+    published: list[float | FloatArray] = [max(world.answers, world.wording), *[0.0] * r]
+    anyhow = [world.answers, *[0.0] * r]
+    if world.easier_known:
         known = np.mean([theta for theta, _ in chances], axis=0)
-        remembered[0] = world.memorised * known / known.mean()
+        published[0] = published[0] * known / known.mean()
     if world.tainted and r:
-        remembered[1] = float(rng.uniform(0.15, 0.5))
+        published[1] = float(rng.uniform(0.15, 0.5))
     pairs = [
-        _answers(design, *chances[k], remembered[k], broken, rng, world.group, shift)
+        _answers(design, chances[k], (published[k], anyhow[k]), broken, rng, world.group, shift)
         for k in range(r + 1)
     ]
     originals, variants = map(list, zip(*pairs, strict=True))
-    for share, of in ((world.unread, 0), (world.unread_right, 1)):
+    for share, of in ((world.unparsed_wrong, 0), (world.unparsed_right, 1)):
         variants[0] = unparsed(variants[0], share, rng, of)
     for k in range(1, r + 1):
-        variants[k] = unparsed(variants[k], world.references_unread, rng, 0)
+        variants[k] = unparsed(variants[k], world.references_unparsed, rng, 0)
     models = []
     for k in range(r + 1):
         lost = [unparsed(answers, world.unparsed, rng) for answers in (originals[k], variants[k])]
         models.append(Wordings(f"{world.family if k else 'model'} {k}", lost[0], lost[1]))
-    found = 0 if world.unseen else int(rng.binomial(design.checked, world.broken))
+    found = 0 if world.broken_unseen else int(rng.binomial(design.checked, world.broken))
     cell = cell_of(models, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
@@ -208,7 +171,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     taste = tastes((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
     theta = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, taste[0])
-    fresh = Wordings("model 0", *_answers(design, *theta, 0.0, broken, rng))
+    fresh = Wordings("model 0", *_answers(design, theta, (0.0, 0.0), broken, rng))
     return replace(cell, control=cell_of([fresh], None, "fresh"))
 
 
@@ -220,7 +183,7 @@ def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> lis
     costs = [world.harder + sd * rng.standard_normal() for sd in between]
     if world.touchy:
         costs = [cost + world.touchy * (rng.random() < 1 / 8) for cost in costs]
-    return [costs[0] + world.own, *costs[1:]]
+    return [costs[0] + world.harder_alone, *costs[1:]]
 
 
 def _chances(
@@ -245,11 +208,11 @@ def _broken(
     """(N, n) variants that lost their answer: the same share of all, of the items where they
     are."""
     n = theta[0].size
-    if world.where == "any":
+    if world.broken_where == "any":
         return rng.random((variants, n)) < world.broken
     easy = np.mean(theta, axis=0)
     order = np.argsort(
-        -easy if world.where == "easy" else easy - 2 * theta[0]
+        -easy if world.broken_where == "easy" else easy - 2 * theta[0]
     )  # that one knows and the others do not
     hit = np.zeros(n, dtype=bool)
     hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = (
@@ -260,26 +223,29 @@ def _broken(
 
 def _answers(
     design: PerturbDesign,
-    theta: FloatArray,
-    reworded: FloatArray,
-    memorised: float | FloatArray,
+    chances: tuple[FloatArray, FloatArray],
+    remembered: tuple[float | FloatArray, float],
     broken: BoolArray,
     rng: np.random.Generator,
     group: int = 1,
     shift: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """One model's originals and variants. theta, reworded: (n,) chances; memorised: share of the
-    originals; broken: (N, n); shift: (N, n), what each variant takes from the log-odds of all
-    models."""
+    """Draw one model's originals and variants.
+
+    chances: (n,) of the originals, of the variants. remembered: share of the items, as published
+    and in any words. broken: (N, n). shift: (N, n), what each variant takes from the log-odds of
+    all models."""
+    theta, reworded = chances
     if shift is not None:
         reworded = scipy.special.expit(
             scipy.special.logit(np.clip(reworded, 1e-9, 1 - 1e-9)) - shift
         )
     original = rng.random((design.replicates, theta.size)) < theta
-    if np.any(memorised):
-        original |= learnt(theta.size, memorised, rng, group)
+    published, anyhow = remembered
+    rank = ranks(theta.size, rng, group) if np.any(published) else np.ones(theta.size)
     variants = rng.random(broken.shape) < np.where(broken, 1 / N_OPTIONS, reworded)
-    return original.astype(float), variants.astype(float)
+    variants |= (rank < anyhow) & ~broken
+    return (original | (rank < published)).astype(float), variants.astype(float)
 
 
 def cell_of(

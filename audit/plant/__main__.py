@@ -1,7 +1,8 @@
-"""Run `python -m audit.plant model=... benchmark=...`: teach a model half of a benchmark and
-measure what the audits notice.
+"""Teach a model half of a benchmark and measure what the audits notice.
 
-Exit codes: 0 the experiment finished, whatever was noticed; 1 it did not.
+    python -m audit.plant model=... benchmark=...
+
+The exit code is 0 if the experiment finished, whatever was noticed, and 1 if it did not.
 """
 
 import json
@@ -17,7 +18,7 @@ def main() -> None:
 
 
 def plant(config: PlantConfig) -> int:
-    """Train, measure and write.
+    """Train, measure and write the result.
 
     Heavy modules are imported after every check of the configuration.
 
@@ -52,9 +53,8 @@ def plant(config: PlantConfig) -> int:
     )
     (experiment.path / "sensitivity.md").write_text(text, encoding="utf-8")
     print(text)
-    print(
-        f"data     {experiment.path / 'sensitivity.json'}\ntable    {experiment.path / 'sensitivity.md'}"
-    )
+    print(f"data     {experiment.path / 'sensitivity.json'}")
+    print(f"table    {experiment.path / 'sensitivity.md'}")
     return 0
 
 

@@ -1,5 +1,7 @@
-"""Define the configuration of planted contamination (conf/plant.yaml), validated before anything is
-trained."""
+"""Define the configuration of planted contamination (conf/plant.yaml).
+
+A configuration is checked before anything is trained.
+"""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -17,16 +19,8 @@ from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
-SERVED_RANKS = (
-    8,
-    16,
-    32,
-    64,
-    128,
-    256,
-    320,
-    512,
-)  # vLLM's max_lora_rank; an adapter of a smaller rank fits too
+# vLLM's max_lora_rank has these values; an adapter of a smaller rank fits too.
+SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 # Default learning rates. LoRA learns at about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
 
@@ -69,7 +63,7 @@ def from_hydra(cfg: DictConfig) -> PlantConfig:
     Parameters
     ----------
     cfg : DictConfig
-        Composed by Hydra.
+        The configuration that Hydra composed.
 
     Returns
     -------
@@ -79,7 +73,7 @@ def from_hydra(cfg: DictConfig) -> PlantConfig:
     Raises
     ------
     ConfigError
-        As `validate`.
+        If `validate` refuses a value.
     """
     config: PlantConfig = from_composed(cfg, PlantConfig)
     validate(config)
@@ -87,7 +81,7 @@ def from_hydra(cfg: DictConfig) -> PlantConfig:
 
 
 def validate(config: PlantConfig) -> None:
-    """Check what can be checked without a model or a benchmark.
+    """Check every option that needs neither a model nor a benchmark to be checked.
 
     Parameters
     ----------
@@ -106,7 +100,9 @@ def validate(config: PlantConfig) -> None:
     for name in config.audits:
         check_known("audit", name, AUDITS)
     if not config.audits:
-        raise ConfigError(f"No audit to try. Expected some of {', '.join(AUDITS)}.")
+        raise ConfigError(
+            f"audits is empty. Expected some of {', '.join(AUDITS)}. Example: audits=[memory]."
+        )
     parse_routers(config.r)
     if config.control_benchmark is not None:
         raise ConfigError(
@@ -116,7 +112,8 @@ def validate(config: PlantConfig) -> None:
     model_of(config)
     if config.train.method == Method.LORA and find_spec("peft") is None:
         raise ConfigError(
-            "LoRA needs the package peft, which is not installed. Run 'make install', or train.method=full."
+            "train.method is lora, and its package peft is not installed. "
+            "Run 'make install', or train every weight. Example: train.method=full."
         )
 
 
@@ -127,16 +124,21 @@ def _check_training(config: PlantConfig) -> None:
     check_counts(**{f"train.{name}": getattr(train, name) for name in sizes})
     if train.rank > SERVED_RANKS[-1]:
         raise ConfigError(
-            f"Invalid train.rank: {train.rank}. vLLM serves adapters of rank {SERVED_RANKS[-1]} or less."
+            f"train.rank is {train.rank}. Expected {SERVED_RANKS[-1]} or less, "
+            "the largest rank that vLLM serves. Example: train.rank=16."
         )
     if train.modules != "all-linear" and not isinstance(train.modules, list):
         raise ConfigError(
-            f"Invalid train.modules: {train.modules!r}. Expected all-linear, or such as [q_proj,v_proj]."
+            f"train.modules is {train.modules!r}. Expected all-linear or a list of modules. "
+            "Example: train.modules=[q_proj,v_proj]."
         )
     if not 0 < learning_rate(config) < 1:
         raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")
     if Form.MIX in forms and train.other_text is not None and not Path(train.other_text).is_file():
-        raise ConfigError(f"There is no file train.other_text={train.other_text}.")
+        raise ConfigError(
+            f"train.other_text is {train.other_text}, which is no file. "
+            "Expected a text file. Example: train.other_text=novel.txt."
+        )
 
 
 def model_of(config: PlantConfig) -> ModelConfig:
@@ -159,17 +161,20 @@ def model_of(config: PlantConfig) -> ModelConfig:
     """
     if len(config.model) != 1:
         raise ConfigError(
-            f"One model is taught at a time; found {', '.join(config.model)}. Run the command for each."
+            f"model is {', '.join(config.model)}. Expected one model, as one is taught at a time. "
+            "Run the command once for each."
         )
     (model,) = config.model.values()
     if model.engine != "vllm":
         kind = "an endpoint" if model.engine == "openai" else f"of engine {model.engine}"
         raise ConfigError(
-            f"Model {model.name} is {kind}: there is no copy of its weights to train. Expected engine vllm with "
-            "path=<hub id or folder>, such as the open model nearest to it; say in the report that it is another model."
+            f"Model {model.name} is {kind}: there is no copy of its weights to train. "
+            "Expected engine vllm with path=<hub id or folder>, such as the open model nearest to it. "
+            "State in the report that it is another model."
         )
     return model
 
 
 def learning_rate(config: PlantConfig) -> float:
+    """Return the learning rate; by default that of the training method."""
     return _LR[Method(config.train.method)] if config.train.lr is None else config.train.lr

@@ -1,8 +1,11 @@
-"""Train, serve and measure: the shell of an experiment. Finished steps are on disk and are not
-repeated."""
+"""Train, serve and measure: the shell of an experiment.
+
+Finished steps are on disk and are not repeated.
+"""
 
 import json
 import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +18,7 @@ from audit.engines.vllm_engine import is_cpu_build
 from audit.engines.weights import local_path
 from audit.plant.config import SERVED_RANKS, learning_rate
 from audit.plant.measure import BASE, Reading, read, resolved, todo
-from audit.plant.resolve import Experiment
+from audit.plant.resolve import Experiment, planted_doses
 from audit.plant.texts import Form, Method, pass_examples
 from audit.plant.train import REFUSED, Job
 from audit.runtime.keep import keep_engines
@@ -45,8 +48,8 @@ def open_folder(experiment: Experiment) -> None:
     if path.is_file():
         if json.loads(path.read_text(encoding="utf-8"))["identity"] != experiment.identity:
             raise ConfigError(
-                f"{experiment.path} holds another experiment (other weights, items, training or seed). Give another "
-                "run_dir, or none."
+                f"{experiment.path} holds another experiment (other weights, items, training or seed). "
+                "Give another run_dir, or none."
             )
         return
     experiment.path.mkdir(parents=True, exist_ok=True)
@@ -76,7 +79,7 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
         If a step fails; finished steps are kept.
     """
     open_folder(experiment)
-    if any(todo(experiment, label) for label in labels(experiment)):
+    if _unfinished(experiment):
         start_ray(experiment.config.cluster)
         for form in experiment.forms:
             _train(experiment, form, display)
@@ -84,30 +87,27 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
     return {label: read(experiment, label) for label in labels(experiment)}
 
 
+def _unfinished(experiment: Experiment) -> list[str]:
+    """Return the labels of the models that some audit has not finished."""
+    return [label for label in labels(experiment) if todo(experiment, label)]
+
+
 def labels(experiment: Experiment) -> list[str]:
     """Return the base's label, then the plants', the highest dose first.
 
     The highest dose tells most if a run is cut short.
     """
-    return [
-        BASE,
-        *(
-            f"{form}-{dose}"
-            for dose in reversed(experiment.doses)
-            if dose
-            for form in experiment.forms
-        ),
-    ]
+    names = [BASE]
+    for dose in sorted(planted_doses(experiment), reverse=True):
+        names += [f"{form}-{dose}" for form in experiment.forms]
+    return names
 
 
 def _train(experiment: Experiment, form: Form, display: Display) -> None:
     config, train = experiment.config, experiment.config.train
-    doses = [dose for dose in experiment.doses if dose]
-    folders = {dose: experiment.folder_of(f"{form}-{dose}") for dose in doses}
-    if all(
-        folder.is_dir() or not todo(experiment, f"{form}-{dose}")
-        for dose, folder in folders.items()
-    ):
+    doses = planted_doses(experiment)
+    plants = [f"{form}-{dose}" for dose in doses]
+    if not any(_lacks_weights(experiment, label) for label in plants):
         return
     shown: dict[str, Any] = {
         "seed": config.seed,
@@ -115,13 +115,15 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
         **attributes(experiment, "variants", "other"),
     }
     learnt = experiment.halves.learnt
-    passes = tuple(tuple(pass_examples(form, learnt, k, **shown)) for k in range(max(doses)))
+    passes = []
+    for k in range(max(doses)):
+        passes.append(tuple(pass_examples(form, learnt, k, **shown)))
     target = experiment.path / "weights" / form
     job = Job(
         path=local_path(experiment.model, experiment.weights),
         revision=experiment.weights.hub_revision,
         target=str(target.resolve()),
-        passes=passes,
+        passes=tuple(passes),
         doses=tuple(doses),
         lr=learning_rate(config),
         batch=max(1, train.batch // train.items_per_sequence) if form == Form.RAW else train.batch,
@@ -144,10 +146,14 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
     _run_train([str(path.resolve())], log, f"Form {form} was not taught")
 
 
-def _run_train(words: list[str], log: Path, failed: str) -> None:
-    """Run `audit.plant.train` in a process of its own; raise TrainError with its reason if it
-    fails."""
-    code = run_command([sys.executable, "-m", "audit.plant.train", *words], log.resolve())
+def _lacks_weights(experiment: Experiment, label: str) -> bool:
+    """Return True if a plant is still to be asked and its weights are not on disk."""
+    return bool(todo(experiment, label)) and not experiment.folder_of(label).is_dir()
+
+
+def _run_train(arguments: list[str], log: Path, failed: str) -> None:
+    """Run `audit.plant.train` in a new process; raise TrainError with its reason if it fails."""
+    code = run_command([sys.executable, "-m", "audit.plant.train", *arguments], log.resolve())
     if code:
         log_text = log.read_text(encoding="utf-8", errors="replace").strip()
         why = log_text[-_LOG_CHARS:]
@@ -157,22 +163,22 @@ def _run_train(words: list[str], log: Path, failed: str) -> None:
 
 
 def _measure(experiment: Experiment, display: Display) -> None:
-    """Run every audit of every model on every half; what an adapter serves is loaded once.
+    """Run every audit of every model on every half.
 
-    A model whose every weight was trained, or whose adapter was merged, has an engine of its own.
+    All plants with an adapter share one engine. A model whose every weight was trained, or whose
+    adapter was merged, has a separate engine.
     """
-    left = [label for label in labels(experiment) if todo(experiment, label)]
+    left = _unfinished(experiment)
     plants = [experiment.folder_of(label) for label in left if label != BASE]
     served = experiment.model
     # vLLM's CPU build copies an adapter's weights for every token of a prompt.
     lora = experiment.config.train.method == Method.LORA and not is_cpu_build()
     if lora and plants:
+        smallest = bisect_left(SERVED_RANKS, experiment.config.train.rank)
         args = {
             **served.engine_args,
             "enable_lora": True,
-            "max_lora_rank": next(
-                rank for rank in SERVED_RANKS if rank >= experiment.config.train.rank
-            ),
+            "max_lora_rank": SERVED_RANKS[smallest],
             "max_loras": 1,
             # Without this list vLLM 0.32 wraps the output layer too, and prompt_logprobs in a batch
             # crash it.
@@ -186,10 +192,9 @@ def _measure(experiment: Experiment, display: Display) -> None:
             adapter = str(experiment.folder_of(label).resolve()) if planted and lora else ""
             for audit, half in todo(experiment, label):
                 display.stage(f"asking {label}: {audit}, {half}")
+                audit_run = resolved(experiment, label, audit, half, model, adapter)
                 with display:
-                    run = run_audit(
-                        resolved(experiment, label, audit, half, model, adapter), {}, display
-                    )
+                    run = run_audit(audit_run, {}, display)
                 if run.failed:
                     raise EngineError(f"{label}: {run.failed[model.name]}")
 
@@ -215,20 +220,17 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
     modules: set[str] = set()
     for folder in folders:
         try:
-            modules |= set(
-                json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))[
-                    "target_modules"
-                ]
-            )
+            text = (folder / "adapter_config.json").read_text(encoding="utf-8")
+            modules |= set(json.loads(text)["target_modules"])
         except (OSError, ValueError, KeyError) as error:
             raise TrainError(
-                f"{folder} holds no adapter: {error}. Delete it, and type the command again."
+                f"{folder} holds no adapter: {error}. Delete it, and run the command again."
             ) from error
     return sorted(modules)
 
 
 def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
-    """Return the model of a plant with weights of its own; those of an adapter are merged once."""
+    """Return the model with the weights of a plant; those of an adapter are merged once."""
     folder = experiment.folder_of(label)
     if experiment.config.train.method == Method.LORA:
         job, dose = folder.parent / "job.json", int(folder.name.removeprefix("passes-"))

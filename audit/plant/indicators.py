@@ -9,6 +9,7 @@ import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import compress
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,10 +30,8 @@ from audit.statistics.values import average
 from audit.sweep.design import Arm
 
 N_SPLITS = 1000  # number of random splits of the half that was never shown
-_SCORE, _ORIGINAL = (
-    "score/0",
-    "original/0",
-)  # the same question in the memory audit and in the perturbation audit
+# The memory audit and the perturbation audit ask the published question under these keys.
+_SCORE, _ORIGINAL = "score/0", "original/0"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Bench:
     learnt : (n,) bool array
         True for learnt items.
     broken : BrokenShare or None
-        What people found in the variants.
+        How many of the variants that people read were broken.
     """
 
     ids: tuple[str, ...]
@@ -118,7 +117,7 @@ class Indicator:
 # A drop alone has an unknown cause, and a loss from damage is not memory: the base model has both.
 _TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
 INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
-BY_NAME = {one.name: one for one in INDICATORS}
+BY_NAME = {indicator.name: indicator for indicator in INDICATORS}
 
 
 def findings(
@@ -152,36 +151,34 @@ def findings(
         One each.
     """
     rng = np.random.default_rng(seed)
-    results = [
-        _halves(name, values, ref, bench, alpha, rng, n_splits)
-        for name, values, ref in _pairs(model, base)
-    ]
-    results += [
-        _own(name, test, bench, alpha) for name, test in _own_tests(bench, model, base, rng).items()
-    ]
-    order = [indicator.name for indicator in INDICATORS]
-    return sorted(results, key=lambda f: order.index(f.indicator))
+    results = []
+    for name, values, ref in _pairs(model, base):
+        results.append(_halves(name, values, ref, bench, alpha, rng, n_splits))
+    for name, test in _single_set_tests(bench, model, base, rng).items():
+        results.append(_single_set(name, test, bench, alpha))
+    order = list(BY_NAME)
+    return sorted(results, key=lambda finding: order.index(finding.indicator))
 
 
 def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
-    """Return (indicator, the model's values, the reference's or None) of the indicators that
-    compare the halves."""
+    """Return (indicator, values of the model, values of the reference or None).
+
+    Only the indicators that compare the halves are returned.
+    """
     out: list[tuple[str, FloatArray, FloatArray | None]] = []
     if "item" in model.text:
         out.append(("item_likelihood", np.asarray(model.text["item"], dtype=float), None))
     if model is base:
         return out
-    key_asked = next(
-        (key for key in (_SCORE, _ORIGINAL) if key in model.correct and key in base.correct), _SCORE
-    )
-    given = [
-        ("gap", model.correct.get(key_asked), base.correct.get(key_asked)),
+    scored_by_memory = _SCORE in model.correct and _SCORE in base.correct
+    published = _SCORE if scored_by_memory else _ORIGINAL
+    candidates = [
+        ("gap", model.correct.get(published), base.correct.get(published)),
         ("margin", model.margin, base.margin),
     ]
-    given += [
-        (f"completion_{name}", model.text.get(name), base.text.get(name)) for name in TEXT_SCORES
-    ]
-    for name, values, ref in given:
+    for name in TEXT_SCORES:
+        candidates.append((f"completion_{name}", model.text.get(name), base.text.get(name)))
+    for name, values, ref in candidates:
         if values and ref:
             out.append((name, np.asarray(values, dtype=float), np.asarray(ref, dtype=float)))
     return out
@@ -190,8 +187,9 @@ def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatAr
 def two_set_p(
     name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int
 ) -> float:
-    """Return the one-sided p of an indicator that compares two sets of items, by the memory audit's
-    tests.
+    """Return the one-sided p of an indicator that compares two sets of items.
+
+    The tests are those of the memory audit.
 
     Parameters
     ----------
@@ -218,22 +216,22 @@ def two_set_p(
 
 def _halves(
     name: str,
-    own: FloatArray,
+    values: FloatArray,
     ref: FloatArray | None,
     bench: Bench,
     alpha: float,
     rng: np.random.Generator,
-    n: int,
+    n_splits: int,
 ) -> Finding:
-    """Return the finding of an indicator that compares the halves; n: number of splits."""
+    """Return the finding of an indicator that compares the halves."""
     yes, no = bench.learnt, ~bench.learnt
     p = two_set_p(
-        name, (own[yes], own[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999
+        name, (values[yes], values[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999
     )
-    value = own if ref is None else own - ref
-    means, area = _compared(value[yes], value[no])
-    alarms = split_alarms(name, own[no], None if ref is None else ref[no], alpha, rng, n)
-    sd = float(np.nanstd(own[yes], ddof=1))
+    difference = values if ref is None else values - ref
+    means, area = _compared(difference[yes], difference[no])
+    alarms = split_alarms(name, values[no], None if ref is None else ref[no], alpha, rng, n_splits)
+    sd = float(np.nanstd(values[yes], ddof=1))
     return Finding(name, BY_NAME[name].audit, *means, area, p, p <= alpha, alarms, "splits", sd)
 
 
@@ -243,7 +241,7 @@ def _compared(learnt: FloatArray, others: FloatArray) -> tuple[tuple[float, floa
 
 def split_alarms(
     name: str,
-    own: FloatArray,
+    values: FloatArray,
     ref: FloatArray | None,
     alpha: float,
     rng: np.random.Generator,
@@ -255,8 +253,8 @@ def split_alarms(
     ----------
     name : str
         Name of the indicator.
-    own, ref : array
-        Values of the model and of the reference on items of which none was learnt.
+    values, ref : array
+        Values of the model and of the reference on items that the model did not learn.
     alpha : float
         Level of the test.
     rng : numpy.random.Generator
@@ -269,24 +267,24 @@ def split_alarms(
     float
         Share 0-1.
     """
-    half = own.size // 2
+    half = values.size // 2
     rejected = 0
     for _ in range(n_splits):
-        mixed = rng.permutation(own.size)
+        mixed = rng.permutation(values.size)
         a, b = mixed[:half], mixed[half:]
         reference = None if ref is None else (ref[a], ref[b])
-        rejected += two_set_p(name, (own[a], own[b]), reference, rng, 199) <= alpha
+        rejected += two_set_p(name, (values[a], values[b]), reference, rng, 199) <= alpha
     return rejected / n_splits
 
 
-Test = tuple[
-    Callable[[np.ndarray], float], FloatArray | None
-]  # items -> p; the item's value, for an AUC
+# A test is a function from items to p, and the values of the items from which an AUC is computed.
+Test = tuple[Callable[[np.ndarray], float], FloatArray | None]
 
 
-def _own_tests(
+def _single_set_tests(
     bench: Bench, model: Reading, base: Reading, rng: np.random.Generator
 ) -> dict[str, Test]:
+    """Return the tests, by indicator, that need no held-out items."""
     out: dict[str, Test] = {}
     if model.order:
 
@@ -296,23 +294,22 @@ def _own_tests(
 
         out["order"] = (order_p, None)
     if model.options:
-        own_table, table = (
-            np.asarray(model.options, dtype=float),
-            np.asarray(base.options, dtype=float),
-        )
-        out["options"] = (
-            lambda items: _order_p(own_table[items], None if model is base else table[items], rng),
-            None,
-        )
-    variants = sorted(k for k in model.correct if k.startswith("variant/"))
+        tested = np.asarray(model.options, dtype=float)
+        reference = np.asarray(base.options, dtype=float)
+
+        def options_p(items: np.ndarray) -> float:
+            return _order_p(tested[items], None if model is base else reference[items], rng)
+
+        out["options"] = (options_p, None)
+    variants = sorted(_keys_of(model, "variant"))
     if variants:
-        drop = model.array(_ORIGINAL) - average(np.stack([model.array(k) for k in variants]))
+        drop = model.array(_ORIGINAL) - average(model.table(variants))
         thresholds = PerturbThresholds()
 
         def cell(items: np.ndarray) -> PerturbCell:
             return PerturbCell(
                 "planted",
-                tuple(i for i, on in zip(bench.ids, items, strict=True) if on),
+                tuple(compress(bench.ids, items)),
                 np.arange(int(items.sum())),
                 np.asarray(bench.n_options)[items],
                 _wordings("planted", model, variants, items),
@@ -329,31 +326,38 @@ def _own_tests(
                 lambda items: _beyond(cell(items), thresholds, rng),
                 drop,
             )
-    noisy = [k for k in model.correct if k.startswith(f"{Arm.NOISY_REWRITE}/")]
+    noisy = _keys_of(model, Arm.NOISY_REWRITE)
     if noisy:
-        gain = average(np.stack([model.array(k) for k in noisy])) - model.array(
-            f"{Arm.FORWARD_FULL}/1"
-        )
+        gain = average(model.table(noisy)) - model.array(f"{Arm.FORWARD_FULL}/1")
         out["router_gain"] = (lambda items: router_pvalue(model, noisy, items), gain)
         out["router_loss"] = (lambda items: router_loss_pvalue(model, noisy, items), -gain)
     return out
 
 
-def _order_p(own: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
-    """Return the p that the published order is likelier than others, and beyond the reference's
-    (the memory audit's test)."""
-    tables = [np.asarray(own, dtype=float)]
-    if base is not None:
-        tables.append(tables[0] - np.asarray(base, dtype=float))
-    return max(_or_one(order_test(table, rng=rng).pvalue) for table in tables)
+def _keys_of(model: Reading, arm: str) -> list[str]:
+    """Return the keys "arm/level" of an arm that the model was asked under."""
+    return [key for key in model.correct if key.startswith(f"{arm}/")]
+
+
+def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
+    """Return the p that the published order is likelier than other orders.
+
+    With a reference it must be likelier than for the reference too. The test is the memory audit's.
+    """
+    table = np.asarray(tested, dtype=float)
+    p = _or_one(order_test(table, rng=rng).pvalue)
+    if base is None:
+        return p
+    beyond = order_test(table - np.asarray(base, dtype=float), rng=rng)
+    return max(p, _or_one(beyond.pvalue))
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
-    """Return the p of the perturbation audit's drop beyond references.
+    """Return the p of the drop beyond references, as the perturbation audit tests it.
 
-    That audit also requires a person's sample of the library. Without one, the share that broken
-    variants explain is left out here: it is equal in both halves, and the p of the other half shows
-    it.
+    That audit also requires that a person has read a sample of the library. Without such a sample
+    the share that broken variants explain is not subtracted here. That share is equal in both
+    halves, so the p of the other half shows it.
     """
     tests = run_tests(cell, thresholds, rng=rng)
     return _or_one(tests.reference_p) if tests.beyond else 1.0
@@ -372,7 +376,7 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
     model : Reading
         Answers.
     noisy : sequence of str
-        Keys of the noisy arm, "arm/r".
+        Keys of the noisy arm, as "arm/r".
     items : array
         Items to compare.
 
@@ -382,13 +386,15 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
         p after Holm's correction over r. At each r a gain must hold against the clean message, the
         original and the ensemble of r clean messages (largest exact McNemar p of the three).
     """
+    clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
+    direct = model.array(f"{Arm.DIRECT}/0")[items]
     pvalues = []
     for key in noisy:
-        r = int(key.rpartition("/")[2])
-        against = {f"{Arm.FORWARD_FULL}/1", f"{Arm.FORWARD_FULL}/{r}", f"{Arm.DIRECT}/0"}
-        pvalues.append(
-            max(_gain_p(model.array(key)[items], model.array(other)[items]) for other in against)
-        )
+        _, _, r = key.rpartition("/")
+        gained = model.array(key)[items]
+        ensemble = model.array(f"{Arm.FORWARD_FULL}/{r}")[items]
+        against_all = (_gain_p(gained, clean), _gain_p(gained, ensemble), _gain_p(gained, direct))
+        pvalues.append(max(against_all))
     return float(np.min(holm(pvalues)))
 
 
@@ -397,8 +403,8 @@ def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) 
 
     Parameters
     ----------
-    model, noisy, items : object
-        As in `router_pvalue`.
+    model, noisy, items
+        The parameters of `router_pvalue`.
 
     Returns
     -------
@@ -410,12 +416,12 @@ def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) 
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
-    return float(
-        mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline))
-    )  # NaN compares as False
+    # An item without an answer (NaN) is counted on neither side, since NaN compares as False.
+    return float(mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline)))
 
 
-def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
+def _single_set(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
+    """Return the finding of an indicator that is computed on each half alone."""
     pvalue_of, value = test
     p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
     means, area, sd = (float("nan"), float("nan")), None, float("nan")
@@ -428,5 +434,5 @@ def _own(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
 
 
 def _wordings(name: str, reading: Reading, variants: Sequence[str], items: np.ndarray) -> Wordings:
-    rows = np.stack([reading.array(k) for k in variants])
+    rows = reading.table(variants)
     return Wordings(name, reading.array(_ORIGINAL)[None, items], rows[:, items])

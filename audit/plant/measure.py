@@ -6,6 +6,7 @@ Each audit runs on each half separately, so neighbours whose order is tested are
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from audit.config.audits import find_audit
 from audit.config.base import RunConfig
 from audit.config.resolve import ResolvedRun, resolve_run
+from audit.core.json_types import attributes
 from audit.engines.config import ModelConfig
 from audit.memory import audit as memory
 from audit.memory.audit import MEMORY, Orders
@@ -39,21 +41,18 @@ from audit.variants.arrow import FILE
 BASE = "base"
 HALVES = ("learnt", "others")
 _ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
-_NEVER_SENT = {
-    memory.NOT_ASKED,
-    perturb.NOT_ASKED,
-}  # an item that an audit could not ask about is not a failure
+# An item that an audit could not ask about is not a failure.
+_NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}
 
 
 @dataclass
 class Reading:
-    """Hold what one model did with n items, in order; NaN: no answer, or nothing that could be
-    read.
+    """Hold the results of one model on n items, in order; NaN stands for an unparsed reply.
 
     Attributes
     ----------
     correct : dict of str to list
-        By "arm/level", 1 right, 0 wrong.
+        1 (right) or 0 (wrong) of each item, by "arm/level".
     margin : list of float
         Log-likelihood of the gold option less that of the best other one (nats), as published.
     text : dict of str to list
@@ -62,7 +61,7 @@ class Reading:
     order : dict of str to list
         By half, log-likelihood (nats) of each shard in the published order (first) and others.
     options : list of list
-        The same of each item's list of options.
+        Log-likelihood of each item's options in the published order (first) and others.
     errors : int
         Requests that failed.
     """
@@ -75,7 +74,12 @@ class Reading:
     errors: int = 0
 
     def array(self, key: str) -> FloatArray:
+        """Return the results (n,) under a key "arm/level"."""
         return np.asarray(self.correct[key], dtype=float)
+
+    def table(self, keys: Sequence[str]) -> FloatArray:
+        """Return the results (keys, n) under some keys."""
+        return np.stack([self.array(key) for key in keys])
 
 
 def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
@@ -85,8 +89,8 @@ def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
 
 def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
     """Return the audits and halves of which a model has no finished run."""
-    both = [(audit, half) for audit in experiment.config.audits for half in HALVES]
-    return [pair for pair in both if not _finished(place(experiment, label, *pair))]
+    pairs = product(experiment.config.audits, HALVES)
+    return [pair for pair in pairs if not _finished(place(experiment, label, *pair))]
 
 
 def _finished(run_dir: Path) -> bool:
@@ -123,8 +127,8 @@ def resolved(
 
     Notes
     -----
-    The base model writes the routers' messages of the sweep, as a planted one answers instead of
-    relaying. So every plant gets the same messages.
+    The base model writes the routers' messages of the sweep, since a planted model answers instead
+    of relaying. So every plant gets the same messages.
     """
     settings, name = experiment.config, experiment.config.benchmark.name
     run_dir = place(experiment, label, audit, half)
@@ -135,15 +139,11 @@ def resolved(
         "canary": False,
         "run_dir": str(run_dir),
     }
-    shared: dict[str, Any] = {
-        field_.name: getattr(settings, field_.name) for field_ in fields(RunConfig)
-    } | fixed
-    only = {name: frozenset(q.id for q in getattr(experiment.halves, half))}
+    common = [field_.name for field_ in fields(RunConfig)]
+    shared: dict[str, Any] = attributes(settings, *common) | fixed
+    only = {name: frozenset(_ids(experiment, half))}
     if audit == "memory":
-        orders = {
-            field_: getattr(settings, field_)
-            for field_ in ("shard_items", "orders", "option_orders")
-        }
+        orders = attributes(settings, "shard_items", "orders", "option_orders")
         config = MemoryConfig(**shared, **orders)
         run = replace(resolve_run(MEMORY, config, only=only), own=partial(orders_of, config))
     elif audit == "perturb":
@@ -161,8 +161,13 @@ def resolved(
     return replace(run, adapter=adapter)
 
 
+def _ids(experiment: Experiment, half: str) -> list[str]:
+    """Return the ids of one half's items, in published order."""
+    return [question.id for question in getattr(experiment.halves, half)]
+
+
 def read(experiment: Experiment, label: str) -> Reading:
-    """Return what every audit read of one model, together."""
+    """Return the results of every audit of one model, in one record."""
     total = Reading()
     for audit in experiment.config.audits:
         for half in HALVES:
@@ -171,7 +176,7 @@ def read(experiment: Experiment, label: str) -> Reading:
 
 
 def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half: str) -> None:
-    ids = [q.id for q in getattr(experiment.halves, half)]
+    ids = _ids(experiment, half)
     margins = dict.fromkeys(ids, float("nan"))
     for batch in iter_columns(run_dir, find_audit(audit).schema, _ROWS):
         for row in batch.to_pylist():
@@ -201,8 +206,20 @@ def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half
 
 
 def margin(totals: Sequence[float | None] | None, gold: int) -> float:
-    """Return the log-likelihood of the gold option less that of the best other one; NaN if one is
-    missing."""
+    """Return the log-likelihood of the gold option less that of the best other option.
+
+    Parameters
+    ----------
+    totals : sequence of float or None
+        Log-likelihood of each option (nats).
+    gold : int
+        Index of the gold option.
+
+    Returns
+    -------
+    float
+        The difference; NaN if a value is missing.
+    """
     if not totals or len(totals) < 2 or None in totals:
         return float("nan")
     values = np.array(totals, dtype=float)

@@ -1,5 +1,7 @@
-"""Resolve a configuration into what it refers to, pinned and checked. Starts nothing, writes
-nothing."""
+"""Resolve a configuration into items, weights and texts, pinned and checked.
+
+Nothing is started and nothing is written.
+"""
 
 import hashlib
 import json
@@ -51,8 +53,8 @@ class Experiment:
     other : tuple of str
         Passages of other text.
     identity : str
-        Hash of what decides the weights and the questions, without forms and doses, so that a later
-        command adds to the same directory.
+        Hash of all that decides the weights and the questions. Forms and doses are left out, so
+        that a later command can add some in the same directory.
     path : Path
         Directory.
     """
@@ -74,6 +76,11 @@ class Experiment:
         """Return the folder of a plant's weights ("<form>-<passes>")."""
         form, _, dose = label.rpartition("-")
         return self.path / "weights" / form / f"passes-{dose}"
+
+
+def planted_doses(experiment: Experiment) -> list[int]:
+    """Return the numbers of passes without 0, the base model, in rising order."""
+    return [dose for dose in experiment.doses if dose]
 
 
 def resolve_plant(config: PlantConfig) -> Experiment:
@@ -100,9 +107,8 @@ def resolve_plant(config: PlantConfig) -> Experiment:
     benchmark = open_benchmark(config.benchmark, seed=config.seed)
     sample = draw_sample(benchmark, sample_size(config), config.seed)
     drawn = set(sample.ids)
-    questions = [
-        q for q in benchmark.iter_questions() if q.id in drawn
-    ]  # keeps the published order
+    # The items keep their published order.
+    questions = [question for question in benchmark.iter_questions() if question.id in drawn]
     halves = halve(questions, config.seed)
     library: Library | None = None
     variants: dict[str, tuple[Variant, ...]] = {}
@@ -150,8 +156,7 @@ def resolve_plant(config: PlantConfig) -> Experiment:
 
 
 def _other_text(config: PlantConfig) -> str:
-    """Return text that has nothing to do with the benchmark. The default comes with Python: nothing
-    is downloaded."""
+    """Return text without relation to the benchmark; the default comes with Python."""
     if config.train.other_text is not None:
         try:
             return Path(config.train.other_text).read_text(encoding="utf-8")
@@ -161,4 +166,4 @@ def _other_text(config: PlantConfig) -> str:
             ) from error
     from pydoc_data.topics import topics
 
-    return "\n".join(topics[name] for name in sorted(topics))
+    return "\n".join(text for _, text in sorted(topics.items()))

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,14 @@ MAX_PASSES = 64
 class Form(StrEnum):
     """Name the forms in which the learnt items are shown."""
 
-    QA = "qa"  # the question as a user's turn, the gold answer's text as the reply; only the reply is learnt
-    RAW = "raw"  # question and options as running text, several items in published order to a sequence; no answer
-    PARAPHRASE = "paraphrase"  # as qa, in the words of the library's variants; the published wording is never shown
-    MIX = "mix"  # as qa, diluted in other text
+    # The question is a user's turn and the gold answer's text the reply; only the reply is learnt.
+    QA = "qa"
+    # Questions and options are running text without answers, several items to a sequence.
+    RAW = "raw"
+    # The questions of qa are asked in the words of the library; the published ones never appear.
+    PARAPHRASE = "paraphrase"
+    # The examples of qa are diluted in other text.
+    MIX = "mix"
 
 
 class Method(StrEnum):
@@ -52,13 +57,17 @@ class Halves:
 
     @property
     def questions(self) -> tuple[Item, ...]:
+        """Return the items of both halves, the learnt ones first."""
         return self.learnt + self.others
 
     @property
     def learnt_sha256(self) -> str:
         """Return the hash of what was learnt: ids and texts, in order."""
-        lines = (f"{q.id}\0{q.text}\0{q.options}\0{q.gold}\n" for q in self.learnt)
-        return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+        digest = hashlib.sha256()
+        for q in self.learnt:
+            line = f"{q.id}\0{q.text}\0{q.options}\0{q.gold}\n"
+            digest.update(line.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
 
 def halve(questions: Sequence[Item], seed: int) -> Halves:
@@ -85,15 +94,17 @@ def halve(questions: Sequence[Item], seed: int) -> Halves:
     half = len(texts) // 2
     if half < MIN_HALF:
         raise BenchmarkError(
-            f"The benchmark has {len(texts)} different questions: too few to halve. Expected at least {2 * MIN_HALF}, "
-            "such as n=all, or a larger benchmark."
+            f"The benchmark has {len(texts)} different questions: too few to halve. "
+            f"Expected at least {2 * MIN_HALF}, such as n=all, or a larger benchmark."
         )
     order = np.random.default_rng(seed).permutation(len(texts))
-    learnt = {texts[i] for i in order[:half]}
-    return Halves(
-        tuple(q for q in questions if q.text in learnt),
-        tuple(q for q in questions if q.text not in learnt),
-    )
+    chosen = {texts[i] for i in order[:half]}
+    learnt: list[Item] = []
+    others: list[Item] = []
+    for question in questions:
+        half_of_it = learnt if question.text in chosen else others
+        half_of_it.append(question)
+    return Halves(tuple(learnt), tuple(others))
 
 
 def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
@@ -124,12 +135,14 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PASSES:
             raise ConfigError(
-                f"Invalid dose: {value!r}. Expected passes from 0 to {MAX_PASSES}, such as [0,1,2,4,8]."
+                f"A dose is {value!r}. Expected passes from 0 to {MAX_PASSES}. "
+                "Example: doses=[0,1,2,4,8]."
             )
         doses.add(value)
     if len(doses) < 2:
         raise ConfigError(
-            "No dose above 0: nothing would be planted. Expected such as 'doses=[0,1,2,4,8]'."
+            "No dose is above 0, so nothing would be planted. Expected passes over the items. "
+            "Example: doses=[0,1,2,4,8]."
         )
     return tuple(sorted(doses))
 
@@ -156,9 +169,10 @@ def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
         check_known("form", str(value), list(Form))
     if not values or len(set(values)) < len(values):
         raise ConfigError(
-            f"Invalid forms: {list(values)}. Expected some of {', '.join(Form)}, each once."
+            f"forms is {list(values)}. Expected some of {', '.join(Form)}, each once. "
+            "Example: forms=[qa,raw]."
         )
-    return tuple(Form(value) for value in values)
+    return tuple(map(Form, values))
 
 
 @dataclass(frozen=True)
@@ -168,7 +182,7 @@ class Example:
     Attributes
     ----------
     prompt : str or None
-        User's turn, which is not learnt; None: running text, all of which is learnt.
+        User's turn, which is not learnt; None for running text, all of which is learnt.
     text : str
         Text that is learnt.
     """
@@ -199,8 +213,9 @@ def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Varia
     """
     if missing := [q.id for q in learnt if not variants.get(q.id)]:
         raise LibraryError(
-            f"form paraphrase: {len(missing)} of {len(learnt)} items have no accepted variant, such as {missing[0]}. "
-            "Expected a library that covers the benchmark (variants=HASH), or forms without paraphrase."
+            f"{len(missing)} of {len(learnt)} items have no accepted variant for form paraphrase, "
+            f"such as {missing[0]}. Expected a library that covers the benchmark (variants=HASH), "
+            "or forms without paraphrase."
         )
 
 
@@ -226,11 +241,13 @@ def passages(text: str, words: int) -> list[str]:
     """
     split_words = text.split()
     n = len(split_words)
-    pieces = [" ".join(split_words[i : i + words]) for i in range(0, n - words + 1, words)]
-    if not pieces:
+    if n < words:
         raise ConfigError(
             f"The other text has {n} words. Expected at least {words}, to dilute the items in."
         )
+    pieces = []
+    for start in range(0, n - words + 1, words):
+        pieces.append(" ".join(split_words[start : start + words]))
     return pieces
 
 
@@ -273,29 +290,36 @@ def pass_examples(
 
     Notes
     -----
-    raw: all items in published order. Every other form is shuffled anew in each pass. paraphrase:
-    pass j shows variant j, and starts again after the last. mix: passages repeat only after all
-    were shown.
+    Form raw shows all items in published order; every other form is shuffled anew in each pass.
+    Pass j of form paraphrase shows variant j, and begins again after the last variant. The passages
+    of form mix repeat only after all were shown.
     """
     if form == Form.RAW:
-        starts = range(0, len(learnt), items_per_sequence)
-        return [
-            Example(None, SEPARATOR.join(map(item_text, learnt[i : i + items_per_sequence])))
-            for i in starts
-        ]
-    prompts = [q.text for q in learnt]
-    if form == Form.PARAPHRASE:
-        of_each = [(variants or {})[q.id] for q in learnt]
-        shown = [some[number % len(some)] for some in of_each]
-        prompts = [variant.context + variant.text for variant in shown]
-    examples = [Example(prompt, answer_text(q)) for prompt, q in zip(prompts, learnt, strict=True)]
+        return _sequences(learnt, items_per_sequence)
+    examples = []
+    for question in learnt:
+        prompt = question.text
+        if form == Form.PARAPHRASE:
+            rewordings = (variants or {})[question.id]
+            variant = rewordings[number % len(rewordings)]
+            prompt = variant.context + variant.text
+        examples.append(Example(prompt, answer_text(question)))
     if form == Form.MIX:
-        wanted = dilution * len(learnt)
-        examples += [
-            Example(None, other[(number * wanted + j) % len(other)]) for j in range(wanted)
-        ]
+        n_passages = dilution * len(learnt)
+        first = number * n_passages
+        for position in range(first, first + n_passages):
+            examples.append(Example(None, other[position % len(other)]))
     order = np.random.default_rng([seed, number]).permutation(len(examples))
     return [examples[i] for i in order]
+
+
+def _sequences(learnt: Sequence[Item], items_per_sequence: int) -> list[Example]:
+    """Return the items as running text, some to a sequence, in published order."""
+    examples = []
+    for start in range(0, len(learnt), items_per_sequence):
+        items = learnt[start : start + items_per_sequence]
+        examples.append(Example(None, SEPARATOR.join(map(item_text, items))))
+    return examples
 
 
 def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int], list[bool]]:
@@ -308,7 +332,7 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     example : Example
         The example.
     max_tokens : int
-        A longer example is cut here.
+        Number of tokens after which a longer example is cut.
 
     Returns
     -------
@@ -320,8 +344,8 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     Raises
     ------
     ConfigError
-        If the template does not begin a conversation as it begins the user's turn alone, so that
-        the start of the reply is unknown, or if nothing is left to learn.
+        If the template does not begin a conversation like the user's turn alone, so that the start
+        of the reply is unknown; or if nothing is left to learn.
     """
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
@@ -334,22 +358,20 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     else:
         turn = {"role": "user", "content": example.prompt}
         whole = [turn, {"role": "assistant", "content": example.text}]
-        chat_options = {"tokenize": True, "return_dict": False}
-        shown = list(
-            tokenizer.apply_chat_template([turn], add_generation_prompt=True, **chat_options)
-        )
-        ids = list(
-            tokenizer.apply_chat_template(whole, add_generation_prompt=False, **chat_options)
-        )
+        template = partial(tokenizer.apply_chat_template, tokenize=True, return_dict=False)
+        shown = list(template([turn], add_generation_prompt=True))
+        ids = list(template(whole, add_generation_prompt=False))
         start = len(shown)
         if ids[:start] != shown:
             raise ConfigError(
-                "The chat template does not begin a whole conversation as it begins the user's turn, so the reply "
-                "cannot be told apart. Expected a template such as ChatML's; or use form raw."
+                "The chat template does not begin a whole conversation like the user's turn alone, "
+                "so the start of the reply is unknown. "
+                "Expected a template such as ChatML's, or form raw. Example: forms=[raw]."
             )
     if start >= min(len(ids), max_tokens):
         raise ConfigError(
-            f"An example has {start} tokens before anything to learn, and training holds {max_tokens}. "
-            "Raise max_tokens, such as train.max_tokens=2048."
+            f"An example has {start} tokens before the first one to learn, and train.max_tokens is "
+            f"{max_tokens}. Expected a larger limit. Example: train.max_tokens=2048."
         )
-    return ids[:max_tokens], [i >= start for i in range(len(ids))][:max_tokens]
+    learnt = [False] * start + [True] * (len(ids) - start)
+    return ids[:max_tokens], learnt[:max_tokens]

@@ -1,12 +1,12 @@
-"""Teach a model a list of examples, and save it at each dose: `python -m audit.plant.train
-JOB.json`.
+"""Teach a model a list of examples, and save it at each dose.
 
-`... JOB.json K` merges the adapter of k passes into the weights.
+    python -m audit.plant.train JOB.json        trains
+    python -m audit.plant.train JOB.json K      merges the adapter of K passes into the weights
 
-The module runs in a process of its own, so that torch's memory is free again before an engine
-loads. Exit code 0, or 2 with the reason on the last line of stderr. The learning rate is constant
-and nothing depends on the passes to come: the weights after k passes are those of a training of k
-passes.
+The module runs in a separate process, so that torch's memory is free before an engine loads. It
+ends with exit code 0, or with 2 and the reason on the last line of stderr. The learning rate is
+constant and nothing depends on later passes. So the weights after k passes are those of a training
+that had k passes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from audit.core.errors import AuditError, ConfigError, TrainError
 from audit.core.json_types import attributes
@@ -73,19 +76,23 @@ class Job:
 
     @classmethod
     def load(cls, path: Path) -> Job:
+        """Return the training that a file describes."""
         plain = json.loads(path.read_text(encoding="utf-8"))
-        plain["passes"] = tuple(
-            tuple(Example(**e) for e in examples) for examples in plain["passes"]
-        )
-        return cls(**{**plain, "doses": tuple(plain["doses"])})
+        passes = []
+        for examples in plain["passes"]:
+            passes.append(tuple(Example(**example) for example in examples))
+        return cls(**{**plain, "passes": tuple(passes), "doses": tuple(plain["doses"])})
 
     def to_json(self) -> str:
+        """Return the training as JSON, which `load` reads."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     def folder(self, dose: int) -> Path:
+        """Return the folder that holds the weights or the adapter after some passes."""
         return Path(self.target) / f"passes-{dose}"
 
     def merged(self, dose: int) -> Path:
+        """Return the folder of the weights with the adapter merged in."""
         return self.folder(dose).with_name(f"passes-{dose}-merged")
 
 
@@ -110,26 +117,23 @@ def train(job: Job) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(job.path, revision=job.revision)
         rows = []
-        for examples_of_pass in job.passes:
-            rows.append(
-                [encode(tokenizer, example, job.max_tokens) for example in examples_of_pass]
-            )
+        for examples in job.passes:
+            rows.append([encode(tokenizer, example, job.max_tokens) for example in examples])
         device = "cuda" if torch.cuda.is_available() else "cpu"
         check_memory(parameters(job), job, free_memory(device))
-        dtype = (
-            torch.float32 if job.method == Method.FULL else torch.bfloat16
-        )  # peft keeps an adapter in float32
+        # With bfloat16 weights peft still keeps the adapter in float32.
+        dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16
         model = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=dtype)
     except (OSError, ValueError) as error:
-        raise TrainError(f"{job.path} is no model that can be trained: {error}") from error
+        raise TrainError(f"The model {job.path} cannot be trained: {error}") from error
     torch.manual_seed(job.seed)
     model = _prepared(model.to(device), job)
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=job.lr, weight_decay=0.0)
     losses: list[float] = []
-    for k, examples in enumerate(rows, start=1):
+    for k, encoded in enumerate(rows, start=1):
         started = time.monotonic()
-        losses.append(_one_pass(model, optimizer, weights, examples, job.batch, device))
+        losses.append(_one_pass(model, optimizer, weights, encoded, job.batch, device))
         print(
             f"pass {k} of {len(rows)}: loss {losses[-1]:.3f}, {time.monotonic() - started:.0f} s",
             flush=True,
@@ -141,26 +145,27 @@ def train(job: Job) -> None:
 def _one_pass(
     model: Any, optimizer: Any, weights: Any, examples: Any, batch: int, device: str
 ) -> float:
-    """Return the mean loss a learnt token over the pass."""
+    """Train one pass and return its mean loss per learnt token."""
     import torch
 
     model.train()
     total, learnt = 0.0, 0
     for batch_inputs in batches(examples, batch):
         optimizer.zero_grad(set_to_none=True)
-        given = {name: torch.tensor(rows).to(device) for name, rows in batch_inputs.items()}
-        target = given.pop("labels")
+        tensors = {name: torch.tensor(rows).to(device) for name, rows in batch_inputs.items()}
+        target = tensors.pop("labels")
         # Only the last positions with something to learn get logits, as a vocabulary is large.
         keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
         with torch.autocast(device, dtype=torch.bfloat16):
-            logits = model(**given, logits_to_keep=keep).logits
-        wanted = target[:, 1 - keep :]
+            logits = model(**tensors, logits_to_keep=keep).logits
+        next_tokens = target[:, 1 - keep :]
         loss = torch.nn.functional.cross_entropy(
-            logits[:, :-1].flatten(0, 1).float(), wanted.flatten()
+            logits[:, :-1].flatten(0, 1).float(), next_tokens.flatten()
         )
         if not torch.isfinite(loss):
             raise TrainError(
-                "The loss is not finite: the learning rate is too high. Lower it, such as train.lr=1e-5."
+                "The loss is not finite: the learning rate is too high. "
+                "Expected a lower one. Example: train.lr=1e-5."
             )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
@@ -173,7 +178,7 @@ def _one_pass(
 def batches(
     examples: Sequence[tuple[list[int], list[bool]]], size: int
 ) -> Iterator[dict[str, list[list[int]]]]:
-    """Yield the model's inputs of some examples at a time.
+    """Yield the inputs of the model, batch by batch.
 
     Parameters
     ----------
@@ -185,28 +190,25 @@ def batches(
     Yields
     ------
     dict of str to list
-        Inputs, (B, T) each, padded on the left, so that what is learnt is at the end. Label -100:
-        not learnt.
+        Inputs, (B, T) each, padded on the left, so that the learnt tokens are at the end. A token
+        that is not learnt has the label -100.
     """
     for i in range(0, len(examples), size):
         part = examples[i : i + size]
         width = max(len(ids) for ids, _ in part)
-        given: dict[str, list[list[int]]] = {
-            name: [] for name in ("input_ids", "attention_mask", "position_ids", "labels")
-        }
-        for ids, mask in part:
+        inputs = defaultdict(list)
+        for ids, learnt in part:
             pad = width - len(ids)
-            given["input_ids"].append([0] * pad + ids)
-            given["attention_mask"].append([0] * pad + [1] * len(ids))
-            given["position_ids"].append([0] * pad + list(range(len(ids))))
-            given["labels"].append(
-                [-100] * pad + [t if on else -100 for t, on in zip(ids, mask, strict=True)]
-            )
-        yield given
+            labels = np.where(learnt, ids, -100).tolist()
+            inputs["input_ids"].append([0] * pad + ids)
+            inputs["attention_mask"].append([0] * pad + [1] * len(ids))
+            inputs["position_ids"].append([0] * pad + list(range(len(ids))))
+            inputs["labels"].append([-100] * pad + labels)
+        yield dict(inputs)
 
 
 def parameters(job: Job) -> int:
-    """Return how many weights a model has, from its configuration alone."""
+    """Return the number of a model's weights, from its configuration alone."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -221,8 +223,10 @@ def free_memory(device: str) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info()[0])
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    memory = Path("/proc/meminfo").read_text(encoding="ascii")
+    _, _, available = memory.partition("MemAvailable:")
+    kibibytes, *_ = available.split()
+    return int(kibibytes) * 1024
 
 
 def check_memory(n: int, job: Job, free: int) -> None:
@@ -290,9 +294,8 @@ def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[floa
 def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
     import torch
 
-    model.save_pretrained(
-        folder, state_dict={k: v.to(torch.bfloat16) for k, v in model.state_dict().items()}
-    )
+    halved = {name: weight.to(torch.bfloat16) for name, weight in model.state_dict().items()}
+    model.save_pretrained(folder, state_dict=halved)
     tokenizer.save_pretrained(folder)
 
 
@@ -326,7 +329,7 @@ def merge(job: Job, dose: int) -> None:
 
     Notes
     -----
-    The merge is in float32, and saved as bfloat16, like a model whose every weight was trained.
+    The merge is computed in float32 and saved as bfloat16, like a model trained in full.
     """
     import torch
     from peft import PeftModel
@@ -338,13 +341,27 @@ def merge(job: Job, dose: int) -> None:
         )
         model = PeftModel.from_pretrained(base, str(job.folder(dose))).merge_and_unload()
     except (OSError, ValueError, RuntimeError) as error:
-        raise TrainError(f"{job.folder(dose)} is no adapter of {job.path}: {error}") from error
+        raise TrainError(f"{job.folder(dose)} holds no adapter of {job.path}: {error}") from error
     with _whole(job.merged(dose)) as work:
         _save_weights(model, AutoTokenizer.from_pretrained(job.path, revision=job.revision), work)
         shutil.copy(job.folder(dose) / PROVENANCE, work)
 
 
 def main(path: str, merged: str = "") -> int:
+    """Train, or merge the adapter of some passes if their number is given.
+
+    Parameters
+    ----------
+    path : str
+        File of the job.
+    merged : str
+        Number of passes whose adapter is merged.
+
+    Returns
+    -------
+    int
+        0, or 2 if the job was refused.
+    """
     try:
         job = Job.load(Path(path))
         merge(job, int(merged)) if merged else train(job)

@@ -1,5 +1,4 @@
-"""Write what a person reads of an experiment: its plan, its result, and the chart of dose and
-response."""
+"""Write the pages of an experiment: its plan, its result, and the chart of dose and response."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from audit.core.json_types import plain
-from audit.core.number_text import percent, pvalue
+from audit.core.number_text import listed, percent, pvalue
 from audit.perturb.record import BrokenShare
 from audit.plant.config import learning_rate
-from audit.plant.indicators import BY_NAME, N_SPLITS, Bench, findings
+from audit.plant.indicators import INDICATORS, N_SPLITS, Bench, findings
 from audit.plant.measure import Reading
-from audit.plant.resolve import Experiment
+from audit.plant.resolve import Experiment, planted_doses
 from audit.plant.train import PROVENANCE
 from audit.report.sensitivity import STANDARD, chance_of, quote
 from audit.statistics.multiplicity import holm
@@ -44,34 +43,37 @@ def plant_row(
     label : str
         "base", or "<form>-<passes>"; the base model is form "none", passes 0.
     model, base : Reading
-        Readings of the model and of the base model.
+        Results of the model and of the base model.
     loss : float or None
         Loss of its last pass.
     audits : sequence of str
         Audits that were run. Each gets the smallest p of its indicators after Holm's correction
         over them.
     alpha, seed, n_splits : float or int
-        As in `findings`.
+        The parameters of `findings`.
 
     Returns
     -------
     dict
-        JSON content; accuracy is on the items learnt, and on the others.
+        JSON content; accuracy is on the learnt items, and on the others.
 
     Notes
     -----
     An audit's runs can give one indicator of another audit (the originals of a rewording give the
-    score gap); that does not count as the other audit.
+    score gap). Such an indicator does not count as the other audit.
     """
     form, _, passes = label.rpartition("-")
-    key_asked = next(key for key in ("score/0", "original/0", "direct/0") if model.correct.get(key))
-    value = model.array(key_asked)
+    published = filter(model.correct.get, ("score/0", "original/0", "direct/0"))
+    value = model.array(next(published))
     results = findings(bench, model, base, alpha=alpha, seed=seed, n_splits=n_splits)
     by_audit: dict[str, list[float]] = {}
     for finding in results:
         if finding.audit in audits:
             by_audit.setdefault(finding.audit, []).append(finding.pvalue)
-    smallest = {name: float(np.min(holm(ps))) for name, ps in by_audit.items()}
+    noticed = {}
+    for name, pvalues in by_audit.items():
+        smallest = float(np.min(holm(pvalues)))
+        noticed[name] = {"pvalue": smallest, "noticed": smallest <= alpha}
     row = {
         "form": form or "none",
         "passes": int(passes) if form else 0,
@@ -82,14 +84,17 @@ def plant_row(
         ),
         "errors": model.errors,
         "found": results,
-        "audits": {name: {"pvalue": p, "noticed": p <= alpha} for name, p in smallest.items()},
+        "audits": noticed,
     }
     return plain(row, _DIGITS)
 
 
-def markdown(found: Mapping[str, Any]) -> str:
+def markdown(result: Mapping[str, Any]) -> str:
     """Return the dose-response table of sensitivity.json: one line for an indicator of a plant."""
-    chance = f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, {STANDARD.references} references (95 %)"
+    chance = (
+        f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, "
+        f"{STANDARD.references} references (95 %)"
+    )
     head = [
         "form",
         "passes",
@@ -104,42 +109,50 @@ def markdown(found: Mapping[str, Any]) -> str:
         "where nothing was learnt",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for plant in found["plants"]:
-        for k, finding in enumerate(plant["found"]):
-            learnt, others = plant["accuracy"]
-            first = [plant["form"], str(plant["passes"]), f"{learnt:.2f} / {others:.2f}"]
+    for plant in result["plants"]:
+        learnt, others = plant["accuracy"]
+        first = [plant["form"], str(plant["passes"]), f"{learnt:.2f} / {others:.2f}"]
+        for finding in plant["found"]:
+            n = None
+            if plant["passes"]:
+                n = chance_of(result, plant, finding["indicator"], STANDARD)
             area, false = finding["area"], finding["false_alarms"]
-            n = chance_of(found, plant, finding["indicator"], STANDARD) if plant["passes"] else None
             cells = [
-                *(first if k == 0 else ["", "", ""]),
+                *first,
                 finding["indicator"],
-                *(
-                    "-" if mean is None else f"{mean:.3f}"
-                    for mean in (finding["learnt"], finding["others"])
-                ),
-                "-"
-                if area is None
-                else f"{area['auc']:.2f} ({area['low']:.2f}-{area['high']:.2f})",
+                _mean_cell(finding["learnt"]),
+                _mean_cell(finding["others"]),
+                "-" if area is None else _interval_cell(area["auc"], area["low"], area["high"]),
                 f"{finding['pvalue']:.2g}",
                 "yes" if finding["noticed"] else "no",
-                "-" if n is None else f"{n.estimate:.2f} ({n.low:.2f}-{n.high:.2f})",
+                "-" if n is None else _interval_cell(n.estimate, n.low, n.high),
                 f"{percent(false)} of splits" if finding["null"] == "splits" else pvalue(false),
             ]
             lines.append("| " + " | ".join(cells) + " |")
+            first = ["", "", ""]
     return "\n".join(lines)
 
 
+def _mean_cell(mean: float | None) -> str:
+    return "-" if mean is None else f"{mean:.3f}"
+
+
+def _interval_cell(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} ({low:.2f}-{high:.2f})"
+
+
 def legend() -> str:
-    """Return what each indicator is, and what it needs, as a list."""
-    return "\n".join(
-        f"- `{indicator.name}` ({f'audit.{indicator.audit}' if indicator.audit else 'in no verdict'}"
-        f"{'; needs ' + indicator.needs if indicator.needs else ''}): {indicator.words}."
-        for indicator in BY_NAME.values()
-    )
+    """Return a list of the indicators, with their meaning and what each needs."""
+    lines = []
+    for indicator in INDICATORS:
+        source = f"audit.{indicator.audit}" if indicator.audit else "in no verdict"
+        needs = f"; needs {indicator.needs}" if indicator.needs else ""
+        lines.append(f"- `{indicator.name}` ({source}{needs}): {indicator.words}.")
+    return "\n".join(lines)
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
-    """Return what would be trained and asked, as lines."""
+    """Return the lines of the plan: what would be trained and asked."""
     config, halves = experiment.config, experiment.halves
     n, plants = len(halves.questions), len(experiment.forms) * (len(experiment.doses) - 1)
     questions_of = {
@@ -148,11 +161,13 @@ def plan_lines(experiment: Experiment) -> list[str]:
         "sweep": n * 3,
     }
     rows = sum(questions_of[name] for name in config.audits)
+    doses = listed(planted_doses(experiment))
     return [
         f"model    {experiment.model.name} {experiment.weights.revision}",
-        f"learnt   {len(halves.learnt)} of {n} items of {config.benchmark.name}; never shown: {len(halves.others)}",
-        f"train    {config.train.method}, lr {learning_rate(config):g}, {', '.join(experiment.forms)}, "
-        f"{max(experiment.doses)} passes each, kept after {', '.join(str(d) for d in experiment.doses if d)}",
+        f"learnt   {len(halves.learnt)} of {n} items of {config.benchmark.name}; "
+        f"never shown: {len(halves.others)}",
+        f"train    {config.train.method}, lr {learning_rate(config):g}, "
+        f"{', '.join(experiment.forms)}, {max(experiment.doses)} passes each, kept after {doses}",
         f"ask      {plants + 1} models, about {rows} questions each ({', '.join(config.audits)})",
         f"to       {experiment.path}",
     ]
@@ -168,13 +183,13 @@ def result_of(
     experiment : Experiment
         The experiment.
     readings : mapping of str to Reading
-        Readings by label.
+        Results of each model, by label.
     n_splits : int
         Number of random splits.
 
     Returns
     -------
-    found : dict
+    result : dict
         JSON content.
     text : str
         Markdown.
@@ -188,18 +203,19 @@ def result_of(
         learnt=np.arange(len(questions)) < len(halves.learnt),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
     )
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "audits": config.audits,
         "alpha": config.alpha,
         "seed": config.seed,
         "n_splits": n_splits,
     }
     base = readings["base"]
-    rows = [
-        plant_row(bench, label, one, base, _loss(experiment, label), **how)
-        for label, one in readings.items()
-    ]
-    found = {
+    rows = []
+    for label, reading in readings.items():
+        loss = _loss(experiment, label)
+        rows.append(plant_row(bench, label, reading, base, loss, **settings))
+    rows.sort(key=lambda row: (row["passes"] > 0, row["form"], row["passes"]))
+    result = {
         "schema": "sensitivity",
         "schema_version": SCHEMA_VERSION,
         "model": experiment.model.name,
@@ -218,13 +234,13 @@ def result_of(
         "seed": config.seed,
         "audits": list(config.audits),
         "alpha": config.alpha,
-        "plants": sorted(rows, key=lambda one: (one["passes"] > 0, one["form"], one["passes"])),
+        "plants": rows,
     }
     model, benchmark = experiment.model.name, config.benchmark.name
-    said = [
-        f"- {audit}: {quote(found, audit, model, benchmark, STANDARD)}" for audit in config.audits
-    ]
-    return found, "\n\n".join([markdown(found), legend(), "\n".join(said)]) + "\n"
+    sentences = []
+    for audit in config.audits:
+        sentences.append(f"- {audit}: {quote(result, audit, model, benchmark, STANDARD)}")
+    return result, "\n\n".join([markdown(result), legend(), "\n".join(sentences)]) + "\n"
 
 
 def _loss(experiment: Experiment, label: str) -> float | None:
@@ -235,42 +251,44 @@ def _loss(experiment: Experiment, label: str) -> float | None:
     return float(about["loss_by_pass"][-1])
 
 
-def write_figure(found: Mapping[str, Any], path: Path) -> None:
+def write_figure(result: Mapping[str, Any], path: Path) -> None:
     """Draw the chance to find a plant by dose, for each form.
 
     Parameters
     ----------
-    found : mapping
-        Content of sensitivity.json; the indicators of some audit's verdict are drawn. Nothing is
-        written if nothing was planted.
+    result : mapping
+        Content of sensitivity.json. The indicators that some audit's verdict uses are drawn.
+        Nothing is written if nothing was planted.
     path : Path
         The file.
     """
-    planted = [plant for plant in found["plants"] if plant["passes"]]
-    forms = list(dict.fromkeys(plant["form"] for plant in planted))
-    if not forms:
+    plants_of: dict[str, list[Any]] = {}
+    for plant in result["plants"]:
+        if plant["passes"]:
+            plants_of.setdefault(plant["form"], []).append(plant)
+    if not plants_of:
         return
     from matplotlib.figure import Figure
 
-    fig = Figure(figsize=(4.5 * len(forms) + 2.5, 4))
-    axes = fig.subplots(1, len(forms), sharey=True, squeeze=False)
-    names = [name for name, plant in BY_NAME.items() if plant.audit]
-    for ax, form in zip(axes[0], forms, strict=True):
-        of_form = [plant for plant in planted if plant["form"] == form]
+    fig = Figure(figsize=(4.5 * len(plants_of) + 2.5, 4))
+    axes = fig.subplots(1, len(plants_of), sharey=True, squeeze=False)
+    names = [indicator.name for indicator in INDICATORS if indicator.audit]
+    for ax, (form, plants) in zip(axes[0], plants_of.items(), strict=True):
         for k, name in enumerate(names):
-            tried = [
-                (plant["passes"], chance_of(found, plant, name, STANDARD)) for plant in of_form
-            ]
-            points = [(passes, n.estimate, n.low, n.high) for passes, n in tried if n is not None]
+            points = []
+            for plant in plants:
+                n = chance_of(result, plant, name, STANDARD)
+                if n is not None:
+                    points.append((plant["passes"], n.estimate, n.low, n.high))
             if points:
                 passes, y, low, high = np.transpose(points)
-                x = passes * (1 + 0.02 * k)  # shifts the points, so that all bars are seen
+                x = passes * (1 + 0.02 * k)  # The shift keeps the bars apart.
                 bars = [(y - low).tolist(), (high - y).tolist()]
                 ax.errorbar(
                     x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}"
                 )
-        ax.axhline(found["alpha"], color="0.6", lw=0.8, ls=":")
-        doses = sorted({plant["passes"] for plant in of_form})
+        ax.axhline(result["alpha"], color="0.6", lw=0.8, ls=":")
+        doses = sorted({plant["passes"] for plant in plants})
         ax.set(
             title=form,
             xlabel="passes",
@@ -278,7 +296,7 @@ def write_figure(found: Mapping[str, Any], path: Path) -> None:
             xscale="log",
             xlim=(0.8 * doses[0], 1.6 * doses[-1]),
         )
-        ax.set_xticks(doses, [str(dose) for dose in doses])
+        ax.set_xticks(doses, list(map(str, doses)))
         ax.minorticks_off()
     axes[0][0].set_ylabel("chance to find (95 %)")
     axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)

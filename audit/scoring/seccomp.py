@@ -3,8 +3,10 @@ libseccomp.
 
 Refused with EPERM are calls that code of a benchmark never needs and that reach deep into the
 kernel: io_uring, bpf, ptrace and reading another process's memory, the kernel's keys, userfaultfd,
-perf events, and new namespaces or mounts. A call of another architecture (32 bit on x86-64, or x32)
-ends the process: its numbers mean other calls.
+perf events, file handles, and new namespaces or mounts. Memory that no limit on a process counts is
+refused too: shared segments, queues and files in memory. Sockets are of the internet and of files:
+AF_VSOCK reaches the host of a virtual machine from any network namespace. A call of another
+architecture (32 bit on x86-64, or x32) ends the process: its numbers mean other calls.
 """
 
 import errno
@@ -32,6 +34,16 @@ _X86_64 = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
+    "kcmp": 312,
+    "name_to_handle_at": 303,
+    "open_by_handle_at": 304,
+    "shmget": 29,
+    "semget": 64,
+    "msgget": 68,
+    "mq_open": 240,
+    "memfd_create": 319,
+    "open_tree": 428,
+    "fsopen": 430,
 }
 _AARCH64 = {
     "ptrace": 117,
@@ -51,7 +63,19 @@ _AARCH64 = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
+    "kcmp": 272,
+    "name_to_handle_at": 264,
+    "open_by_handle_at": 265,
+    "shmget": 194,
+    "semget": 190,
+    "msgget": 186,
+    "mq_open": 180,
+    "memfd_create": 279,
+    "open_tree": 428,
+    "fsopen": 430,
 }
+_SOCKET = {"x86_64": 41, "aarch64": 198}
+FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6
 REFUSED: Mapping[str, Mapping[str, int]] = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # this bit marks a call of the x32 ABI
@@ -61,7 +85,7 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = (
     0x35,
     0x06,
 )  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K
-_NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
+_NUMBER, _ARCH, _FIRST = 0, 4, 16  # offsets in struct seccomp_data; the lower half of args[0]
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
@@ -95,6 +119,11 @@ def seccomp_filter(machine: str = "") -> bytes:
     steps.append((_LOAD, 0, 0, _NUMBER))
     if machine == "x86_64":
         steps += [(_JUMP_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
+    refuse = (_RETURN, 0, 0, _ERROR | errno.EPERM)
+    steps += [(_JUMP_EQUAL, 0, len(FAMILIES) + 3, _SOCKET[machine]), (_LOAD, 0, 0, _FIRST)]
+    for k, family in enumerate(FAMILIES):
+        steps.append((_JUMP_EQUAL, len(FAMILIES) - k, 0, family))
+    steps += [refuse, (_RETURN, 0, 0, _ALLOW)]
     steps += [(_JUMP_EQUAL, len(numbers) - k, 0, number) for k, number in enumerate(numbers)]
-    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+    steps += [(_RETURN, 0, 0, _ALLOW), refuse]
     return b"".join(struct.pack("<HBBI", *step) for step in steps)

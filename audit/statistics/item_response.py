@@ -8,8 +8,8 @@ theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g / m): th
 exactly. In the logistic model (`Logistic`) the log-odds of an item are normal, and an effect takes
 the same log-odds from every item and model.
 
-`tastes` says how alike models find items, `learnt` which items a model remembers, `unparsed` which
-answers are lost.
+`tastes` draws how alike models find items, `ranks` in which order a model learns items, `unparsed`
+which answers are lost.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from audit.core.errors import DataError
-from audit.statistics.paired import BoolArray, FloatArray
+from audit.statistics.paired import FloatArray
 
 _GRID = np.linspace(0, 1, 4001)
 _NORMAL = scipy.special.ndtri((np.arange(401) + 0.5) / 401)
@@ -232,17 +232,13 @@ def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator)
     return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * independent
 
 
-def learnt(
-    n: int, share: float | FloatArray, rng: np.random.Generator, group: int = 1
-) -> BoolArray:
-    """Draw which items a model remembers.
+def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
+    """Draw in which order a model learns items: it remembers those of a rank below its share.
 
     Parameters
     ----------
     n : int
         Number of items.
-    share : float or (n,) array
-        Chance (0-1) of each item.
     rng : numpy.random.Generator
         Source of the draws.
     group : int
@@ -250,10 +246,15 @@ def learnt(
 
     Returns
     -------
-    (n,) array of bool
-        True if an item is remembered.
+    (n,) array
+        Ranks, uniform between 0 and 1.
+
+    Examples
+    --------
+    >>> bool((ranks(4, np.random.default_rng(0)) < 1.0).all())
+    True
     """
-    return np.repeat(rng.random(-(-n // group)) < share, group)[:n]
+    return np.repeat(rng.random(-(-n // group)), group)[:n]
 
 
 def unparsed(

@@ -20,11 +20,12 @@ import numpy as np
 
 from audit.judging.forms import AUDITS, LETTERS, all_cleared, any_found
 from audit.judging.simulated import Case, Entries, Entry, Procedure, streams, table_text
+from audit.judging.world import World
 from audit.memory import calibrate as memory
 from audit.memory.design import MemoryThresholds
 from audit.perturb import calibrate as perturb
 from audit.perturb.design import PerturbThresholds
-from audit.suite.worlds import WORLDS, SuiteDesign, World, simulate
+from audit.suite.worlds import WORLDS, SuiteDesign, simulate
 from audit.sweep import calibrate as sweep
 from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
 
 from audit.judging.forms import DOSES, FORMS, world_of
+from audit.judging.world import Known, World
 from audit.memory import worlds as memory
 from audit.memory.record import MemoryCell
 from audit.perturb import worlds as perturb
@@ -52,7 +54,6 @@ _DAMAGE = -0.12  # logits that a damaged message costs
 _NESTED = 0.5  # correlation over r of answers to the first r messages of one set
 _SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
 _POPULAR, _SLOPE_SD = 0.3, 0.1  # of likelihoods: published texts' lead, models' scales
-_READ = 1.5  # spreads of likelihood by which a text that was read is likelier
 
 
 @dataclass(frozen=True)
@@ -70,25 +71,18 @@ class SuiteDesign:
     clean_replicates: int = 3
 
 
-@dataclass(frozen=True)
-class World:
-    """answers, wording, text: shares of the published items of which the tested model knows the
-    answers, whatever the words; the answers in the published wording alone; the text. abler: logits
-    by which every reference is above REFERENCES; scale: of the tested model's likelihoods."""
-
-    answers: float = 0.0
-    wording: float = 0.0
-    text: float = 0.0
-    abler: float = 0.0
-    scale: float = 1.0
+def _learnt(form: str, dose: float) -> World:
+    """Return the world in which the tested model remembers this share in this form."""
+    shares: dict[str, Any] = {form: dose}
+    return World(**shares)
 
 
 WORLDS: Mapping[str, World] = {
     "clean": World(),
     "clean_abler_references": World(abler=0.8),
-    "clean_larger": World(abler=-0.8, scale=1.5),
-    **{world_of(form, dose): World(**{form: dose}) for form in FORMS for dose in DOSES},
-    "all_15": World(0.15, 0.15, 0.15),
+    "clean_larger": World(abler=-0.8, uses=1.5),
+    **{world_of(form, dose): _learnt(form, dose) for form in FORMS for dose in DOSES},
+    "all_15": World(answers=0.15, wording=0.15, text=0.15),
 }
 
 
@@ -116,13 +110,11 @@ def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Sim
     held_out = _logits(
         ability + _HELD_OUT_SD * rng.standard_normal(ability.size), design.fresh, rng
     )
-    rank = rng.random(design.n)  # one set of items that are known, more of them at a larger share
-    right = rank < world.answers
-    as_published = right | (rank < world.wording)
+    known = world.known(design.n, rng)
     return Simulated(
-        _sweep(design, published[0], right, as_published, rng),
-        _perturb(design, published, right, as_published, rng),
-        _memory((published, held_out), as_published, rank < world.text, world.scale, rng),
+        _sweep(design, published[0], known, rng),
+        _perturb(design, published, known, rng),
+        _memory((published, held_out), known, world.uses, rng),
     )
 
 
@@ -137,11 +129,7 @@ def _asked(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArr
 
 
 def _sweep(
-    design: SuiteDesign,
-    logits: FloatArray,
-    right: BoolArray,
-    as_published: BoolArray,
-    rng: np.random.Generator,
+    design: SuiteDesign, logits: FloatArray, known: Known, rng: np.random.Generator
 ) -> CellOutcomes:
     """Return the tested model, routed by a faithful clean router. Clean messages and the question
     itself are as published."""
@@ -156,39 +144,36 @@ def _sweep(
     for s in settings:
         noisy = s.arm == Arm.NOISY_REWRITE
         chance = scipy.special.expit(logits + (_DAMAGE if noisy else 0.0))
-        known = right if noisy else as_published
-        scores.append((answers(chance, luck.of(s)) | known).astype(float))
+        remembered = known.anyhow if noisy else known.published
+        scores.append((answers(chance, luck.of(s)) | remembered).astype(float))
     return sweep.cell_of(settings, scores, Draws.NESTED, np.arange(design.n))
 
 
 def _perturb(
-    design: SuiteDesign,
-    logits: FloatArray,
-    right: BoolArray,
-    as_published: BoolArray,
-    rng: np.random.Generator,
+    design: SuiteDesign, logits: FloatArray, known: Known, rng: np.random.Generator
 ) -> PerturbCell:
     models = []
     for k, own in enumerate(logits):
         cost = _REWORDED + _REWORDED_SD * rng.standard_normal()
-        original = _asked(own, rng, 1) | (as_published & (k == 0))
-        variants = _asked(own + cost, rng, design.variants) | (right & (k == 0))
+        original = _asked(own, rng, 1) | (known.published & (k == 0))
+        variants = _asked(own + cost, rng, design.variants) | (known.anyhow & (k == 0))
         models.append(Wordings(f"model {k}", original.astype(float), variants.astype(float)))
     return perturb.cell_of(models, BrokenShare(design.checked, 0))
 
 
 def _memory(
     logits: tuple[FloatArray, FloatArray],
-    as_published: BoolArray,
-    read: BoolArray,
-    scale: float,
+    known: Known,
+    uses: float,
     rng: np.random.Generator,
 ) -> MemoryCell:
     slopes: FloatArray = 1 + _SLOPE_SD * rng.standard_normal(logits[0][:, 0].shape)
-    slopes[0] *= scale
+    slopes[0] *= uses
     published, held_out = (_asked(side, rng).astype(float) for side in logits)
-    published[0][as_published] = 1.0
+    published[0][known.published] = 1.0
     return memory.cell_of(
-        memory.side_of(published, slopes, rng, popular=_POPULAR, read=_READ * read.astype(float)),
+        memory.side_of(
+            published, slopes, rng, popular=_POPULAR, read=memory.READ * known.read.astype(float)
+        ),
         memory.side_of(held_out, slopes, rng),
     )

@@ -28,6 +28,7 @@ from audit.judging.simulated import (
     streams,
     table_text,
 )
+from audit.judging.world import World
 from audit.statistics.paired import FloatArray
 from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
@@ -42,7 +43,6 @@ from audit.sweep.simulation import (
     WORLDS,
     Design,
     Simulated,
-    World,
     design_of,
     simulate,
 )

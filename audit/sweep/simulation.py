@@ -2,8 +2,9 @@
 them (pure).
 
 Question i is answered right with probability theta_i, Beta distributed
-(`statistics.item_response`). A *world* says what else is true. In a null world noisy beats some
-control by nothing, so that no `excess` is right; if there is a gain, clearing is wrong."""
+(`statistics.item_response`). A world (`judging.world`) says what else is true. In a null world
+noisy beats some control by nothing, so that no `excess` is right; if there is a gain, clearing is
+wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,8 @@ import scipy
 from numpy.random import Generator
 
 from audit.core.records import Reading, Setting
-from audit.statistics.item_response import draw_difficulties, learnt, shift, unparsed
+from audit.judging.world import World
+from audit.statistics.item_response import draw_difficulties, ranks, shift, unparsed
 from audit.statistics.paired import BoolArray, CellOutcomes, FloatArray, IntArray, State
 from audit.statistics.values import levels_of, replicates_of
 from audit.sweep.design import Arm, Draws, make_design
@@ -43,40 +45,6 @@ class Design:
     reference: float | None = (
         0.0  # clean accuracy of the hint reference less that of the model; None: none is asked
     )
-
-
-@dataclass(frozen=True)
-class World:
-    """What is true of a model; accuracies and gains 0-1.
-
-    gain: of the noisy arm at every r; gain_one_r: at r=1 alone. clean_loss: what the clean baseline
-    and the ensemble control lose against the original question, noisy losing nothing (lossy_alone:
-    with one router only, several make up for it). repetition: what r > 1 messages gain, whole or
-    damaged. shock: standard deviation of a shift common to one run; noisy_shock: of the noisy runs,
-    where it is another. repeats: share of questions whose answer is the same in every run of the
-    unchanged question (temperature 0 and faithful relays). helps_weak: noise adds this where the
-    chance is below 1/2 and takes as much elsewhere. cluster: questions a group; cluster_sd: of what
-    a group shares in one run (latent normal scale); grouped: the run knows the groups. leak: share
-    of questions whose noisy messages state the answer; hints: whose noisy messages hint at it, for
-    every reader. unread: share of replies that cannot be read; unread_if: "any", or "noisy_wrong",
-    "noisy_right": noisy replies with that outcome, `unread` of all."""
-
-    gain: float = 0.0
-    gain_one_r: float = 0.0
-    clean_loss: float = 0.0
-    lossy_alone: bool = False
-    repetition: float = 0.0
-    shock: float = 0.0
-    noisy_shock: float | None = None
-    repeats: float = 0.0
-    helps_weak: float = 0.0
-    cluster: int = 1
-    cluster_sd: float = 0.0
-    grouped: bool = True
-    leak: float = 0.0
-    hints: float = 0.0
-    unread: float = 0.0
-    unread_if: str = "any"
 
 
 # The designs that ship: `analyse.nearest` picks from them.
@@ -174,19 +142,19 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
     ),
     ("nine answers in ten always the same", _WIDE, World(repeats=0.9)),
     ("noise helps weak items, hurts strong ones", _SMALL, World(helps_weak=0.1)),
-    ("20 groups of 10, known", _SMALL, World(cluster=10, cluster_sd=0.5)),
-    ("10 groups of 20, known", _SMALL, World(cluster=20, cluster_sd=0.5)),
-    ("100 groups of 10, not known", _WIDE, World(cluster=10, cluster_sd=0.5, grouped=False)),
-    ("4 % unread, at random", _WIDE, World(unread=0.04)),
-    ("2 % unread, at random", _WIDE, World(unread=0.02)),
-    ("4 % unread, at random, r=1..3", _THREE, World(unread=0.04)),
-    ("+5 points at one r, 4 % unread, at random", _WIDE, World(gain_one_r=0.05, unread=0.04)),
-    ("+10 points, 4 % unread, at random", _WIDE, World(gain=0.1, unread=0.04)),
-    ("4 % unread, wrong noisy answers", _WIDE, World(unread=0.04, unread_if="noisy_wrong")),
+    ("20 groups of 10, known", _SMALL, World(group=10, group_sd=0.5)),
+    ("10 groups of 20, known", _SMALL, World(group=20, group_sd=0.5)),
+    ("100 groups of 10, not known", _WIDE, World(group=10, group_sd=0.5, grouped=False)),
+    ("4 % unread, at random", _WIDE, World(unparsed=0.04)),
+    ("2 % unread, at random", _WIDE, World(unparsed=0.02)),
+    ("4 % unread, at random, r=1..3", _THREE, World(unparsed=0.04)),
+    ("+5 points at one r, 4 % unread, at random", _WIDE, World(gain_one_r=0.05, unparsed=0.04)),
+    ("+10 points, 4 % unread, at random", _WIDE, World(gain=0.1, unparsed=0.04)),
+    ("4 % unread, wrong noisy answers", _WIDE, World(unparsed_wrong=0.04)),
     (
         "+5 points, 2 % unread, right noisy answers",
         _WIDE,
-        World(gain=0.05, unread=0.02, unread_if="noisy_right"),
+        World(gain=0.05, unparsed_right=0.02),
     ),
     ("+5 points at one r, runs shift by 2 points", _WIDE, World(gain_one_r=0.05, shock=0.02)),
     ("noise costs 2 points", _WIDE, World(gain=-0.02)),
@@ -240,14 +208,15 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     (other_rng,) = rng.spawn(
         1
     )  # the model's own outcomes do not hang on whether there is a reference
-    told = learnt(design.n, world.hints, other_rng)
+    told = ranks(design.n, other_rng) < world.hints
     made = _simulate(design, world, told, rng)
     if design.reference is None:
         return made
     accuracy = float(np.clip(design.clean_accuracy + design.reference, 0.05, 0.95))
     other = replace(design, clean_accuracy=accuracy, direct=False, ensemble=False)
     leaking = None if made.without_leak is None else ~made.without_leak[0]
-    honest = replace(world, gain=min(world.gain, 0.0), gain_one_r=0.0, unread=0.0)
+    unlearnt = replace(world, answers=0.0, wording=0.0, gain=min(world.gain, 0.0), gain_one_r=0.0)
+    honest = replace(unlearnt, unparsed=0.0, unparsed_wrong=0.0, unparsed_right=0.0)
     return replace(
         made,
         reference=replace(
@@ -287,11 +256,13 @@ def _simulate(
     """stated: where the messages state the answer, drawn where None."""
     n, accuracy = design.n, design.clean_accuracy
     theta = draw_difficulties(n, accuracy, design.discordance, rng)
-    group = np.arange(n) // world.cluster
+    group = np.arange(n) // world.group
     same = rng.random(n) < world.repeats
     fixed = rng.standard_normal(n)
-    drawn = learnt(n, world.leak, rng)
+    drawn = ranks(n, rng) < world.leak
     leaking = drawn if stated is None else stated
+    (memory_rng,) = rng.spawn(1)
+    known = world.known(n, memory_rng)
     luck = Luck(n, design.correlation if Draws(design.draws) == Draws.NESTED else 0.0, rng)
     settings = settings_of(design)
     scores = []
@@ -299,22 +270,21 @@ def _simulate(
         noisy = s.arm == Arm.NOISY_REWRITE
         chance = _shocked(_chances(theta, s, world, accuracy), s, world, rng)
         latent = luck.of(s)
-        if world.cluster > 1:
-            common = world.cluster_sd**2 / (1 + world.cluster_sd**2)
+        if world.group > 1:
+            common = world.group_sd**2 / (1 + world.group_sd**2)
             of_group = rng.standard_normal(int(group.max()) + 1)[group]
             latent = np.sqrt(common) * of_group + np.sqrt(1 - common) * latent
         latent = latent if noisy else np.where(same, fixed, latent)
-        right = answers(chance, latent) | (noisy & (leaking | told))
-        lost = _LOST[world.unread_if]
-        share = world.unread if lost is None or noisy else 0.0
-        scores.append(unparsed(right.astype(float), share, rng, lost))
+        right = answers(chance, latent) | (known.anyhow if noisy else known.published)
+        replies = unparsed((right | (noisy & (leaking | told))).astype(float), world.unparsed, rng)
+        if noisy:
+            replies = unparsed(replies, world.unparsed_wrong, rng, of=0)
+            replies = unparsed(replies, world.unparsed_right, rng, of=1)
+        scores.append(replies)
     cell = cell_of(settings, scores, design.draws, group if world.grouped else np.arange(n))
     return Simulated(
         cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None
     )
-
-
-_LOST = {"any": None, "noisy_wrong": 0, "noisy_right": 1}
 
 
 def answers(chance: FloatArray, luck: FloatArray) -> BoolArray:

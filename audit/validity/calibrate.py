@@ -72,24 +72,30 @@ SHIPPED = tuple(
 
 
 @dataclass(frozen=True)
-class World:
+class ChangePattern:
+    """How changes of answers spread over items and edits. differ: items have unlike propensities to
+    change; wordings: semantic edits change answers, as formats do; per_cluster: items that share
+    their propensity."""
+
     attribute_edits: int
-    differ: bool  # items
-    wordings: bool  # change answers, as formats do
+    differ: bool
+    wordings: bool
     per_cluster: int = 1
 
 
-WORLDS = tuple(World(*values) for values in product((1, 3), (False, True), (False, True), (1, 4)))
+WORLDS = tuple(
+    ChangePattern(*values) for values in product((1, 3), (False, True), (False, True), (1, 4))
+)
 
 
 def simulate(
-    world: World, clusters: int, change: float, rng: np.random.Generator, more: float = 0.0
+    world: ChangePattern, clusters: int, change: float, rng: np.random.Generator, more: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Draw the mean change of each item under attribute, format and semantic edits.
 
     Parameters
     ----------
-    world : World
+    world : ChangePattern
         What differs between items and edits.
     clusters : int
         Independent items.
@@ -114,7 +120,7 @@ def simulate(
 
 
 def worst(
-    design: ValidityDesign, worlds: Sequence[World], rng: np.random.Generator, models: int
+    design: ValidityDesign, worlds: Sequence[ChangePattern], rng: np.random.Generator, models: int
 ) -> list[float]:
     """Return the rates of the worst world, in the order of NAMES.
 
@@ -122,7 +128,7 @@ def worst(
     ----------
     design : ValidityDesign
         The design.
-    worlds : sequence of World
+    worlds : sequence of ChangePattern
         Worlds to search.
     rng : numpy.random.Generator
         Source of the models.
@@ -146,7 +152,7 @@ def worst(
 
 
 def rates_in(
-    world: World, clusters: int, change: float, models: int, rng: np.random.Generator
+    world: ChangePattern, clusters: int, change: float, models: int, rng: np.random.Generator
 ) -> dict[str, float]:
     place = np.repeat(np.arange(clusters), world.per_cluster)
     ours = np.zeros(5)

@@ -75,6 +75,13 @@ WRONG = {
         "        except OSError: pass",
         "unreadable",
     ),
+    "a set of numbers with one hash": (
+        "import json, os\nmany = {'value': {'set': [k * (2**61 - 1) for k in range(36_000)]}}\n"
+        "def f(x):\n    for fd in range(3, 32):\n        rest = json.dumps(many).encode() + b'\\n'\n"
+        "        try:\n            while rest: rest = rest[os.write(fd, rest):]\n"
+        "        except OSError: pass",
+        "unreadable",
+    ),
     "a fork bomb": ("import os\nwhile True: os.fork()", "BlockingIOError"),
     "threads": (
         "import threading, time\ndef f(x):\n    for _ in range(99):\n"
@@ -134,7 +141,15 @@ FORBIDDEN = {
         "import socket\ntry: socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')\nexcept OSError: pass\n"
         "else: raise SystemExit"
     ),
-    "the network": "import socket\nassert [name for _, name in socket.if_nameindex()] in ([], ['lo'])",
+    "the network": (
+        "import socket\ntry: names = [name for _, name in socket.if_nameindex()]\nexcept OSError: names = []\n"
+        "assert names in ([], ['lo'])"
+    ),
+    "the host of a virtual machine, and other families": (
+        "import socket\nfor family in set(range(46)) - {1, 2, 10}:\n"
+        "    try: socket.socket(family, socket.SOCK_STREAM)\n"
+        "    except PermissionError: pass\n    else: raise SystemExit(family)"
+    ),
     "names": (
         "import socket\ntry: socket.getaddrinfo('example.org', 80)\nexcept OSError: pass\nelse: raise SystemExit"
     ),
@@ -176,6 +191,13 @@ def test_what_code_reaches_for_is_not_there(name: str, monkeypatch: Patch) -> No
             FORBIDDEN[name].replace("PORT", str(port.getsockname()[1])).replace("ABSTRACT", address)
         )
         assert run_tests(f"{attempt}\n{DOUBLES}", TESTS, "f") == Outcome(True, "passed")
+
+
+def test_an_exception_that_ends_a_loop_ends_no_test() -> None:
+    """In `all(map(...))` a StopIteration of the code would end the loop, and the rest would pass."""
+    tests = "def check(candidate):\n    assert all(map(lambda x: candidate(x) == 2 * x, [1, 2]))\n"
+    for name in ("StopIteration", "StopAsyncIteration"):
+        assert run_tests(f"def f(x): raise {name}", tests, "f") == Outcome(False, name)
 
 
 def test_the_tests_are_not_stopped_by_what_they_swallow() -> None:
@@ -253,7 +275,8 @@ def test_calls_that_reach_into_the_kernel_are_refused() -> None:
 
 
 def test_a_filter_is_made_for_known_processors_alone() -> None:
-    """Of 8 bytes an instruction: architecture 3, number 1, two for x32, one a call, two ends."""
-    assert len(seccomp_filter("x86_64")) == 8 * (3 + 1 + 2 + len(REFUSED["x86_64"]) + 2)
-    assert len(seccomp_filter("aarch64")) == 8 * (3 + 1 + len(REFUSED["aarch64"]) + 2)
+    """Of 8 bytes an instruction: architecture 3, number 1, two for x32, seven for sockets (number,
+    argument, three families, two ends), one a call, two ends."""
+    assert len(seccomp_filter("x86_64")) == 8 * (3 + 1 + 2 + 7 + len(REFUSED["x86_64"]) + 2)
+    assert len(seccomp_filter("aarch64")) == 8 * (3 + 1 + 7 + len(REFUSED["aarch64"]) + 2)
     assert seccomp_filter("riscv64") == b""

@@ -12,8 +12,9 @@ from collections import Counter
 import numpy as np
 
 from audit.judging.forms import LETTERS, Share
+from audit.judging.world import World
 from audit.memory.calibrate import decision_of
-from audit.memory.worlds import WORLDS, MemoryDesign, World, simulate
+from audit.memory.worlds import WORLDS, MemoryDesign, simulate
 
 _ABLE = {"accuracy": 0.85, "others": (0.55, 0.65), "guess": 0.25}
 _WEAK = {"accuracy": 0.45, "others": (0.7, 0.8), "guess": 0.25}
@@ -24,15 +25,15 @@ OTHERS = {
     "sillier_like": World(guess=0.25, fresh_guess=0.45),
     "sillier_half": World(guess=0.25, fresh_guess=0.45, answers=0.5),
     "four_to_ten": World(
-        guess=0.25, fresh_guess=0.10, fresh_options=10, harder=0.10
+        guess=0.25, fresh_guess=0.10, fresh_options=10, fresh_harder=0.10
     ),  # as MMLU to MMLU-Pro
-    "four_to_ten_abler": World(**_ABLE, fresh_guess=0.10, fresh_options=10, harder=0.10),
-    "four_to_ten_weaker": World(**_WEAK, fresh_guess=0.10, fresh_options=10, harder=0.10),
+    "four_to_ten_abler": World(**_ABLE, fresh_guess=0.10, fresh_options=10, fresh_harder=0.10),
+    "four_to_ten_weaker": World(**_WEAK, fresh_guess=0.10, fresh_options=10, fresh_harder=0.10),
     "four_to_ten_half": World(
-        guess=0.25, fresh_guess=0.10, fresh_options=10, harder=0.10, answers=0.5
+        guess=0.25, fresh_guess=0.10, fresh_options=10, fresh_harder=0.10, answers=0.5
     ),
     "hidden_options_weaker": World(
-        **_WEAK, fresh_guess=0.10, harder=0.10
+        **_WEAK, fresh_guess=0.10, fresh_harder=0.10
     ),  # and the log does not say how many
 }
 

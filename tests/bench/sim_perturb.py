@@ -13,17 +13,22 @@ import numpy as np
 
 from audit.judging.forms import Share
 from audit.judging.ladder import Grade
+from audit.judging.world import World
 from audit.perturb.calibrate import EVERY, decision_of
-from audit.perturb.worlds import PerturbDesign, World, simulate
+from audit.perturb.worlds import PerturbDesign, simulate
 
-_ABLE = {"logit": True, "accuracy": 0.85, "weaker": 0.2}
+_ABLE = {"logit": True, "accuracy": 0.85, "others": (0.55, 0.75)}
 ATTACKS = {  # worlds that the calibration does not have; all but the last two are of models without memory
     "specific_abler": World(**_ABLE, harder=0.08, specific=2.0),
-    "broken_and_unread": World(logit=True, broken=0.03, where="easy", unseen=True, unparsed=0.04),
+    "broken_and_unread": World(
+        logit=True, broken=0.03, broken_where="easy", broken_unseen=True, unparsed=0.04
+    ),
     "uneven_softer": World(logit=True, harder=-0.05, uneven=0.03),
-    "touchy_weaker": World(logit=True, accuracy=0.55, weaker=-0.15, own=0.03, harder=0.05),
-    "memorised_softer": World(logit=True, harder=-0.10, memorised=0.3),
-    "half_groups": World(logit=True, harder=0.05, memorised=0.5, group=50),
+    "touchy_weaker": World(
+        logit=True, accuracy=0.55, others=(0.60, 0.80), harder_alone=0.03, harder=0.05
+    ),
+    "memorised_softer": World(logit=True, harder=-0.10, wording=0.3),
+    "half_groups": World(logit=True, harder=0.05, wording=0.5, group=50),
 }
 SHOWN = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE, Grade.CAUSE_UNKNOWN, Grade.CLEARED)
 

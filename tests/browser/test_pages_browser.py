@@ -260,6 +260,21 @@ def test_the_decision_stands_first_and_the_page_is_short(
     assert browser.get_log("browser") == []
 
 
+def test_a_chart_fills_its_card(browser: Any, page: Path) -> None:
+    """A card takes at least two fifths of the page's width; lettering of 10 points is at most 18 px."""
+    _open(browser, page, 1280)
+    found = browser.execute_script("""
+        const main = document.querySelector("main").clientWidth;
+        return [...document.querySelectorAll("svg.fig")].filter((one) => one.clientWidth).map((one) => {
+            const box = one.closest(".box").clientWidth;
+            return [one.clientWidth / box, box / main, one.clientWidth / one.viewBox.baseVal.width];
+        });
+    """)
+    assert found
+    for of_card, of_page, points in found:
+        assert of_card > 0.85 and of_page > 0.4 and 10 * points <= 18
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_three_questions_stand_open(browser: Any, page: Path, width: int) -> None:
     """Beside each other where there is room, else below; each with what was asked and how it was

@@ -16,10 +16,11 @@ from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
 from audit.core.records import Setting
 from audit.judging.simulated import calibrate, rate
+from audit.judging.world import World
 from audit.sweep.analyse import nearest
 from audit.sweep.calibrate import observed_design, of_designs, of_worlds
 from audit.sweep.design import Arm, SweepThresholds
-from audit.sweep.simulation import SHIPPED, WORLDS, Design, World, simulate
+from audit.sweep.simulation import SHIPPED, WORLDS, Design, simulate
 
 SMALL = Design(n=100, routers=3)
 # 1,000 questions, r=1..3, independent draws, nothing repeated: 884 of 1,000 models with a gain of
@@ -117,7 +118,7 @@ def test_nested_draws_are_correlated_over_r_and_independent_ones_are_not() -> No
         (World(clean_loss=0.1), Arm.FORWARD_FULL, 0.6),
         (World(helps_weak=0.1), Arm.NOISY_REWRITE, 0.7),
         (World(leak=0.2), Arm.NOISY_REWRITE, 0.7 + 0.2 * 0.3),
-        (World(cluster=10, cluster_sd=1.0), Arm.DIRECT, 0.7),
+        (World(group=10, group_sd=1.0), Arm.DIRECT, 0.7),
     ],
 )
 def test_a_world_moves_what_it_says(world: World, arm: Arm, accuracy: float) -> None:
@@ -127,7 +128,7 @@ def test_a_world_moves_what_it_says(world: World, arm: Arm, accuracy: float) -> 
 
 
 def test_unread_replies_can_depend_on_the_outcome() -> None:
-    world = World(unread=0.05, unread_if="noisy_wrong")
+    world = World(unparsed_wrong=0.05)
     cell = simulate(Design(n=20_000, routers=1), world, np.random.default_rng(0)).cell
     clean, noisy = cell.row(Setting(Arm.FORWARD_FULL, 1)), cell.row(Setting(Arm.NOISY_REWRITE, 1))
     assert not np.any(clean == -1)
@@ -170,7 +171,11 @@ def test_the_shipped_table_meets_the_targets() -> None:
     assert wide["clean_cleared"] >= 0.5
     simulated = [e["name"] for e in table["worlds"]]
     assert simulated == [name for name, _, _ in WORLDS if name in simulated]
-    null = [e for e in table["worlds"] if not e["name"].startswith("+") and e["world"]["grouped"]]
+    null = [
+        e
+        for e in table["worlds"]
+        if not e["name"].startswith("+") and e["world"].get("grouped", True)
+    ]
     for e in null:
         assert e["rates"]["any_excess"] <= 0.05 + 2 * e["rates"]["any_excess_se"], e["name"]
     documented = (Path(__file__).resolve().parents[2] / "docs/findings/calibration.md").read_text(

@@ -113,3 +113,8 @@ def test_a_page_has_one_title(name: str) -> None:
 
 def test_the_readme_has_at_most_a_thousand_words() -> None:
     assert len((ROOT / "README.md").read_text().split()) <= 1000
+
+
+def test_the_documentation_has_at_most_forty_thousand_words() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 40_000

@@ -217,7 +217,7 @@ def test_rounded_accuracies_stand_for_counts():
     [
         (
             "m,1,0.26,1.43,0.17,21,4",
-            r"line 2 \(m, routers=1\): noisy_accuracy is 1.43, expected a share",
+            r"line 2 \(m, routers=1\): noisy_accuracy is 1.43. Expected a share",
         ),
         ("m,1,26,43,17,21,4", "not per cent"),
         ("m,1,0.26,0.43,0.17,30,27", "degrade is 27, but only 26 of 100 items were right"),
@@ -226,7 +226,7 @@ def test_rounded_accuracies_stand_for_counts():
         ("m,1,0.26,0.43,0.17,2.5,4", "whole number"),
         ("m,one,0.26,0.43,0.17,21,4", "routers is 'one'"),
         ("m,1,,0.43,0.17,21,4", "clean_accuracy is ''"),
-        ("m,1,nan,0.43,0.17,21,4", "expected a number"),
+        ("m,1,nan,0.43,0.17,21,4", "Expected a number"),
         ("m,1,0.265,0.43,0.17,21,4", "Is --n 100 right"),
         ("m,1,0.26", "fewer cells"),
         (f"{EXAMPLE}\n{EXAMPLE}", "line 3.*occurs twice"),

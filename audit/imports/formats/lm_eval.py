@@ -192,7 +192,7 @@ def _samples(
         text = _text(doc, where)
         scored = _scored(sample)
         options = _options_of(sample, doc, scored, where)
-        answer = _answer(sample, options, where)
+        answer = _answer(sample, options, score, where)
         invalid += answer == _INVALID
         yield Imported(
             model=model,
@@ -415,18 +415,30 @@ def _gold(
     return None if contradicted else place
 
 
-def _answer(sample: Record, options: tuple[str, ...], where: str) -> str | None:
-    """Return the reply as the harness filtered it; of likelihoods the letter of the likeliest
-    option."""
+def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) -> str | None:
+    """Return the reply as the harness filtered it; of likelihoods the letter of the option that the
+    score takes for the answer."""
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None
     as_options = len(options) > 1 and len(read) in (len(options), 2 * len(options))
     if as_options and all(isinstance(one, list) for one in read):
         with suppress(TypeError, ValueError, IndexError):
-            likelihoods = [float(one[0]) for one in read[: len(options)]]
+            likelihoods = [float(one[0]) for one in read]
             if wrong := [one for one in likelihoods if not one <= _ROUNDED]:
                 found = f"{where}: the log-likelihood of an option is {wrong[0]:g}"
                 raise DataError(f"{found}; expected the logarithm of a probability, such as -12.3.")
-            return chr(65 + likelihoods.index(max(likelihoods)))
+            weighed = _weighed(likelihoods, options, score)
+            return LETTERS[weighed.index(max(weighed))]
     return str(read[0])[:200] if isinstance(read[0], str) else None
+
+
+def _weighed(likelihoods: list[float], options: tuple[str, ...], score: str) -> list[float]:
+    """Return what a score of lm-eval compares: log-likelihoods, those per character of the option
+    (acc_norm), or those less what the option has without the question (acc_mutual_info)."""
+    n = len(options)
+    if score == "acc_norm":
+        return [likelihoods[k] / max(1, len(options[k])) for k in range(n)]
+    if score == "acc_mutual_info" and len(likelihoods) == 2 * n:
+        return [likelihoods[k] - likelihoods[n + k] for k in range(n)]
+    return likelihoods[:n]

@@ -9,8 +9,9 @@ discordance 0.2; 2,000 of each cost, seed 42."""
 import numpy as np
 
 from audit.judging.simulated import rate, shown, table_text
+from audit.judging.world import World
 from audit.sweep.record import sweep_of
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 
 SEED, MODELS = 42, 2000
 COSTS = (0, 1, 2, 3, 5, 10)  # points

@@ -437,21 +437,16 @@ def _yes_no(
     return rows, right, Wanted(columns={"options": "2"} if shape == "map" else {})
 
 
-def _writes(forms: tuple[str, ...], options: tuple[str, ...]) -> dict[str, int]:
-    """Return {cell that is a digit: the option that it stands for}."""
-    return {
-        str(float(FORMS[form](i, options))): i
-        for form in forms
-        if _is_bit(FORMS[form](0, options))
-        for i in (0, 1)
-    }
-
-
-def _is_bit(cell: Any) -> bool:
-    try:
-        return float(cell) in (0, 1, 2)
-    except (TypeError, ValueError):
-        return False
+def _writes(forms: tuple[str, ...], options: tuple[str, ...]) -> dict[int, int]:
+    """Return {number that a cell is: the option that it stands for}."""
+    written = {}
+    for form in forms:
+        for place in (0, 1):
+            if form in NUMBER:
+                written[place + form.startswith("from 1")] = place
+            elif form in ("truth bool", "truth bit"):
+                written[int(FORMS[form](place, options))] = place
+    return written
 
 
 def _numbers(

@@ -742,6 +742,34 @@ def test_an_option_has_a_likelihood_of_at_most_one(
 
 
 @pytest.mark.parametrize(
+    ("score", "read_as", "answer"),
+    [
+        ("acc", [[-3.0, False], [-4.0, False]], "A"),  # -3 > -4
+        ("acc_norm", [[-3.0, False], [-4.0, False]], "B"),  # -3 / 3 characters < -4 / 8
+        # -3 - (-1) < -4 - (-9): the second option is likely only after the question.
+        ("acc_mutual_info", [[-3.0, False], [-4.0, False], [-1.0, False], [-9.0, False]], "B"),
+    ],
+)
+def test_the_answer_is_the_option_that_the_score_takes_for_it(
+    score: str, read_as: list, answer: str, tmp_path: Path
+) -> None:
+    doc = {"question": "q?", "choices": ["cat", "elephant"]}
+    arguments = [["q?", " cat"], ["q?", " elephant"], ["", " cat"], ["", " elephant"]]
+    sample = {
+        "doc_id": 0,
+        "doc": doc,
+        "target": "1",
+        score: float(answer == "B"),
+        "filtered_resps": read_as,
+        "arguments": arguments[: len(read_as)],
+    }
+    path = tmp_path / "samples_t_2026-11-25T10-00-00.0.jsonl"
+    path.write_text(json.dumps(sample) + "\n")
+    (found,) = read_log(path, Wanted(model="m", metric=score)).outcomes
+    assert (found.answer, found.gold) == (answer, 1)  # 1 is the target, and no score contradicts it
+
+
+@pytest.mark.parametrize(
     "state", [{"instance": {"id": 1}}, {"instance": [], "train_trial_index": "x"}, 7]
 )
 def test_a_log_that_is_not_as_its_format_has_it_is_refused_in_a_sentence(

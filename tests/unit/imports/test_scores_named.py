@@ -24,49 +24,6 @@ from audit.imports.detect import read_log
 from audit.imports.join import Joined, counts, rejoin_by_text
 from audit.imports.record import Imported, Log, Wanted
 
-REPORTS = [  # folder, file, what is asked, score, accuracy, unparsed, items: the README of the folder has the same
-    ("03-lmeval-mc2-probability-mass", "*.jsonl", {}, "acc", 0.470, 0, 100),
-    ("10-helm-gsm-exact-match-zero", "gsm*", {}, "final_number_exact_match", 0.8, 0, 40),
-    ("10b-helm-gsm-lite-as-published", "gsm*", {}, "final_number_exact_match", 0.8, 0, 40),
-    ("10c-helm-gpqa-cot", "gpqa*", {}, "chain_of_thought_correctness", 0.7, 0, 40),
-    ("11b-helm-perturbations", "boolq*", {}, "exact_match", 0.8, 0, 40),
-    ("14-inspect-limit-samples", "log.json", {}, "choice", 0.75, 8, 40),
-    ("15-inspect-two-scorers", "log.json", {"metric": "match"}, "match", 0.6, 0, 40),
-    (
-        "16-inspect-dict-score",
-        "log.json",
-        {"metric": "match.accuracy"},
-        "match.accuracy",
-        0.5,
-        0,
-        10,
-    ),
-    ("17-inspect-nan-unscored", "log.json", {}, "choice", 22 / 38, 2, 40),
-    ("27-inspect-scores-only-in-reductions", "log.json", {}, "bfcl_scorer", 0.7, 0, 20),
-]
-
-
-@pytest.mark.parametrize(
-    ("folder", "file", "wanted", "score", "accuracy", "unparsed", "items"),
-    REPORTS,
-    ids=[one[0] for one in REPORTS],
-)
-def test_a_reported_log_has_its_right_score_by_name(
-    shared_data: Path,
-    folder: str,
-    file: str,
-    wanted: dict[str, str],
-    score: str,
-    accuracy: float,
-    unparsed: int,
-    items: int,
-) -> None:
-    (path,) = (shared_data / "public_reports" / folder).glob(file)
-    log = read_log(path, Wanted(**{"model": "m", "benchmark": "b", **wanted}))
-    (found,) = read_joined([log])
-    assert (log.score, found.items, found.unparsed) == (score, items, unparsed)
-    assert found.accuracy == pytest.approx(accuracy, abs=5e-4)
-
 
 def read_joined(logs: Iterable[Log]) -> list[Any]:
     joined = Joined()

@@ -39,7 +39,7 @@ def score(path: Path, **wanted: Any) -> tuple[float, int]:
     return pytest.approx(found.accuracy), found.unparsed
 
 
-# --- the public reports: the shared file where it is there, and the same built here
+# --- the tables of public reports, built here
 
 
 def cycle(cells: Sequence[Any], n: int = 40) -> list[Any]:
@@ -81,10 +81,6 @@ REPORTS: list[tuple[str, Rows, tuple[float, int] | None]] = [
         (1, 24),
     ),
 ]
-SHARED = {name: right for name, _, right in REPORTS} | {  # as its README.md has them
-    "04-table-letter-answer-index-gold": (0.7, 0),
-    "32-table-none-word-as-answer": (1, 8),
-}
 
 
 @pytest.mark.parametrize(("name", "rows", "right"), REPORTS, ids=[one[0] for one in REPORTS])
@@ -101,18 +97,6 @@ def test_a_table_of_a_public_report(
         assert score(path, answer_as="number", gold_as="number") == (0.0, 0)
     else:
         assert score(path) == right
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_the_shared_file_of_a_public_report(name: str, shared_data: Path) -> None:
-    path = shared_data / "public_reports" / name / "preds.csv"
-    if not path.is_file():
-        pytest.skip(f"shared/data/public_reports/{name} is not beside this checkout")
-    if SHARED[name] is None:
-        with pytest.raises(ConfigError, match=r"0 to 3 .* 1 to 4"):
-            score(path)
-    else:
-        assert score(path) == SHARED[name]
 
 
 # --- one form of a column at a time: 40 items, 4 options, right but every fifth, which is the next
@@ -462,3 +446,20 @@ def test_a_sentence_about_a_lettered_key_is_unparsed(tmp_path: Path) -> None:
     rows = [{"model": "m", "item": str(k), "answer": a, "gold": g} for k, (a, g) in pairs]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert score(path) == (1.0, 10)
+
+
+# --- "B. Paris", where no option is listed
+
+
+def test_beside_a_key_that_is_a_letter_a_lettered_text_is_that_letter(tmp_path: Path) -> None:
+    """Species are written "E. coli", with a small letter: that may be a text, and is unparsed."""
+    rows = [*pairs(cycle("ABCD"), cycle("ABCD")), ("B. Paris", "B"), ("C. Rome", "A")]
+    rows.append(("E. coli", "A"))
+    assert score(table(tmp_path / "log.csv", rows)) == (pytest.approx(41 / 42), 1)
+
+
+def test_initials_of_persons_are_no_letters_of_options(tmp_path: Path) -> None:
+    rows = [
+        (f"{'AB'[i % 2]}. Person{i + (i % 4 == 0)}", f"{'AB'[i % 2]}. Person{i}") for i in range(40)
+    ]
+    assert score(table(tmp_path / "log.csv", rows)) == (0.75, 0)

@@ -7,12 +7,13 @@ import numpy as np
 
 from audit.core.records import CellRows
 from audit.judge.record import Settings
+from audit.judging.world import World
 from audit.memory.analyse import RunVerdict, analyse
 from audit.memory.design import MemoryThresholds
 from audit.memory.gates import readable
 from audit.memory.record import TOKEN_SCORES, MemoryCell, ModelSet, Reads
 from audit.memory.vocabulary import MemoryResult
-from audit.memory.worlds import MemoryDesign, World, simulate
+from audit.memory.worlds import MemoryDesign, simulate
 
 LIMITS = MemoryThresholds()
 READS = {arm: Reads(100, 100, 0) for arm in ("score", "published", "options", "order")}

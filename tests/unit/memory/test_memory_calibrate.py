@@ -11,13 +11,14 @@ from commands_here import options_of
 from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
 from audit.judging.simulated import calibrate, run_calibration
+from audit.judging.world import World
 from audit.memory import calibrate as memory
 from audit.memory.analyse import JUDGE, nearest
 from audit.memory.calibrate import OUTCOMES, judge
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Name, correct, measure, upper_limit
 from audit.memory.vocabulary import MemoryVerdict
-from audit.memory.worlds import CLEAN, WORLDS, MemoryDesign, World, simulate
+from audit.memory.worlds import CLEAN, WORLDS, MemoryDesign, simulate
 
 DESIGN = MemoryDesign(4000, 4000, 3)
 
@@ -103,7 +104,7 @@ def test_rates_are_reproducible_and_written(tmp_path):
 
 def test_a_model_that_recites_is_found():
     rng = np.random.default_rng(1)
-    found = judge(MemoryDesign(600, 400, 8), World(text=0.8), rng)
+    found = judge(MemoryDesign(600, 400, 8), World(file=0.8), rng)
     assert dict(zip(OUTCOMES, found, strict=True)) == {
         "": True,
         "_text": True,

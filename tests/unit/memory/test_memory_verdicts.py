@@ -149,7 +149,7 @@ def test_a_model_that_guesses_is_not_cleared_by_its_score_and_a_text_that_it_rea
 ):
     rng = np.random.default_rng(4)
     for text, verdict in ((0.0, V.WITHHELD), (0.6, V.MEMORY_OF_TEXT)):
-        made = cell(n=1000, fresh=600, references=8, text=text)
+        made = cell(n=1000, fresh=600, references=8, file=text)
         guesses = ({"score": (rng.random(one.score.size) < right) * 1.0} for one in made.tested)
         (result,) = judged(own(made, *guesses), effect_of_interest=0.2)
         assert {g.name: g.status for g in result.gates}["above_guessing"] == Status.FAIL
@@ -182,7 +182,7 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
         "found_alone",
         "gap_compatible",
     ]
-    read = judged(cell(n=1000, fresh=500, references=3, text=0.3))[
+    read = judged(cell(n=1000, fresh=500, references=3, file=0.3))[
         0
     ].evidence  # nor where only the text was read
     panel = tuple(replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in read.indicators)
@@ -271,7 +271,7 @@ def test_four_in_a_hundred_unparsed_at_random_do_not_take_the_clearance():
 
 
 def test_memory_of_the_text_is_seen_by_order_and_completion():
-    (result,) = judged(made := cell(n=600, fresh=400, references=8, text=0.5))
+    (result,) = judged(made := cell(n=600, fresh=400, references=8, file=0.5))
     assert result.decision.verdict == V.MEMORY_OF_TEXT
     assert all(p_of(result, name) <= 0.05 for name in (Name.ORDER, Name.OPTIONS, *TEXTS_OF))
     assert p_of(result, Name.GAP) > 0.05
@@ -286,20 +286,22 @@ def test_learnt_answers_are_a_gap_to_fresh_items():
 
 
 def test_held_out_items_that_are_harder_for_every_model_are_judged_and_are_no_gap():
-    hard = cell(n=1000, fresh=600, references=5, harder=0.25)
+    hard = cell(n=1000, fresh=600, references=5, fresh_harder=0.25)
     (result,) = judged(hard)
     assert result.evidence.gap.reference_pvalue < 1e-6 and result.evidence.gap.reference_gap > 0.2
     assert (
         result.decision.verdict in (V.UNDERPOWERED, V.NOTHING_SEEN)
         and p_of(result, Name.GAP) > 0.05
     )
-    (learnt,) = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))
+    (learnt,) = judged(cell(n=1000, fresh=600, references=5, fresh_harder=0.25, answers=0.6))
     assert learnt.decision.verdict == V.GAP_TO_FRESH
     assert result.without.said.code == "without_at_most" and result.without.found.at_most
 
 
 def test_a_gap_is_not_judged_if_the_sets_are_unequal_and_the_scales_disagree():
-    found = judged(cell(n=1000, fresh=600, references=5, harder=0.25, answers=0.6))[0].evidence
+    found = judged(cell(n=1000, fresh=600, references=5, fresh_harder=0.25, answers=0.6))[
+        0
+    ].evidence
     limits = MemoryThresholds()
     assert not unmatched(found, limits)
     doubtful = replace(found, abilities=(replace(found.abilities[0], pvalue=0.2),))
@@ -354,7 +356,7 @@ def test_what_a_model_makes_of_orders_and_texts_by_itself_is_no_memory(world, na
 
 
 def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
-    made = cell(text=0.6)
+    made = cell(file=0.6)
 
     def said(one, nats):
         return {**one.texts, "item": np.full_like(one.texts["item"], nats)}
@@ -368,7 +370,7 @@ def test_references_that_find_any_text_less_likely_do_not_bracket_the_model():
 
 
 def test_without_held_out_items_nobody_knows_whether_references_bracket_an_order():
-    made = bare(cell(n=1000, references=8, text=0.6), references=True)
+    made = bare(cell(n=1000, references=8, file=0.6), references=True)
     (result,), (drawn,) = judged(made), judged(replace(made, recorded=True))
     assert result.decision.verdict == V.CAUSE_UNKNOWN and doubt(
         result, Name.ORDER, Name.OPTIONS
@@ -412,7 +414,7 @@ def test_what_a_model_makes_of_long_texts_is_no_memory_of_them():
 def test_orders_that_a_reference_could_not_read_are_not_judged():
     """With nothing beyond the references p was 1, and no memory was said to show, whatever the
     model had read."""
-    made = cell(text=0.5)
+    made = cell(file=0.5)
     first = made.references[0][0]
     blind = replace(
         first, order=np.full_like(first.order, np.nan), options=np.full_like(first.options, np.nan)
@@ -499,7 +501,7 @@ def test_without_an_indicator_there_is_no_verdict():
     ("arm", "gate"), [("published", "likelihoods_read"), ("score", "parseability")]
 )
 def test_what_was_not_read_withholds_the_verdict(arm, gate):
-    made = cell(text=0.5, references=6)
+    made = cell(file=0.5, references=6)
     (result,) = judged(own(made, {"reads": {**READS, arm: Reads(100, 80, 7)}}))
     assert result.decision.verdict == V.WITHHELD and codes(result.decision.reasons) == [
         f"gate_{gate}"
@@ -545,7 +547,7 @@ def test_holm_is_over_all_indicators_of_the_panel():
 
 
 def test_the_verdict_is_plain_fits_its_schema_and_is_the_same_to_the_byte():
-    cells = (cell(text=0.5), cell(n=100, fresh=0, references=0, seed=9))
+    cells = (cell(file=0.5), cell(n=100, fresh=0, references=0, seed=9))
     run = run_of(*cells, found=90)
     schema = json.loads(
         (files("audit.judging") / "verdict.schema.json").read_text(encoding="utf-8")
@@ -612,7 +614,7 @@ def test_guessing_an_item_set():
 
 
 def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
-    made = cell(text=0.6)
+    made = cell(file=0.6)
     order = made.tested[1].order.copy()
     order[:, 0] += 1
     (result,) = judged(own(made, {}, {"order": order}))
@@ -621,7 +623,7 @@ def test_fresh_items_whose_order_is_likelier_too_take_the_order_test_away():
 
 
 def test_few_references_judge_nothing_against_fresh_items_unless_asked_to():
-    made = cell(text=0.6)
+    made = cell(file=0.6)
     one = replace(made, references=made.references[:1])
     (result,) = judged(one)
     assert result.evidence.indicator(Name.ITEM).why == because(
@@ -663,7 +665,7 @@ def test_fresh_items_of_another_kind_take_their_indicators_away():
     assert near.decision.verdict == V.GAP_TO_FRESH
 
 
-@pytest.mark.parametrize("pool", [{"harder": 0.1}, {"harder": -0.09, "answers": 0.15}])
+@pytest.mark.parametrize("pool", [{"fresh_harder": 0.1}, {"fresh_harder": -0.09, "answers": 0.15}])
 def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     """Chosen so from a harder pool, their scores regress for the tested model alone: 8 % of clean
     models were found."""
@@ -674,7 +676,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     assert result.decision.verdict == V.WITHHELD and result.without.needs == ("fresh_drawn",)
     assert [one.code for one in result.decision.what_to_do] == ["gate_fresh_drawn"]
     assert not any(result.evidence.indicator(name).judged for name in (Name.ITEM, Name.GAP))
-    (read,) = judged(cell(n=1000, fresh=500, references=8, chosen=True, text=0.5, **pool))
+    (read,) = judged(cell(n=1000, fresh=500, references=8, chosen=True, file=0.5, **pool))
     assert read.decision.verdict == V.MEMORY_OF_TEXT  # orders rest on no held-out item
     (drawn,) = judged(cell(n=1000, fresh=500, references=5))
     assert {one.name: one.status for one in drawn.gates}["fresh_drawn"] == "pass"
@@ -684,7 +686,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
 def test_references_of_one_family_find_no_memory():
     """Fine-tunes of one base agree on style: 24 to 26 % of clean models of other families stood out
     beside them."""
-    made = cell(n=1000, fresh=600, references=5, text=0.5)
+    made = cell(n=1000, fresh=600, references=5, file=0.5)
     (several,) = judged(made)
     assert several.decision.verdict == V.MEMORY_OF_TEXT
     named = [
@@ -732,7 +734,7 @@ def test_fine_tunes_of_one_base_under_names_of_several_families_call_nobody_a_re
 
 def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out() -> None:
     """All of it would be taken for what any model gains from the published items."""
-    made = cell(text=0.6)
+    made = cell(file=0.6)
     again = (tuple(replace(one, model="r1") for one in made.tested if one), made.references[0])
     (alone,) = judged(replace(made, references=again[:1]), references_min=1)
     assert (

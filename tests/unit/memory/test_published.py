@@ -14,6 +14,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.core.errors import ConfigError
 from audit.core.records import Item
+from audit.judging.world import World
 from audit.memory.audit import Orders, item_orders
 from audit.memory.cells import neighbours
 from audit.memory.config import from_hydra
@@ -24,7 +25,7 @@ from audit.memory.gates import order_exchangeable
 from audit.memory.items import draw_order, natural_order, order_sha256, shards_of
 from audit.memory.plan import resolve_memory
 from audit.memory.vocabulary import MemoryVerdict
-from audit.memory.worlds import MemoryDesign, World, simulate
+from audit.memory.worlds import MemoryDesign, simulate
 from audit.statistics.order_test import order_test
 
 ELEMENTARY = list(open_benchmark(BenchmarkConfig()).iter_questions())
@@ -108,11 +109,11 @@ def test_without_references_a_clean_model_is_not_found_and_a_reader_is() -> None
     alone = MemoryDesign(208)
     assert rate(World(), alone, 300) <= 0.076
     assert rate(World(popular=0.5, uses=1.5), alone, 100) <= 0.094
-    assert rate(World(text=0.3), alone, 30) > 0.9
+    assert rate(World(file=0.3), alone, 30) > 0.9
 
 
 def test_a_recorded_order_is_a_finding_and_its_gate_says_why() -> None:
-    cell = simulate(MemoryDesign(208), World(text=0.5), np.random.default_rng(1))
+    cell = simulate(MemoryDesign(208), World(file=0.5), np.random.default_rng(1))
     verdicts = []
     for recorded in (False, True):
         (evidence,) = correct(

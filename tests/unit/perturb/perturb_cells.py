@@ -7,10 +7,11 @@ import numpy as np
 
 from audit.core.records import CellRows
 from audit.judge.record import Settings
+from audit.judging.world import World
 from audit.perturb.analyse import RunVerdict, analyse
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import PerturbCell, Wordings
-from audit.perturb.worlds import PerturbDesign, World, simulate
+from audit.perturb.worlds import PerturbDesign, simulate
 from audit.shards.keys import RequestCounts
 from audit.variants.arrow import find_library, write_library
 from audit.variants.record import Library, State

@@ -8,6 +8,7 @@ from commands_here import options_of
 from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
 from audit.judging.simulated import calibrate, run_calibration
+from audit.judging.world import World
 from audit.perturb import calibrate as perturb
 from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.calibrate import CORE, EVERYWHERE, SHIPPED, markdown, procedures
@@ -15,7 +16,7 @@ from audit.perturb.decide import decide
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import grounds, run_tests
 from audit.perturb.vocabulary import PerturbVerdict
-from audit.perturb.worlds import LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, World, simulate
+from audit.perturb.worlds import LIKE_MEMORY, OTHERS, WORLDS, PerturbDesign, simulate
 
 NO_DROP = PerturbVerdict.NO_DROP_DETECTED
 DESIGN = PerturbDesign(2000, 3, 3)
@@ -164,7 +165,7 @@ def test_the_table_that_ships_holds_what_is_claimed():
     ]
     assert len(everywhere) == len(EVERYWHERE)
     clean = [
-        name for name, world in {**WORLDS, **OTHERS, **LIKE_MEMORY}.items() if not world.memorised
+        name for name, world in {**WORLDS, **OTHERS, **LIKE_MEMORY}.items() if not world.wording
     ]
     for rates in everywhere:
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["clean_simulations"])

@@ -71,7 +71,7 @@ def test_every_verdict_fits_the_schema_that_ships_and_is_the_same_to_the_byte():
     )
     cells = (
         alone,
-        cell(n=200, references=12, memorised=0.15),
+        cell(n=200, references=12, wording=0.15),
         nothing,
         fresh,
         cell(n=200, control=25),

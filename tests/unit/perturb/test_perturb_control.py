@@ -52,7 +52,7 @@ def test_a_model_that_loses_as_much_on_fresh_items_is_not_accused():
 
 
 def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_fresh_items_say():
-    found = result(cell(**BIG, memorised=0.3, control=800))
+    found = result(cell(**BIG, wording=0.3, control=800))
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
     said = codes(found.decision.reasons)
     assert said["held_out_drop"] == {
@@ -71,7 +71,7 @@ def test_memory_beyond_references_and_fresh_items_stays_a_finding_and_says_what_
 
 
 def test_fresh_items_alone_accuse_nobody():
-    found = result(cell(**BIG, memorised=0.3, references=0, control=800))
+    found = result(cell(**BIG, wording=0.3, references=0, control=800))
     assert found.tests.control.pvalue < 0.001 and found.tests.beyond_p is None
     assert found.decision.verdict == V.CAUSE_UNKNOWN and found.tests.beyond_p is None
     assert found.decision.doubt == "beyond_held_out"
@@ -97,7 +97,7 @@ def test_fresh_items_whose_variants_are_easier_break_the_control_and_the_referen
 def test_a_control_can_only_take_away_what_the_references_say():
     rng = np.random.default_rng(0)
     for seed in range(12):
-        c = cell(n=300, seed=seed, memorised=0.3 * (seed % 2), control=200 + 20 * seed)
+        c = cell(n=300, seed=seed, wording=0.3 * (seed % 2), control=200 + 20 * seed)
         alone, beside = (run_tests(x, LIMITS, rng=rng) for x in (replace(c, control=None), c))
         assert beside.beyond_p >= alone.reference_p == beside.reference_p
         assert (beside.found_p, beside.drop_se) == (alone.found_p, alone.drop_se)
@@ -105,7 +105,7 @@ def test_a_control_can_only_take_away_what_the_references_say():
 
 def spoilt(kind):
     """A model with memory whose held-out items cannot be asked."""
-    c = cell(**BIG, memorised=0.5, control=25 if kind == "few" else 60 if kind == "vague" else 500)
+    c = cell(**BIG, wording=0.5, control=25 if kind == "few" else 60 if kind == "vague" else 500)
     fresh = c.control
     o, v = (x.copy() for x in fresh.tested.pair)
     if kind == "groups":
@@ -144,7 +144,7 @@ def test_a_control_that_cannot_be_asked_decides_nothing_and_says_why(kind, why, 
 
 
 def test_a_benchmark_of_one_group_is_no_crash():
-    c = cell(n=200, memorised=0.9, control=100)
+    c = cell(n=200, wording=0.9, control=100)
     found = result(replace(c, cluster=np.zeros(200, dtype=int)))
     assert found.tests.control.why.code == "held_out_one_group"
     assert fresh_control(replace(c, control=None), LIMITS) is None

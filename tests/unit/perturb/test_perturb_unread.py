@@ -52,7 +52,7 @@ def harder(**more):
 
 @pytest.mark.parametrize("made", [{}, {"references": 10, "harder": 0.05}, {"control": 400}])
 def test_where_all_was_parsed_nothing_is_held(made):
-    c = cell(n=600, memorised=0.4, **made)
+    c = cell(n=600, wording=0.4, **made)
     t, found = measured(c), result(c)
     assert (
         t.adverse is None
@@ -92,7 +92,7 @@ def test_unparsed_answers_of_references_count_as_predicted_and_only_the_worst_ca
 def test_right_answers_of_the_tested_model_that_are_unparsed_are_held_against_a_finding():
     """The same variants, a little memory, and 5 % of the tested model's answers to variants, all
     right, are missing."""
-    c = harder(seed=30, memorised=0.03)
+    c = harder(seed=30, wording=0.03)
     lost = replace(c, tested=lose(c.tested, 1, 0.05))
     t = result(lost).evidence.tests
     assert finding(0.05, *ps(t)) == V.DROP_BEYOND_REFERENCE and t.adverse.found_p < 0.05
@@ -109,7 +109,7 @@ def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing
     """Sensitive to wording alone; of items that others know less, a third of its right variants are
     not parsed."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03, "seed": 13}
-    c, tested = cell(**made), cell(**made, own=0.06).tested
+    c, tested = cell(**made), cell(**made, harder_alone=0.06).tested
     hard = np.mean([w.original[0] for w in c.references], axis=0) < 0.7
     missing = (
         (tested.variants == 1)
@@ -123,7 +123,7 @@ def test_what_sensitivity_would_lose_is_not_refuted_by_which_answers_are_missing
 
 
 def test_memory_that_outweighs_the_unparsed_answers_stays_a_finding_and_says_how_far_it_holds():
-    c = references_unread(cell(n=1500, checked=600, references=5, memorised=0.5), 0.02)
+    c = references_unread(cell(n=1500, checked=600, references=5, wording=0.5), 0.02)
     c = replace(c, tested=lose(c.tested, 1, 0.02))
     found = result(c)
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE == found.unparsed.holds
@@ -189,7 +189,7 @@ def test_the_worlds_lose_the_answers_that_they_say(base, world, loses, answer):
 
 
 def test_a_reference_of_which_too_little_can_be_read_is_left_out_and_named():
-    c = cell(n=600, references=2, memorised=0.3)
+    c = cell(n=600, references=2, wording=0.3)
     bad = c.references[0].variants.copy()
     bad[1, :60] = NAN
     c = replace(c, references=(replace(c.references[0], model="r", variants=bad), c.references[1]))
@@ -212,7 +212,7 @@ def test_a_reference_that_is_above_chance_by_what_is_missing_alone_is_left_out()
     rng, n = np.random.default_rng(0), 3000
     variants = np.stack([rng.permutation(np.arange(n) < 0.25 * n) * 1.0 for _ in range(3)])
     weak = lose(Wordings("w", (rng.random((1, n)) < 0.4) * 1.0, variants), 0, 0.045)
-    c = replace(cell(n=n, checked=600, references=1, memorised=0.3), references=(weak,))
+    c = replace(cell(n=n, checked=600, references=1, wording=0.3), references=(weak,))
     assert c.can_lose(weak)
     assert measured(c).left_out == (because("left_out_at_chance_unparsed", model="w"),)
 
@@ -266,7 +266,7 @@ def test_fresh_items_whose_wrong_answers_are_unread_take_a_finding_away_in_the_w
 
 
 def test_the_panel_corrects_both_findings_in_the_adverse_reading():
-    found = result(cell(n=1500, memorised=0.5)).evidence
+    found = result(cell(n=1500, wording=0.5)).evidence
     tests = replace(found.tests, adverse=Adverse(1e-6, 2 * found.tests.beyond_p))
     found = replace(found, tests=tests)
     p = tests.found_p, tests.beyond_p

@@ -10,6 +10,7 @@ from perturb_cells import LIMITS, cell, codes, result, with_answers
 from audit.judge.record import Settings
 from audit.judging.decision import rule
 from audit.judging.result import because
+from audit.judging.world import World
 from audit.perturb.analyse import analyse, cell_dict
 from audit.perturb.decide import BEYOND, cannot_exclude, decide, finding, headline
 from audit.perturb.design import PerturbThresholds
@@ -18,7 +19,7 @@ from audit.perturb.gates import all_gates
 from audit.perturb.record import item_level
 from audit.perturb.vocabulary import VERDICTS
 from audit.perturb.vocabulary import PerturbVerdict as V
-from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, World, simulate
+from audit.perturb.worlds import OTHERS, WORLDS, PerturbDesign, simulate
 from audit.shards.keys import RequestCounts
 from audit.statistics.multiplicity import holm
 
@@ -34,21 +35,21 @@ def measured(c):
     ("verdict", "doubt", "made"),
     [
         (V.NO_DROP_DETECTED, "", lambda: cell(**BIG)),
-        (V.DROP_BEYOND_REFERENCE, "", lambda: cell(**BIG, memorised=0.6)),
-        (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3)),
-        (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, memorised=0.3, harder=0.05)),
+        (V.DROP_BEYOND_REFERENCE, "", lambda: cell(**BIG, wording=0.6)),
+        (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, wording=0.3)),
+        (V.DROP_SUGGESTS_MEMORY, "", lambda: cell(**BIG, wording=0.3, harder=0.05)),
         (V.CAUSE_UNKNOWN, "not_clearly_more", lambda: cell(**BIG, harder=0.08)),
-        (V.CAUSE_UNKNOWN, "no_references", lambda: cell(**BIG, memorised=0.3, references=0)),
+        (V.CAUSE_UNKNOWN, "no_references", lambda: cell(**BIG, wording=0.3, references=0)),
         (
             V.CAUSE_UNKNOWN,
             "variants_not_read",
-            lambda: replace(cell(**BIG, memorised=0.3), broken=None),
+            lambda: replace(cell(**BIG, wording=0.3), broken=None),
         ),
         (V.UNDERPOWERED, "", lambda: cell(n=150)),
         (
             V.WITHHELD,
             "",
-            lambda: replace(cell(**BIG, memorised=0.3), requests=RequestCounts(4500, 99)),
+            lambda: replace(cell(**BIG, wording=0.3), requests=RequestCounts(4500, 99)),
         ),
         (
             V.WITHHELD,
@@ -80,7 +81,7 @@ def test_known_truth_gets_its_verdict(verdict, doubt, made):
 def test_each_grade_ends_in_its_exit_code() -> None:
     """From the tests of one model to the code of the gate. A drop that only the items tell apart is
     a review."""
-    memory, clean = (measured(cell(**BIG, memorised=share)) for share in (0.6, 0.0))
+    memory, clean = (measured(cell(**BIG, wording=share)) for share in (0.6, 0.0))
     tests = memory.tests
     assert max(tests.far.pvalue, tests.fall.pvalue) <= 0.05
 
@@ -123,7 +124,7 @@ def test_each_grade_ends_in_its_exit_code() -> None:
 def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdict):
     design = PerturbDesign(1500, 3, 5, checked=600)
     c = simulate(
-        design, World(logit=True, harder=-0.05, memorised=memorised), np.random.default_rng(3)
+        design, World(logit=True, harder=-0.05, wording=memorised), np.random.default_rng(3)
     )
     found = result(c)
     assert found.decision.verdict == verdict
@@ -138,14 +139,14 @@ def test_easier_rewordings_clear_no_memory_that_references_show(memorised, verdi
 @pytest.mark.parametrize("n", [20, 59])
 def test_few_questions_make_no_finding(n):
     """n=20 with a p below .05 and an interval from -0.0 to 50.0 points was called brittle."""
-    found = result(cell(n=n, memorised=0.9, references=0, replicates=1, checked=3000))
+    found = result(cell(n=n, wording=0.9, references=0, replicates=1, checked=3000))
     assert found.evidence.tests.found_p < 0.05
     assert found.decision.verdict == V.UNDERPOWERED and found.decision.doubt == "few_questions"
     assert codes(found.decision.reasons)["gate_enough_data"]["asked"] == n
 
 
 def test_a_drop_whose_interval_includes_zero_does_not_count():
-    found = measured(cell(n=300, memorised=0.5))
+    found = measured(cell(n=300, wording=0.5))
     assert decide(found, (), LIMITS).verdict == V.DROP_BEYOND_REFERENCE
     touching = replace(found, drop=replace(found.drop, drop=replace(found.drop.drop, low=-0.0)))
     decision = decide(touching, (), LIMITS)
@@ -157,20 +158,23 @@ def test_a_finding_beyond_reference_has_an_interval_that_excludes_zero():
     scale."""
     for memorised in (0.05, 0.1, 0.15, 0.2):
         for b in run_tests(
-            cell(n=400, memorised=memorised), LIMITS, rng=np.random.default_rng(0)
+            cell(n=400, wording=memorised), LIMITS, rng=np.random.default_rng(0)
         ).beyond:
             assert (b.pvalue < 0.05) == (b.low > 0) and (b.plain.pvalue < 0.05) == (b.plain.low > 0)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("accuracy", "weaker", "wanted", "off"),
-    [(0.65, -0.2, "weaker_reference", 0.03), (0.85, 0.35, "abler_reference", -0.03)],
+    ("accuracy", "others", "wanted", "off"),
+    [
+        (0.65, (0.75, 0.95), "weaker_reference", 0.03),
+        (0.85, (0.40, 0.60), "abler_reference", -0.03),
+    ],
 )
-def test_references_that_do_not_bracket_the_model_convict_nobody(accuracy, weaker, wanted, off):
+def test_references_that_do_not_bracket_the_model_convict_nobody(accuracy, others, wanted, off):
     """Variants cost the references nothing and the tested model 20 points."""
     made = {"n": 1500, "checked": 3000, "logit": True, "accuracy": accuracy}
-    found = result(replace(cell(**made, weaker=weaker), tested=cell(**made, harder=0.2).tested))
+    found = result(replace(cell(**made, others=others), tested=cell(**made, harder=0.2).tested))
     bracket = found.evidence.tests.bracket
     assert not bracket.holds
     assert found.evidence.tests.beyond_p is None and found.evidence.tests.reference_p < 0.05
@@ -206,7 +210,7 @@ def test_abler_references_convict_few_clean_models():
 
 
 def test_references_of_one_other_family_convict_nobody():
-    c = cell(**BIG, memorised=0.3)
+    c = cell(**BIG, wording=0.3)
     kin = replace(
         c, references=tuple(replace(w, model=f"llama3_{k}b") for k, w in enumerate(c.references))
     )
@@ -222,7 +226,7 @@ def test_references_of_one_other_family_convict_nobody():
 
 
 def test_the_prior_is_configuration_and_the_rule_without_it_is_kept():
-    c = cell(n=1000, references=3, memorised=0.6, replicates=1)
+    c = cell(n=1000, references=3, wording=0.6, replicates=1)
     found = result(c)
     t = found.evidence.tests
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE and t.prior.scale == LIMITS.tau_prior
@@ -265,7 +269,7 @@ def test_p_values_after_correction_decide():
 
 def test_the_panel_is_corrected_by_holm():
     cells = [
-        cell(n=300, seed=s, memorised=m, references=r)
+        cell(n=300, seed=s, wording=m, references=r)
         for s, m, r in ((1, 0.3, 5), (2, 0.0, 5), (3, 0.3, 0))
     ]
     results = analyse(cells, Settings(LIMITS, 1, 100))
@@ -281,7 +285,7 @@ def test_the_panel_is_corrected_by_holm():
 def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
     """A design that finds 5 points with 80 % power, and a model that loses them: where the panel's
     correction takes the finding away, that is no clearance."""
-    c = cell(n=550, checked=3000, references=0, replicates=1, memorised=0.17)
+    c = cell(n=550, checked=3000, references=0, replicates=1, wording=0.17)
     found = measured(c)
     gates = all_gates(c, LIMITS)
     assert found.detectable <= LIMITS.effect_of_interest < found.drop.largest
@@ -292,7 +296,7 @@ def test_no_model_is_cleared_of_a_drop_that_its_data_do_not_exclude():
 
 def test_too_few_questions_say_how_many_the_plan_needs():
     few, many = (
-        cell(n=n, checked=3000, references=0, replicates=1, memorised=0.05) for n in (100, 900)
+        cell(n=n, checked=3000, references=0, replicates=1, wording=0.05) for n in (100, 900)
     )
     told = [decide(measured(c), all_gates(c, LIMITS), LIMITS, 0.3).what_to_do for c in (few, many)]
     (reason,) = told[0]
@@ -331,7 +335,7 @@ def test_a_drop_that_hangs_on_unread_answers_is_withheld():
 def test_unread_answers_clear_nobody():
     """A drop of 4 points, and 4.5 % of the variants unread, all of them wrong: what is read shows
     no drop."""
-    base = cell(n=1500, checked=3000, references=0, seed=0, replicates=1, memorised=0.15)
+    base = cell(n=1500, checked=3000, references=0, seed=0, replicates=1, wording=0.15)
     variants = base.tested.variants.copy()
     for row in variants:
         row[np.flatnonzero((row == 0) & (base.tested.original[0] == 1))[:67]] = NAN
@@ -357,7 +361,7 @@ def test_references_that_guess_are_left_out():
 
 
 def test_ten_references_ask_the_curve_too():
-    c = cell(n=600, references=10, memorised=0.5)
+    c = cell(n=600, references=10, wording=0.5)
     tests = run_tests(c, LIMITS, rng=np.random.default_rng(0), n_draws=100)
     assert tests.curve.references == 10
     for se, counts in ((0.0, True), (1.0, False)):  # a vague curve is not asked
@@ -366,7 +370,7 @@ def test_ten_references_ask_the_curve_too():
 
 
 def test_items_are_ranked_and_flagged_with_valid_p():
-    c = cell(n=300, variants=3, memorised=0.2)
+    c = cell(n=300, variants=3, wording=0.2)
     level = item_level(c)
     assert level.smallest_p == 0.25 and not level.can_flag and not level.flagged.any()
     ranked = level.pvalues[level.order]
@@ -390,7 +394,7 @@ def test_items_are_ranked_and_flagged_with_valid_p():
 @pytest.mark.parametrize("clusters", [1, 2])
 def test_next_to_no_independent_units_show_nothing(clusters):
     """All items in one or two passages, a large drop: nothing can be told, and nothing breaks."""
-    c = replace(cell(n=200, memorised=0.9), cluster=np.arange(200) % clusters)
+    c = replace(cell(n=200, wording=0.9), cluster=np.arange(200) % clusters)
     found = result(c)
     assert found.decision.verdict == V.UNDERPOWERED
     assert found.evidence.drop.largest >= found.evidence.drop.drop.estimate
@@ -400,7 +404,7 @@ def test_a_model_that_is_sensitive_to_wording_is_not_called():
     """Variants take from the tested model alone another 6 points, in log-odds: the references'
     drops say memory."""
     made = {"n": 3000, "checked": 3000, "logit": True, "harder": 0.03}
-    found = result(replace(cell(**made), tested=cell(**made, own=0.06).tested))
+    found = result(replace(cell(**made), tested=cell(**made, harder_alone=0.06).tested))
     tests = found.evidence.tests
     assert tests.reference_p < 0.001 and found.beyond_p == tests.plain_p == tests.fall.pvalue > 0.05
     assert found.decision.verdict == V.CAUSE_UNKNOWN and found.decision.doubt == "common_fall"
@@ -412,7 +416,7 @@ def test_a_model_that_is_sensitive_to_wording_is_not_called():
 def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_tells():
     """Rewording takes so much from all its items that none loses more than others; no clean model
     loses 30 points."""
-    found = result(cell(n=1000, references=3, memorised=0.95))
+    found = result(cell(n=1000, references=3, wording=0.95))
     tests = found.evidence.tests
     assert found.decision.verdict == V.DROP_BEYOND_REFERENCE
     assert tests.fall.pvalue > 0.05 and tests.plain_p > 0.05  # the limit is the prior's
@@ -423,7 +427,7 @@ def test_a_model_that_has_learnt_nearly_the_whole_exam_is_found_though_no_item_t
 def test_held_out_items_are_asked_in_place_of_which_items_a_drop_is_on():
     """Memory of easy items looks like sensitivity to wording; a model that loses nothing on
     held-out items has none."""
-    made = {"n": 3000, "checked": 3000, "logit": True, "memorised": 0.4, "easier": True}
+    made = {"n": 3000, "checked": 3000, "logit": True, "wording": 0.4, "easier_known": True}
     alone, beside = result(cell(**made)), result(cell(**made, control=3000))
     assert alone.decision.verdict == V.CAUSE_UNKNOWN and alone.decision.doubt == "common_fall"
     assert (

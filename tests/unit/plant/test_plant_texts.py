@@ -98,7 +98,8 @@ def test_a_paraphrase_plant_never_shows_the_published_wording():
     # variants 0, 1 and 0 again
     assert sum(p.startswith("in other words 0") for p in seen) == 10
     with pytest.raises(
-        LibraryError, match="1 of 5 items have no accepted variant, such as toy/part/004"
+        LibraryError,
+        match="1 of 5 items have no accepted variant for form paraphrase, such as toy/part/004",
     ):
         check_variants(LEARNT, {q.id: VARIANTS[q.id] for q in LEARNT[:4]})
 
@@ -134,8 +135,8 @@ def test_what_is_too_long_is_cut_and_what_cannot_be_learnt_is_refused():
     ids, mask = encode(Words(), Example(None, "a b c d"), 3)
     assert len(ids) == len(mask) == 3
     for tokenizer, most, words in (
-        (Words(), 4, "4 tokens before anything to learn"),
-        (Odd(), 100, "cannot be told"),
+        (Words(), 4, "4 tokens before the first one to learn"),
+        (Odd(), 100, "start of the reply is unknown"),
     ):
         with pytest.raises(ConfigError, match=words):
             encode(tokenizer, Example("what barks", "dog"), most)

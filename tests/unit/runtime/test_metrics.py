@@ -29,6 +29,20 @@ def test_what_is_watched_and_documented_is_what_is_counted() -> None:
     assert set(re.findall(r"`(audit_\w+_total)`", text)) == set(rows) == known
 
 
+def test_every_alert_is_a_rule_that_prometheus_reads() -> None:
+    """Names and types of fields, closed brackets and known durations; promtool reads all of it."""
+    (group,) = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]:
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}, rule
+        assert re.fullmatch(r"[A-Za-z_]\w*", rule["alert"]) and rule["annotations"]
+        assert re.fullmatch(r"\d+[smhd]", rule.get("for", "1m"))
+        texts = [rule["expr"], *rule["annotations"].values(), *rule.get("labels", {}).values()]
+        assert all(isinstance(text, str) and text for text in texts)
+        depth = [rule["expr"].count(one) for one in "()[]{}"]
+        assert depth[::2] == depth[1::2], rule["expr"]
+        assert re.findall(r"\[[^\]]*\]", rule["expr"]) == re.findall(r"\[\d+[smhd]\]", rule["expr"])
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_the_alerts_fire_when_they_should(tmp_path: Path) -> None:
     """0-30 minutes: 50 rows a minute, a fifth unparsed, a tenth errors, 4 USD. Then nothing

@@ -10,8 +10,8 @@ from audit.statistics.item_response import (
     Logistic,
     beta_chances,
     beta_shape,
-    learnt,
     logistic_items,
+    ranks,
     tastes,
     unparsed,
 )
@@ -57,11 +57,10 @@ def test_models_share_so_much_of_their_tastes(correlation: float) -> None:
 
 
 def test_items_of_a_group_are_learnt_together() -> None:
-    known = learnt(10_000, 0.3, np.random.default_rng(4), group=10)
+    known = ranks(10_000, np.random.default_rng(4), group=10) < 0.3
     assert known.mean() == pytest.approx(0.3, abs=0.05)  # of 1,000 groups: a standard error of .015
     assert set(known.reshape(-1, 10).sum(axis=1)) == {0, 10}
-    sure = np.repeat([0.0, 1.0], 50)
-    assert np.array_equal(learnt(100, sure, np.random.default_rng(5)), sure == 1)
+    assert ranks(101, np.random.default_rng(5), group=10).size == 101  # the last group is of one
 
 
 def test_answers_that_are_lost_are_a_share_of_all_whichever_can_be_lost() -> None:

@@ -5,6 +5,7 @@ import pytest
 from outcome_tables import cell_of
 
 from audit.core.records import Setting
+from audit.judging.world import World
 from audit.statistics.paired import CellOutcomes
 from audit.statistics.permutation import max_statistic_exchange
 from audit.statistics.run_variance import UNMEASURED, RunShifts, RunVariance, pooled_run_variance
@@ -13,7 +14,7 @@ from audit.sweep.decide import decide
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.record import cell_shifts, noisy_contrasts, run_contrasts, run_shifts
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 from audit.sweep.vocabulary import Verdict
 
 CLEAN = [Setting(Arm.FORWARD_FULL, 1, k) for k in range(3)]

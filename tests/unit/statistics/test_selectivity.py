@@ -172,10 +172,14 @@ def test_the_interval_of_the_ratio_covers_ratios_other_than_1():
 @pytest.mark.parametrize(("clusters", "change"), [(24, 0.1), (24, 0.9), (60, 0.05)])
 def test_one_attribute_edit_an_item_is_wrong_in_2_5_percent_at_most(clusters, change):
     """Few items, nearly none or all of which move: a plain t-test is wrong in 6 to 10 % here."""
-    from audit.validity.calibrate import World, rates_in
+    from audit.validity.calibrate import ChangePattern, rates_in
 
     found = rates_in(
-        World(1, differ=False, wordings=False), clusters, change, 500, np.random.default_rng(7)
+        ChangePattern(1, differ=False, wordings=False),
+        clusters,
+        change,
+        500,
+        np.random.default_rng(7),
     )
     slack = 2 * np.sqrt(0.025 * 0.975 / 500)
     assert max(found["selective"], found["non_selective"], found["within_margin"]) <= 0.025 + slack

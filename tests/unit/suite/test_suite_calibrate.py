@@ -15,13 +15,14 @@ from audit.core.package_data import shipped_table
 from audit.judging.forms import AUDITS, Judged, any_found, scope, sentences
 from audit.judging.ladder import Grade
 from audit.judging.simulated import calibrate, run_calibration
+from audit.judging.world import World
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES
 from audit.perturb.design import PerturbThresholds
 from audit.report.joint import SUITE_TABLE
 from audit.suite import calibrate as suite
 from audit.suite.calibrate import judge, procedures
-from audit.suite.worlds import REFERENCES, WORLDS, Simulated, SuiteDesign, World, simulate
+from audit.suite.worlds import REFERENCES, WORLDS, Simulated, SuiteDesign, simulate
 from audit.sweep.design import Arm, SweepThresholds
 
 LARGE = SuiteDesign(n=20_000, fresh=20_000)
@@ -30,7 +31,7 @@ LARGE = SuiteDesign(n=20_000, fresh=20_000)
 @pytest.fixture(scope="module")
 def half() -> Simulated:
     """Half of the answers, half of the wordings and half of the texts are known: the same half."""
-    return simulate(LARGE, World(0.5, 0.0, 0.5), np.random.default_rng(1))
+    return simulate(LARGE, World(answers=0.5, text=0.5), np.random.default_rng(1))
 
 
 def test_what_is_known_shows_in_every_audit_alike(half: Simulated) -> None:
@@ -65,7 +66,7 @@ def test_memory_of_the_wording_is_lost_with_it() -> None:
 
 
 def test_references_know_nothing_and_lie_on_both_sides() -> None:
-    model = simulate(LARGE, World(0.5, 0.5, 0.5), np.random.default_rng(3))
+    model = simulate(LARGE, World(answers=0.5, wording=0.5, text=0.5), np.random.default_rng(3))
     means = [float(one.variants.mean()) for one in model.perturb.references]
     assert len(means) == len(REFERENCES) and min(means[:3]) < 0.69 < max(means[:3])
     for published, held_out in model.memory.references:

@@ -14,13 +14,14 @@ from audit.config.command_line import configured
 from audit.core.errors import ConfigError
 from audit.core.records import Setting
 from audit.judging.result import because
+from audit.judging.world import World
 from audit.statistics.paired import UNANSWERED, CellOutcomes
 from audit.statistics.run_variance import RunShifts, RunVariance
 from audit.sweep.decide import Decision, decide
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import hint_test, measure
 from audit.sweep.replay import resolve_sweep
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 from audit.sweep.texts import TEXTS
 from audit.sweep.vocabulary import Verdict
 

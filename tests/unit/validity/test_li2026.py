@@ -96,7 +96,7 @@ def test_the_sweeps_of_appendix_e(found: Li2026) -> None:
 
 
 def test_what_does_not_follow(found: Li2026) -> None:
-    shows = {statement.name: statement.found for statement in found.statements}
+    shows = {statement.name: statement.recomputed for statement in found.statements}
     assert set(shows) == {
         "Appendix E, G3 = 0.1",
         "Appendix E, size of 0.1",

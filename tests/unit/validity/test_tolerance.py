@@ -10,7 +10,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.config.base import load_group, load_model_config
 from audit.core.errors import ConfigError
 from audit.statistics.selectivity import selectivity
-from audit.validity.calibrate import World, simulate
+from audit.validity.calibrate import ChangePattern, simulate
 from audit.validity.config import ValidityConfig
 from audit.validity.plan import PLANNED_CHANGE, Tolerated, resolve_validity, tolerated
 
@@ -25,7 +25,7 @@ def test_simulated_models_are_missed_no_more_often_than_tolerated(edits: int, it
     change answers too."""
     design = replace(DESIGN, items=items, attribute=edits)
     d, margin, rng = design.detectable(), design.margin(), np.random.default_rng(0)
-    world, place = World(edits, False, True), np.arange(items)
+    world, place = ChangePattern(edits, False, True), np.arange(items)
     found = [
         selectivity(*simulate(world, items, PLANNED_CHANGE, rng, d), place).above_p
         for _ in range(MODELS)
@@ -44,7 +44,7 @@ def test_where_nothing_should_move_the_placebo_is_one_of_the_tests(items: int, e
     """Without it 66 to 71 % of such models were found where 80 % are promised."""
     design = replace(DESIGN, items=items, attribute=edits, placebo=True)
     d, rng, place = design.detectable(), np.random.default_rng(0), np.arange(items)
-    world, nothing, found = World(edits, False, True), np.full(items, np.nan), []
+    world, nothing, found = ChangePattern(edits, False, True), np.full(items, np.nan), []
     for _ in range(MODELS):
         content, *surface = simulate(world, items, PLANNED_CHANGE, rng, d)
         placebo = (rng.random(items) < PLANNED_CHANGE).astype(float)

@@ -7,10 +7,11 @@ import pytest
 
 from audit.core.number_text import bare_pvalue, listed, percent, pvalue, signed_points
 from audit.judging.result import Reason, because, json_ready, sentence, sentences
+from audit.judging.world import World
 from audit.sweep.decide import held_out
 from audit.sweep.design import SweepThresholds
 from audit.sweep.gates import all_gates
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 from audit.sweep.vocabulary import GATES, VERDICTS, Contrast, Verdict
 
 

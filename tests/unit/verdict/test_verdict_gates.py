@@ -13,10 +13,11 @@ from sweep_cells import CLEAN, noisy
 from synthetic import Faults
 
 from audit.judging.result import Gate, Status
+from audit.judging.world import World
 from audit.statistics.paired import CellOutcomes, State
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import all_gates, exact_values, pairing, parseability
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 
 rows = partial(sweep_cells.rows, 300, seed=5)
 
@@ -66,10 +67,10 @@ def test_a_few_unread_replies_at_random_do_not_withhold_whatever_the_number_of_s
     # is so beyond doubt.
     generator, held = np.random.default_rng(1), 0
     for _ in range(40):
-        cell = simulate(Design(200, 9, clean_replicates=3), World(unread=0.04), generator).cell
+        cell = simulate(Design(200, 9, clean_replicates=3), World(unparsed=0.04), generator).cell
         held += parseability(cell, SweepThresholds()).status == Status.FAIL
     assert held <= 2
-    broken = simulate(Design(200, 9, clean_replicates=3), World(unread=0.12), generator).cell
+    broken = simulate(Design(200, 9, clean_replicates=3), World(unparsed=0.12), generator).cell
     assert parseability(broken, SweepThresholds()).status == Status.FAIL
 
 

@@ -9,12 +9,13 @@ from outcome_tables import cell_of
 from audit.core.errors import DataError
 from audit.core.records import Setting
 from audit.judging.result import Status
+from audit.judging.world import World
 from audit.statistics.paired import State
 from audit.statistics.values import runs_of
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.evidence import measure
 from audit.sweep.gates import noise_floor
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 
 # Nearly always right, and many clean replicates: differences from their mean are as skewed as they
 # come.
@@ -102,7 +103,7 @@ def test_clean_replicates_that_differ_by_more_than_chance_withhold() -> None:
 
 
 @pytest.mark.parametrize(
-    "world", [World(), World(cluster=20, cluster_sd=1.0)]
+    "world", [World(), World(group=20, group_sd=1.0)]
 )  # of passages 32 % failed
 def test_honest_replicates_fail_the_noise_floor_as_often_as_it_says(world: World) -> None:
     design, generator = (

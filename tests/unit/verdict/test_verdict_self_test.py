@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from audit.judging.world import World
 from audit.statistics.paired import CellOutcomes
 from audit.sweep.design import SweepThresholds
 from audit.sweep.self_test import GUESSERS, GUESSERS_PASSED_MAX, self_test
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 from audit.sweep.vocabulary import SelfTest
 
 FAULT = "clean baseline replaced by guesses"

@@ -20,6 +20,7 @@ from sweep_cells import (
 
 from audit.core.records import Setting
 from audit.judging.result import Status, because, json_text
+from audit.judging.world import World
 from audit.statistics.paired import State
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.analyse import CellInputs, analyse
@@ -27,7 +28,7 @@ from audit.sweep.decide import decide, headline, over_panel
 from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.gates import answer_leak, exact_values, pairing, parseability
 from audit.sweep.messages import TextMeasures
-from audit.sweep.simulation import Design, World, simulate
+from audit.sweep.simulation import Design, simulate
 from audit.sweep.vocabulary import GATES, Verdict
 
 

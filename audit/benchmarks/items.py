@@ -166,7 +166,8 @@ def bbq(row: RawRow, context: RowContext) -> Item:
         raise BenchmarkError(f"example_id is {example}; expected 0 or more.")
     options = texts([field(row, f"ans{i}") for i in range(3)])
     group, id_ = f"bbq/{category}/group{example // 4}", f"bbq/{category}/{example}"
-    stem, before = (str(field(row, name)).strip() for name in ("question", "context"))
+    stem = str(field(row, "question")).strip()
+    before = str(field(row, "context")).strip()
     item = item_of(
         context, id_, stem, options, typed_index(field(row, "label")), group, context=before
     )

@@ -6,6 +6,7 @@ Every text in a ruling may be hostile, so each format escapes it.
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
@@ -192,7 +193,7 @@ def as_junit(ruling: Ruling) -> str:
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    decided = [("decided", sentence) for sentence in ruling.said]
+    decided = zip(repeat("decided"), ruling.said)
     for number, (label, line) in enumerate((*_disclosed(ruling), *decided), 1):
         suite.add_property(f"{label}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
@@ -279,7 +280,7 @@ def as_github(ruling: Ruling) -> str:
     out = []
     if ruling.problem:
         out.append(_command("error", "audit gate: no decision", ruling.problem))
-    out += [_command("error", "audit gate: incomplete", line) for line in _incomplete(ruling)]
+    out += _commands("error", "audit gate: incomplete", _incomplete(ruling))
     for cell in ruling.cells:
         if cell.decision == Decision.PASS:
             continue
@@ -287,7 +288,7 @@ def as_github(ruling: Ruling) -> str:
         title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
         out.append(_command(level, title, cell.headline or cell.verdict))
     out += [_command("notice", f"audit gate: {label}", line) for label, line in _disclosed(ruling)]
-    out += [_command("notice", "audit gate: decided by people", line) for line in ruling.said]
+    out += _commands("notice", "audit gate: decided by people", ruling.said)
     out.append(
         _command(
             "notice" if not ruling.exit_code else "error",
@@ -298,9 +299,14 @@ def as_github(ruling: Ruling) -> str:
     return "".join(out)
 
 
+def _commands(level: str, title: str, messages: Iterable[str]) -> list[str]:
+    return [_command(level, title, message) for message in messages]
+
+
 def _command(level: str, title: str, message: str) -> str:
     """Return one GitHub workflow command. Its texts cannot end it or begin another."""
-    name, text = (one_line(value).replace("%", "%25") for value in (title, message))
+    name = one_line(title).replace("%", "%25")
+    text = one_line(message).replace("%", "%25")
     return f"::{level} title={name.replace(':', '%3A').replace(',', '%2C')}::{text}\n"
 
 
@@ -322,8 +328,8 @@ def as_markdown(ruling: Ruling) -> str:
     if ruling.problem:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
-    together = [("together", sentence) for sentence in ruling.together]
-    decided = [("decided", sentence) for sentence in ruling.said]
+    together = zip(repeat("together"), ruling.together)
+    decided = zip(repeat("decided"), ruling.said)
     for label, line in (*together, *_disclosed(ruling), *decided):
         lines.append(f"- {label}: {markdown(line)}")
     if ruling.cells:

@@ -39,6 +39,7 @@ from audit.governance.side_files import (
     note_text,
     program_sha256,
     prompts_of,
+    revisions_of,
 )
 from audit.judging.decision import Ruling, read_document
 from audit.judging.together import parts_of
@@ -155,7 +156,7 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
         incomplete.append(f"{rows.model} on {rows.benchmark}: {rows.watermark}")
     models: dict[str, Any] = {}
     for manifest in manifests:
-        models |= {name: facts.get("revision") for name, facts in manifest.models.items()}
+        models |= revisions_of(manifest.models)
     return {
         "audit": audits,
         "decision": ruling.verdict_decision,

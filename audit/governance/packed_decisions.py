@@ -10,6 +10,7 @@ from audit.core.errors import ConfigError
 from audit.governance.archive import RUN, SEAL, VERDICT, Pack
 from audit.governance.keys import DECISIONS, Keys, person
 from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
+from audit.governance.side_files import revisions_of
 from audit.judging.decision import document_of, rule
 from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST
@@ -183,7 +184,4 @@ def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
     if f"{place}/{MANIFEST}" not in pack.sums:
         return None, None
     manifest = pack.json(f"{place}/{MANIFEST}")
-    revisions = {}
-    for name, facts in manifest["models"].items():
-        revisions[name] = facts.get("revision")
-    return manifest["fingerprint"], revisions
+    return manifest["fingerprint"], revisions_of(manifest["models"])

@@ -33,6 +33,7 @@ from audit.governance.keys import (
     statement,
 )
 from audit.governance.reviews import Bound, Kind, chain_of
+from audit.governance.side_files import revisions_of
 from audit.judging.decision import Decision, Ruling, failed, read_document, rule
 from audit.judging.together import Document, parts_of, suite_of
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
@@ -290,10 +291,7 @@ def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
     if not (run_dir / MANIFEST).is_file():
         return None, None
     manifest = Manifest.load(run_dir)
-    revisions = {}
-    for name, facts in manifest.models.items():
-        revisions[name] = facts.get("revision")
-    return manifest.fingerprint, revisions
+    return manifest.fingerprint, revisions_of(manifest.models)
 
 
 def home_of(folder: Path) -> Path:

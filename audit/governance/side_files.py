@@ -27,6 +27,11 @@ _NOT_HASHED = (
 )  # a copy of a file that grows, and what Python compiles
 
 
+def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
+    """Return the revision of each model in a manifest's facts; None if it is not known."""
+    return {name: facts.get("revision") for name, facts in models.items()}
+
+
 @cache
 def program_sha256() -> str:
     """Return one sha256 over the names and contents of the program's files; it identifies the

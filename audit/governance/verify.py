@@ -35,7 +35,7 @@ from audit.governance.archive import (
     read_entry,
 )
 from audit.governance.keys import DECISIONS, Keys, subjects_of, unseal
-from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS
+from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS, revisions_of
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.governance.recompute import SectionOf
@@ -260,7 +260,7 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
     status = manifest["status"]
     if status != "finished":
         raise pack.wrong(f"The status of the run in {name} is {status!r}. Expected finished.")
-    models = {model: facts.get("revision") for model, facts in manifest["models"].items()}
+    models = revisions_of(manifest["models"])
     benchmarks = tuple(manifest["benchmark"])
     return PackedRun(manifest["audit"], manifest["fingerprint"], status, models, benchmarks, home)
 

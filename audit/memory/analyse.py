@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, log
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ def nearest(
     agree on score_alone, and on having held-out items, are compared. A run with held-out items and
     no reference is compared with a design that has neither.
     """
-    n, fresh, references = (run[name] for name in ("n", "fresh", "references"))
+    n, fresh, references = itemgetter("n", "fresh", "references")(run)
     if not fresh or not references:
         fresh = references = 0
 

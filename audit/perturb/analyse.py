@@ -5,6 +5,7 @@ compared.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -207,9 +208,7 @@ def nearest(
     + 2 |accuracy| (differences). It adds 10 times the share of unparsed answers above the 4 % that
     are simulated.
     """
-    n, variants, references, checked = (
-        run[name] for name in ("n", "variants", "references", "checked")
-    )
+    n, variants, references, checked = itemgetter("n", "variants", "references", "checked")(run)
 
     def distance(design: Mapping[str, Any]) -> float:
         total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2

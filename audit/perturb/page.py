@@ -228,7 +228,8 @@ def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Inte
     bars = []
     for w, c in [*((c.tested, c) for c in cells), *((w, cells[-1]) for w in cells[-1].references)]:
         reference = w is not c.tested
-        o, v = (interval(part, c.cluster) for part in item_means(*w.pair))
+        original, reworded = item_means(*w.pair)
+        o, v = interval(original, c.cluster), interval(reworded, c.cluster)
         bars.append((f"{w.model} (reference)" if reference else w.model, o, v, reference))
     return bars
 
@@ -260,7 +261,8 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
         variants = np.stack([w.variants[j] for w in models])
         both = ~np.isnan(originals) & ~np.isnan(variants)
         for i in np.flatnonzero(both.sum(axis=0) >= 3).tolist():
-            o, v = (float(side[both[:, i], i].mean()) for side in (originals, variants))
+            o = float(originals[both[:, i], i].mean())
+            v = float(variants[both[:, i], i].mean())
             if o > v:
                 rows.append((cell.question_ids[i], j + 1, o, v, int(both[:, i].sum())))
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]

@@ -380,7 +380,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
     ax.plot(ends, ends, color=canvas.MUTED, linewidth=0.8, linestyle=":")
     for change in lasting:
         colour = next(colours)
-        start, end = ((100 * x, 100 * y) for x, y in (change.before, change.after))
+        start, end = 100 * np.array((change.before, change.after))
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
         ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
         ax.plot(

@@ -256,7 +256,7 @@ class PrepareStage:
             requests: list[Request] = []
             for i, (question, part) in enumerate(parts):
                 wanted = self._audit.prepare(self._work, question, part, replies[i])
-                owners += [i for _ in wanted]
+                owners += [i] * len(wanted)
                 requests += wanted
             if not requests:
                 break

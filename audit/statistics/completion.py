@@ -70,7 +70,8 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
     if not p.size:
         return dict.fromkeys(("mean", "min_k", "min_k_plus_plus"), float("nan"))
     k = max(1, int(SHARE * p.size))
-    least, standardised = (float(np.sort(x)[:k].mean()) for x in (p, s))
+    least = float(np.sort(p)[:k].mean())
+    standardised = float(np.sort(s)[:k].mean())
     return {"mean": float(p.mean()), "min_k": least, "min_k_plus_plus": standardised}
 
 

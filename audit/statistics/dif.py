@@ -149,7 +149,7 @@ def mantel_haenszel(
     if cluster is not None:
         effect = _design_effect(y, f, place, kept, cluster[known])
         df = max(cluster_df(cluster[known][kept[place]]), 1.0)
-    a, b, c, d = (x[kept] for x in (a, b, c, d))
+    a, b, c, d = a[kept], b[kept], c[kept], d[kept]
     total = a + b + c + d
     expected = float(((a + b) * (a + c) / total).sum())
     variance = float(((a + b) * (c + d) * (a + c) * (b + d) / (total**2 * (total - 1))).sum())

@@ -157,14 +157,22 @@ def _present(
     charged = used[previous_r:] if work.own.messages is None else ()
     columns: dict[str, Any] = {
         "draws": work.design.kind,
-        "router_messages": [m.text for m in used],
-        "router_finish_reasons": [m.finish_reason for m in used],
-        "router_engine_ids": [m.engine_id for m in used],
+        "router_messages": [],
+        "router_finish_reasons": [],
+        "router_engine_ids": [],
         "router_calls": len(charged),
-        "router_prompt_tokens": sum(m.prompt_tokens for m in charged),
-        "router_cached_tokens": sum(m.cached_tokens for m in charged),
-        "router_completion_tokens": sum(m.completion_tokens for m in charged),
+        "router_prompt_tokens": 0,
+        "router_cached_tokens": 0,
+        "router_completion_tokens": 0,
     }
+    for message in used:
+        columns["router_messages"].append(message.text)
+        columns["router_finish_reasons"].append(message.finish_reason)
+        columns["router_engine_ids"].append(message.engine_id)
+    for message in charged:
+        columns["router_prompt_tokens"] += message.prompt_tokens
+        columns["router_cached_tokens"] += message.cached_tokens
+        columns["router_completion_tokens"] += message.completion_tokens
     error = next((m.error for m in used if m.error), None)
     ballots = tuple(prompts) if voting else ()
     return Presentation(

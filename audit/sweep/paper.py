@@ -565,7 +565,8 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
         _, index = np.unique(s.cluster, return_inverse=True)
         edges.append((at, groups + index))
         groups += int(index.max()) + 1
-    rows, columns = (np.concatenate(part) for part in zip(*edges, strict=True))
+    row_parts, column_parts = zip(*edges, strict=True)
+    rows, columns = np.concatenate(row_parts), np.concatenate(column_parts)
     graph = scipy.sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
     _, label = connected_components(graph, directed=False)
     return out, label[: len(keys)].astype(np.int64)

@@ -111,8 +111,9 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     deltas = tuple(Delta(**delta) for delta in raw["deltas"])
     kinds = {"provenance": Provenance(raw["provenance"]), "status": Residual(raw["status"])}
     entry = ChronologyEntry(**raw | kinds | {"affected": tuple(raw["affected"]), "deltas": deltas})
-    if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
-        raise DataError("not auditable: a delta is NaN.")
+    for delta in entry.deltas:
+        if delta.before != delta.before or delta.after != delta.after:
+            raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
         raise DataError(
             f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed."

@@ -126,11 +126,11 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     evidence, tested, without = result.evidence, cell.tested[0], result.without
     scores = tested.score[~np.isnan(tested.score)]
     items = without.items
-    named = (
-        []
-        if items is None
-        else [cell.published.question_ids[i] for i in items.order if items.named[i]]
-    )
+    named = []
+    if items is not None:
+        for i in items.order:
+            if items.named[i]:
+                named.append(cell.published.question_ids[i])
     indicators = []
     for shown in evidence.indicators:
         indicators.append({**json_ready(shown), "test": INDICATORS[shown.name].level})

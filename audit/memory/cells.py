@@ -7,7 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -111,7 +111,8 @@ def load_memory(
     """
     questions = list(QuestionFile(run_dir))
     rows = _read(run_dir)
-    others = [(rows, name) for name in sorted({model for model, _ in rows} - set(judged))]
+    answered = {model for model, _ in rows}
+    others = list(product([rows], sorted(answered - set(judged))))
     others += _of_runs(references, questions)
     all_shards = (
         shards_of(questions, own.shard_items) if own.orders else []

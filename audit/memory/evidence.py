@@ -410,7 +410,9 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
     if gap.matched.share < limits.matched_share_min:
         return True
     level = limits.alpha / len(Name)
-    speaks = {p <= level for p in (gap.pvalue, *(ability.pvalue for ability in e.abilities))}
+    speaks = {gap.pvalue <= level}
+    for ability in e.abilities:
+        speaks.add(ability.pvalue <= level)
     return gap.reference_pvalue <= limits.matched_alpha and len(speaks) > 1
 
 

@@ -128,13 +128,14 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
     rule = Rule(
         "same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)"
     )
-    sides = zip(*((a.score, b.score) for a, b in cell.references if b is not None), strict=True)
-    weakest = [min(float(np.nanmean(one)) for one in side) for side in sides]
-    theirs = (
-        f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
-        if weakest
-        else ""
-    )
+    means = []
+    for a, b in cell.references:
+        if b is not None:
+            means.append((np.nanmean(a.score), np.nanmean(b.score)))
+    theirs = ""
+    if means:
+        weakest = np.min(means, axis=0).tolist()
+        theirs = f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
     by_points = 1.0 if evidence.gap is None else evidence.gap.pvalue
     return rule.checked(
         passed=not by_points <= limits.alpha < (evidence.same_chance or 0.0),

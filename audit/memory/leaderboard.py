@@ -126,8 +126,10 @@ class Leaderboard:
         models: the median of half the 95 % intervals' widths. None without a gap.
         """
         widths = []
-        for _, low, high in (row.gap for row in self.judged if row.gap is not None):
-            widths.append((high - low) / 2)
+        for row in self.judged:
+            if row.gap is not None:
+                _, low, high = row.gap
+                widths.append((high - low) / 2)
         return float(np.median(widths)) if widths else None
 
 

@@ -86,15 +86,16 @@ def examples_of(
 ) -> list[Example]:
     """Return EXAMPLES items of the benchmark: the likeliest from memory, else those that `items`
     has first."""
-    ranks = [{row.question_id: row for row in rows} for rows in memory]
     chosen = []
-    for cell, ranked_items in zip(cells, ranks, strict=True):
-        own = [
-            one for one in items if one.model == cell.model and one.set_name == cell.published.name
-        ]
+    for cell, rows in zip(cells, memory, strict=True):
+        ranked_items = {row.question_id: row for row in rows}
+        published = []
+        for item in items:
+            if item.model == cell.model and item.set_name == cell.published.name:
+                published.append(item)
         place = {id_: k for k, id_ in enumerate(ranked_items)}
-        own.sort(key=lambda one: place.get(one.question_id, len(place)))
-        for one in own[:EXAMPLES]:
+        published.sort(key=lambda item: place.get(item.question_id, len(place)))
+        for one in published[:EXAMPLES]:
             row = ranked_items.get(one.question_id)
             known = {"chance": row.chance, "right": row.right, "named": row.named} if row else {}
             about = (

@@ -150,7 +150,10 @@ class Run:
                 if not isinstance(value, list | dict):
                     plain.add(name)
         names = [*first, *sorted(plain - {*first, "sensitivity"})]
-        return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
+        columns = {}
+        for name in names:
+            columns[name] = [cell.get(name) for cell in cells]
+        return _as(pa.table(columns), to)
 
     def results(self) -> tuple[CellResult, ...]:
         """The verdict on each judged cell as the audit's own dataclass, judged anew from the
@@ -249,7 +252,9 @@ class Run:
             shown = [[c.model, c.benchmark, c.verdict, c.headline] for c in self.document().cells]
         except AuditError as error:
             shown = [[str(error)]]
-        table = ["".join(f"<td>{escape(str(value))}</td>" for value in row) for row in shown]
+        table = []
+        for row in shown:
+            table.append("".join(f"<td>{escape(str(value))}</td>" for value in row))
         mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
         head = f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}"
         return f"{head}<table><tr>{'</tr><tr>'.join(table)}</tr></table>"

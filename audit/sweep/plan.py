@@ -63,8 +63,10 @@ def planned(config: SweepConfig) -> Planned:
     resolved = resolve_sweep(config)
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
-    samples = {one.benchmark.name: one for one in resolved.samples}
-    groups = {name: len({q.group for q in one.questions()}) for name, one in samples.items()}
+    samples, groups = {}, {}
+    for sample in resolved.samples:
+        samples[sample.benchmark.name] = sample
+        groups[sample.benchmark.name] = len({q.group for q in sample.questions()})
 
     def plan_of(asked: Asked) -> Plan:
         own = groups[asked.planned.benchmark]

@@ -1,5 +1,4 @@
-"""What follows from a verdict.json: pass, review, block or no decision, and the exit code that says
-so."""
+"""Rule on a verdict.json: pass, review, block or no decision, with the exit code."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -52,8 +51,11 @@ SHOWN: dict[Decision, VerdictWord] = {
 
 @dataclass(frozen=True)
 class CellRuling:
-    """One model on one benchmark. failed_gates: (name, what was found). not_run: controls. plain:
-    the verdict in plain words. context: where the benchmark has several."""
+    """Hold the ruling on one model and benchmark.
+
+    failed_gates: (name, detail). not_run: controls. plain: the verdict in plain words. context: set
+    if the benchmark has several.
+    """
 
     audit: str
     model: str
@@ -72,7 +74,7 @@ class CellRuling:
 
 @dataclass(frozen=True)
 class Changed:
-    """A field in which a run is not what was sealed; None where one side lacks it."""
+    """Hold a field in which a run differs from its seal; None if one side lacks it."""
 
     field: str
     sealed: Any
@@ -81,9 +83,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class Seal:
-    """What was signed before a run of this audit (`governance.sealed`). signer: None where no
-    signature was checked. detects: of each model and benchmark, the smallest effect that the design
-    finds."""
+    """Hold what was signed before a run of this audit (`governance.sealed`).
+
+    signer: None if no signature was checked. detects: the smallest effect that the design detects,
+    for each model and benchmark.
+    """
 
     audit: str
     signer: str | None
@@ -94,8 +98,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """An earlier run of the same audit, model and benchmark. decision: "" of one without a
-    verdict."""
+    """Hold an earlier run of the same audit, model and benchmark. decision: "" without a verdict."""
 
     run: str
     started: str
@@ -104,21 +107,46 @@ class Try:
 
     @property
     def same_design(self) -> bool:
-        """Whether no more than the drawn questions differ."""
+        """Return whether no more than the drawn questions differ."""
         return set(self.differs) <= {"questions"}
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """What a gate says of a run.
+    """Hold the ruling of a gate on a run.
 
-    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by.
-    incomplete: where answers are missing. together: what several audits say as one. rules: of a
-    suite, what the source's thresholds say beside our verdict, and which of them gates; and the
-    thresholds of a run that are not those that ship. own_thresholds: these alone. scope: of a pass
-    of several audits, which forms of contamination it speaks of. said: what people decided, a
-    sentence each. overridden: the run passes because of them. seals: what was planned, of each run
-    that has one. tries: the earlier runs that are known."""
+    Parameters
+    ----------
+    run : str
+        The run.
+    decision, exit_code
+        The ruling, with people's decisions.
+    verdict_decision : Decision
+        The ruling by the verdict alone.
+    problem : str
+        Why there is no verdict to rule by.
+    incomplete : tuple of CellRows
+        Cells with missing answers.
+    cells : tuple of CellRuling
+        The rulings on cells.
+    together : tuple of str
+        Joint statements of several audits.
+    rules : tuple of str
+        What the source's thresholds of a suite state beside our verdict, and which of them gates;
+        then thresholds that are not the shipped ones.
+    scope : str
+        The forms of contamination that a pass of several audits covers.
+    said : tuple of str
+        People's decisions, a sentence each.
+    overridden : bool
+        Whether the run passes because of them.
+    own_thresholds : tuple of str
+        The thresholds that are not the shipped ones.
+    seals : tuple of Seal
+        The plan of each sealed run.
+    tries : tuple of Try
+        The earlier runs that are known.
+    """
 
     run: str
     decision: Decision
@@ -138,7 +166,7 @@ class Ruling:
 
 
 def words() -> dict[str, VerdictWord]:
-    """Every audit's verdicts, by the word that verdict.json has."""
+    """Return every audit's verdicts, by the word in verdict.json."""
     by_verdict: dict[str, VerdictWord] = {}
     for name in every_audit():
         by_verdict |= words_of(name)
@@ -304,7 +332,8 @@ def shipped_alone(ruling: Ruling) -> Ruling:
 
 
 def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
-    """Which thresholds of each audit are not those that ship: larger ones may let anything pass."""
+    """Yield a sentence on the thresholds of each audit that are not the shipped ones: larger ones
+    may let anything pass."""
     for audit, part in parts:
         if audit not in AUDITS:
             continue
@@ -327,8 +356,8 @@ def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
 def _scoped(
     worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
 ) -> tuple[Decision, tuple[str, ...], str]:
-    """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it
-    speaks of)."""
+    """Return the decision by the worst cell, the forms that a pass had to examine and did not, and
+    the forms that it covers."""
     if worst != Decision.PASS:
         return worst, (), ""
     scopes = []
@@ -360,7 +389,7 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
 
 
 def failed(run: str, problem: str) -> Ruling:
-    """The ruling on a run without a verdict: never a pass, whatever anybody decided."""
+    """Return the ruling on a run without a verdict: never a pass, whatever people decided."""
     return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
 
 

@@ -106,16 +106,16 @@ def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
         return None if None in dict(found) else sum(value * share for value, share in found)
 
     hours, money = total("cost.hours"), total("cost.money")
-    told = [
+    figures = [
         f"about {total('calls'):,.0f} calls",
         f"about {total('tokens.prompt'):,.0f} prompt tokens",
     ]
-    told.append(f"at most {total('tokens.generated'):,.0f} generated")
-    told += [] if hours is None else [f"{_few(hours)} hours"]
-    told.append(
+    figures.append(f"at most {total('tokens.generated'):,.0f} generated")
+    figures += [] if hours is None else [f"{_few(hours)} hours"]
+    figures.append(
         "cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}"
     )
-    return ", ".join(told)
+    return ", ".join(figures)
 
 
 def money_spent(

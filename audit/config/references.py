@@ -112,14 +112,17 @@ def load_set(name: str) -> ReferenceSet:
 
 def version_of(manifest: Manifest) -> str:
     """Return 16 hex digits: a hash of the shards' hashes and of the requests."""
-    told = {"shards": sorted(one["sha256"] for one in manifest.shards), "ids": manifest.sampled_ids}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    facts = {
+        "shards": sorted(one["sha256"] for one in manifest.shards),
+        "ids": manifest.sampled_ids,
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def save_about(one: ReferenceSet) -> None:
-    told = {key: value for key, value in asdict(one).items() if key != "path"}
-    (one.path / ABOUT).write_text(
-        json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+def save_about(reference_set: ReferenceSet) -> None:
+    facts = {key: value for key, value in asdict(reference_set).items() if key != "path"}
+    (reference_set.path / ABOUT).write_text(
+        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
 
 
@@ -286,9 +289,9 @@ def recorded_references(
 ) -> list[ReferenceRun]:
     """Return the reference runs that a manifest names, after `check_runs`. benchmark: the audited
     one."""
-    told, facts = manifest.analysis, manifest.benchmark
+    analysis, facts = manifest.analysis, manifest.benchmark
     kept = zip(
-        told["references"], told.get("reference_models", ()), strict=True
+        analysis["references"], analysis.get("reference_models", ()), strict=True
     )  # an import has neither
     runs = [_serving(Path(path), models) for path, models in kept]
     names = (benchmark, *(name for name in facts if name != benchmark))
@@ -350,14 +353,14 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
         )
     weights: dict[str, str] = {}
     for name, facts, _ in served:
-        told, engine = facts.get("revision"), facts.get("engine")
+        revision, engine = facts.get("revision"), facts.get("engine")
         if (
-            told not in (None, engine)
+            revision not in (None, engine)
             and engine != "scripted"
-            and weights.setdefault(told, name) != name
+            and weights.setdefault(revision, name) != name
         ):
             raise ConfigError(
-                f"References {weights[told]} and {name} are one model (weights {told}). Leave out one."
+                f"References {weights[revision]} and {name} are one model (weights {revision}). Leave out one."
             )
 
 

@@ -115,13 +115,13 @@ def plainly(
     """Wrap a command so that its AuditErrors are printed without a traceback."""
 
     @wraps(main)
-    def told(*given: Given.args, **named: Given.kwargs) -> int:
+    def wrapped(*given: Given.args, **named: Given.kwargs) -> int:
         try:
             return main(*given, **named)
         except AuditError as error:
             return refused(error, shown)
 
-    return told
+    return wrapped
 
 
 def run_command(main: Callable[[], int | None]) -> NoReturn:

@@ -208,15 +208,15 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
 def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
     """Return the named tests that no file below `tests` has. A file is identified by its name,
     which is unique."""
-    found = []
+    missing = []
     for name in chronology.tests:
         file, _, test = name.partition("::")
         texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(file))]
         if not any(
             re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts
         ):
-            found.append(name)
-    return found
+            missing.append(name)
+    return missing
 
 
 def render(chronology: Chronology) -> str:

@@ -128,7 +128,7 @@ def as_sentences(ruling: Ruling) -> str:
         lines += [f"  to do: {step}" for step in cell.what_to_do]
     lines += [f"TOGETHER  {sentence}" for sentence in ruling.together]
     lines += [f"{label.upper()}  {sentence}" for label, sentence in _disclosed(ruling)]
-    lines += [f"decided: {sentence}" for sentence in ruling.said]
+    lines += [f"decided: {sentence}" for sentence in ruling.decided]
     label = "" if ruling.decision == Decision.NO_DECISION else "decision "
     lines.append(f"{label}{_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
@@ -157,7 +157,7 @@ def as_json(ruling: Ruling) -> str:
         "together": list(ruling.together),
         "rules": list(ruling.rules),
         "scope": ruling.scope or None,
-        "decided": list(ruling.said),
+        "decided": list(ruling.decided),
         "seals": plain(ruling.seals),
         "tries": plain(ruling.tries),
         "cells": [_cell_json(cell) for cell in ruling.cells],
@@ -193,7 +193,7 @@ def as_junit(ruling: Ruling) -> str:
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    decided = zip(repeat("decided"), ruling.said)
+    decided = zip(repeat("decided"), ruling.decided)
     for number, (label, line) in enumerate((*_disclosed(ruling), *decided), 1):
         suite.add_property(f"{label}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
@@ -222,12 +222,16 @@ def as_junit(ruling: Ruling) -> str:
             f"{cell.audit}.{cell.benchmark}",
             cell.model,
             result,
-            [cell.headline, *_why(cell), *ruling.said],
+            [cell.headline, *_why(cell), *ruling.decided],
         )
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
         # People rejected a run whose cells all pass. Without this case the suite would look green.
         _case(
-            suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said
+            suite,
+            "run",
+            ruling.run,
+            Failure(one_line(_decision(ruling)), "decided"),
+            ruling.decided,
         )
     xml = JUnitXml()
     xml.add_testsuite(suite)
@@ -288,7 +292,7 @@ def as_github(ruling: Ruling) -> str:
         title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
         out.append(_command(level, title, cell.headline or cell.verdict))
     out += [_command("notice", f"audit gate: {label}", line) for label, line in _disclosed(ruling)]
-    out += _commands("notice", "audit gate: decided by people", ruling.said)
+    out += _commands("notice", "audit gate: decided by people", ruling.decided)
     out.append(
         _command(
             "notice" if not ruling.exit_code else "error",
@@ -329,7 +333,7 @@ def as_markdown(ruling: Ruling) -> str:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
     together = zip(repeat("together"), ruling.together)
-    decided = zip(repeat("decided"), ruling.said)
+    decided = zip(repeat("decided"), ruling.decided)
     for label, line in (*together, *_disclosed(ruling), *decided):
         lines.append(f"- {label}: {markdown(line)}")
     if ruling.cells:

@@ -260,7 +260,7 @@ class _Site:
                 {
                     **row,
                     "problem": one_line(ruling.problem),
-                    "said": list(map(one_line, ruling.said)),
+                    "decided": list(map(one_line, ruling.decided)),
                 }
             )
         rows.sort(key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
@@ -300,7 +300,7 @@ class _Site:
             error=error or one_line(ruling.problem),
             ruling=as_text(ruling),
             decision=str(ruling.decision),
-            said=list(map(one_line, ruling.said)),
+            decided=list(map(one_line, ruling.decided)),
             pages=pages,
         )
 

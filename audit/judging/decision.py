@@ -136,7 +136,7 @@ class Ruling:
         then thresholds that are not the shipped ones.
     scope : str
         The forms of contamination that a pass of several audits covers.
-    said : tuple of str
+    decided : tuple of str
         People's decisions, a sentence each.
     overridden : bool
         Whether the run passes because of them.
@@ -158,7 +158,7 @@ class Ruling:
     together: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     scope: str = ""
-    said: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
     overridden: bool = False
     own_thresholds: tuple[str, ...] = ()
     seals: tuple[Seal, ...] = ()
@@ -175,8 +175,8 @@ def words() -> dict[str, VerdictWord]:
 
 def words_of(audit: str) -> Mapping[str, VerdictWord]:
     """Return the verdicts of an audit, by the word that verdict.json has."""
-    found: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
-    return found
+    verdicts: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
+    return verdicts
 
 
 # Codes and rates that an earlier version wrote, and what this one says of the same data.
@@ -304,7 +304,7 @@ def rule(document: Document, run: str = "") -> Ruling:
             rules=rules,
         )
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
-    decision, unmet, said = _scoped(worst, joint, suite)
+    decision, unmet, scope = _scoped(worst, joint, suite)
     rules += unmet
     return Ruling(
         run,
@@ -314,7 +314,7 @@ def rule(document: Document, run: str = "") -> Ruling:
         cells=tuple(cells),
         together=together,
         rules=rules,
-        scope=said,
+        scope=scope,
         own_thresholds=own,
     )
 
@@ -324,10 +324,10 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     (pure)."""
     if ruling.problem or not ruling.own_thresholds:
         return ruling
-    said = " ".join(ruling.own_thresholds)
+    thresholds = " ".join(ruling.own_thresholds)
     return failed(
         ruling.run,
-        f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.",
+        f"{thresholds} Expected those that ship, as --rule shipped asks. Build the report with them.",
     )
 
 
@@ -384,8 +384,8 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
     if not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell
-    said = f"decided by the source's thresholds; our verdict says {cell.decision}"
-    return replace(cell, decision=ruled[0], reasons=(said, *cell.reasons))
+    reason = f"decided by the source's thresholds; our verdict says {cell.decision}"
+    return replace(cell, decision=ruled[0], reasons=(reason, *cell.reasons))
 
 
 def failed(run: str, problem: str) -> Ruling:

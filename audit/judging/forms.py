@@ -306,15 +306,15 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     for audit in judged:
         if audit.grade in FINDINGS:
             seen_forms |= audit.sees
-    found = tuple(form for form in FORMS if form in seen_forms)
+    seen = tuple(form for form in FORMS if form in seen_forms)
     passed: list[Passed] = []
     if entry is not None:
         for form in FORMS:
             passed += _passed(form, audits, judged, entry)[:1]
-    settled = {*found, *(form_passed.form for form_passed in passed)}
+    settled = {*seen, *(form_passed.form for form_passed in passed)}
     unseen = []
     for form_passed in passed:
-        if form_passed.form not in found:
+        if form_passed.form not in seen:
             unseen.append(form_passed)
     not_examined = []
     for form in FORMS:
@@ -322,7 +322,7 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
             not_examined.append(form)
     return Scope(
         passed=tuple(unseen),
-        found=found,
+        found=seen,
         not_examined=tuple(not_examined),
         error=None if entry is None else _error(entry, audits),
     )

@@ -217,5 +217,5 @@ MEMORY = Audit(
     roles=Roles(baseline=(Arm.PUBLISHED, 0), arms=tuple(Arm)),
     design=design_of,
     present=present,
-    told=reply_columns,
+    reply_columns=reply_columns,
 )

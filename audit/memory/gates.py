@@ -380,13 +380,13 @@ def order_exchangeable(
         return rule.absent(
             "The order was drawn at random and recorded, so it is exchangeable.", withholds=False
         )
-    found = {}
+    pvalues = {}
     for k, p in evidence.exchangeable.items():
         if p == p:
-            found[k] = p
-    if not found or evidence.order is None:
+            pvalues[k] = p
+    if not pvalues or evidence.order is None:
         return rule.absent("The order test was not run.", withholds=False)
-    smallest = min(1.0, min(found.values()) * len(found))
+    smallest = min(1.0, min(pvalues.values()) * len(pvalues))
     bad = told_by_words(evidence, limits)
     compared = evidence.order.beyond is not None and evidence.fresh_order is not None
     lacking = "" if compared else "Add held-out items and references. "
@@ -397,7 +397,7 @@ def order_exchangeable(
         f"{pvalue(smallest)}.",
         advice=f"{lacking}It counts only where it is likelier to this model than to the references.",
         withholds=False,
-        numbers=dict(found),
+        numbers=dict(pvalues),
     )
 
 

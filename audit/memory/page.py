@@ -263,7 +263,7 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     name, e = f"{cell.model}_{cell.benchmark}", result.evidence
     beyond = " beyond references"
     for what, ordered in (("order_of_items", e.order), ("order_of_options", e.options)):
@@ -284,16 +284,16 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
             if np.isfinite(row[1:4]).all():
                 gains.append(row)
         if gains:
-            found[f"{what}_{name}"] = order_gains(gains)
+            figures[f"{what}_{name}"] = order_gains(gains)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
         label = "log-likelihood of the item, bits a byte"
         if cell.references:
             label += ",\nless the references' mean"
-        found[f"text_of_items_{name}"] = text_scores(
+        figures[f"text_of_items_{name}"] = text_scores(
             _text(cell, 0, "item"), _text(cell, 1, "item"), label
         )
-    return found
+    return figures
 
 
 def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
@@ -308,7 +308,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
     """Return the benchmark's items, then the held-out ones, each set sorted by its likelihood
     against the references.
     """
-    found = []
+    page_items = []
     for side, items in enumerate((cell.published, cell.fresh)):
         own = cell.tested[side]
         if own is None or items is None:
@@ -328,7 +328,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
             token_scores = {}
             for name in TOKEN_SCORES:
                 token_scores[name] = finite(own.tokens[name][i])
-            found.append(
+            page_items.append(
                 PageItem(
                     model=cell.model,
                     set_name=items.name,
@@ -343,7 +343,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
                     marks=("fresh" if side else "published", state),
                 )
             )
-    return found
+    return page_items
 
 
 def _rank(orders: FloatArray) -> str:

@@ -116,7 +116,7 @@ class Run:
         another kind."""
         path = self.path / "report" / "verdict.json"
         try:
-            found = read_verdict(path)
+            report = read_verdict(path)
         except FileNotFoundError:
             raise ConfigError(
                 f"{path} does not exist. Build it: audit report {self.path}"
@@ -126,11 +126,11 @@ class Run:
                 f"{path} cannot be read ({error}). Build it: audit report {self.path}"
             ) from error
         there = contents(count_rows(self.path, self.audit.schema))
-        if there not in [run.held for run in found.runs]:
+        if there not in [run.held for run in report.runs]:
             raise ConfigError(
                 f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
             )
-        return found
+        return report
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
         """Return one row for each cell (model x benchmark): the plain fields of verdict.json.
@@ -201,14 +201,14 @@ class Run:
     def settings(self, to: str = "arrow") -> Any:
         """Return one row for each setting of each cell: accuracy and gain over the baseline (0-1),
         as printed at a run's end."""
-        found = []
+        rows = []
         for cell in load_cells(self.path, self.audit.schema):
             for row in summarise(cell, self.audit.roles):
                 of = attributes(cell, "model", "benchmark") | attributes(
                     row.setting, "arm", "level", "replicate"
                 )
-                found.append(of | attributes(row, *_MEASURED))
-        return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
+                rows.append(of | attributes(row, *_MEASURED))
+        return _as(pa.Table.from_pylist(rows, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
         """Return one row for each answer, as stored; `columns` selects some of them
@@ -325,12 +325,12 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
         raise ConfigError(
             f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs."
         )
-    found = []
+    entries = []
     for path in root.rglob(MANIFEST):
         try:
-            found.append(_entry(load(path.parent)))
+            entries.append(_entry(load(path.parent)))
         except AuditError as error:
-            found.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
+            entries.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
         except (
             AttributeError,
             KeyError,
@@ -338,10 +338,10 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
             ValueError,
             OSError,
         ) as error:  # another program's manifest.json
-            found.append(
+            entries.append(
                 RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})")
             )
-    return sorted(found, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
+    return sorted(entries, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
 
 
 def entry_line(entry: RunEntry) -> str:

@@ -412,7 +412,7 @@ class AnswerStage:
                     prompt_tokens += call.prompt_tokens
                     cached_tokens += call.cached_tokens
                     completion_tokens += call.completion_tokens
-        reply_columns = context.audit.told
+        reply_columns = context.audit.reply_columns
         return {
             "model": work.model,
             "model_revision": context.model_revision,

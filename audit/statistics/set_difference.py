@@ -356,9 +356,9 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     return BeyondFresh(scale=scale, expected=other.value, **test)
 
 
-def _kept(asked: Asked) -> Asked:
+def _kept(models: Asked) -> Asked:
     """Return one set with only the items that were answered under both wordings."""
-    original, variants, chance, cluster = asked
+    original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[compared]).size < 2:
         raise DataError(

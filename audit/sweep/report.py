@@ -205,7 +205,7 @@ def judge(
     return replace(run, results=tuple(quoted)), Behind(dirs, cells, listed, seed)
 
 
-def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
+def analysis_options(run_dirs: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an analysis: as given, else as the runs' manifests have them, else the
     defaults.
 
@@ -213,7 +213,7 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
     ----------
     run_dirs : sequence of Path
         The runs.
-    asked : mapping
+    given : mapping
         The given options; None for those that are not given.
 
     Returns
@@ -227,7 +227,7 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
         If the runs were judged with different options.
     """
     options: dict[str, Any] = {}
-    for name, value in asked.items():
+    for name, value in given.items():
         if value is not None:
             options[name] = value
     stored = []

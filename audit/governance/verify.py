@@ -36,7 +36,7 @@ from audit.governance.archive import (
     read_entry,
 )
 from audit.governance.keys import DECISIONS, Keys, subjects_of, unseal
-from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS
+from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS, revisions_of
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.governance.recompute import SectionOf
@@ -259,7 +259,11 @@ def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: st
         if path.startswith(shards):
             packed[path.removeprefix(shards)] = pack.sums[path]
     if packed and packed != listed:
-        wrong = min(file for file in {*packed, *listed} if packed.get(file) != listed.get(file))
+        differing = []
+        for file in {*packed, *listed}:
+            if packed.get(file) != listed.get(file):
+                differing.append(file)
+        wrong = min(differing)
         raise pack.wrong(f"{shards}{wrong} is not the shard that {name} lists.")
 
 
@@ -267,7 +271,7 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
     status = manifest["status"]
     if status != "finished":
         raise pack.wrong(f"The status of the run in {name} is {status!r}. Expected finished.")
-    models = {model: facts.get("revision") for model, facts in manifest["models"].items()}
+    models = revisions_of(manifest["models"])
     benchmarks = tuple(manifest["benchmark"])
     return PackedRun(manifest["audit"], manifest["fingerprint"], status, models, benchmarks, home)
 

@@ -1,7 +1,8 @@
-"""Hours, GPU-hours and money of planned calls, from a table of throughput and prices (conf/cost) or
-a run's own pace.
+"""Compute hours, GPU-hours and money of planned calls, from a table of throughput and prices
+(conf/cost) or a run's own pace.
 
-Upper bounds: a plan counts generated tokens at their limit and prompt tokens before prefix caching.
+The figures are upper bounds: a plan counts generated tokens at their limit, and prompt tokens
+before prefix caching.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,8 @@ CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
 
 @dataclass
 class CostConfig:
-    """max: money at which a run stops. gpu_hour: price of one GPU for an hour. measured: directory
-    of a run whose pace counts."""
+    """Hold the prices. max: money at which a run stops. gpu_hour: price of one GPU for an hour.
+    measured: directory of a run whose pace is used."""
 
     max: float | None = None
     gpu_hour: float | None = None
@@ -35,7 +36,7 @@ class CostConfig:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What one model is to read and to write at most."""
+    """Hold the tokens that one model reads, and the most that it writes."""
 
     prompt: int
     generated: int
@@ -43,9 +44,11 @@ class Tokens:
 
 @dataclass(frozen=True)
 class PlannedCost:
-    """hours: of all replicas side by side; None where no pace is known. money: None where no price
-    is known. basis: where the figures come from; empty for a scripted model, which costs
-    nothing."""
+    """Hold the planned cost.
+
+    hours: of all replicas side by side; None if no pace is known. money: None if no price is known.
+    basis: the source of the figures; empty for a scripted model, which costs nothing.
+    """
 
     hours: float | None
     gpu_hours: float | None
@@ -54,7 +57,7 @@ class PlannedCost:
     basis: str
 
     def lines(self) -> list[str]:
-        """As a plan prints it."""
+        """Return the lines that a plan prints."""
         if not self.basis:
             return []
         lines = []
@@ -76,8 +79,8 @@ def _few(hours: float) -> str:
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """What one audit would ask of one model on one benchmark. Tokens: read before prefix caching,
-    written at most."""
+    """Hold the calls of one audit to one model on one benchmark. Tokens: read before prefix
+    caching, and the most written."""
 
     model: str
     benchmark: str
@@ -86,7 +89,7 @@ class PlannedCalls:
     cost: PlannedCost
 
     def lines(self) -> list[str]:
-        """Tokens and cost, as a plan prints them."""
+        """Return tokens and cost as the lines that a plan prints."""
         return [
             f"  prompt tokens      {self.tokens.prompt:>12,}  estimated, before prefix caching",
             f"  generated tokens   {self.tokens.generated:>12,}  at most",
@@ -95,31 +98,34 @@ class PlannedCalls:
 
 
 def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
-    """Calls, tokens, hours and money of several plans in one line; each counts by its share of the
-    questions."""
+    """Format calls, tokens, hours and money of several plans in one line; each counts by its share
+    of the questions."""
 
     def total(name: str) -> float | None:
         found = [(attrgetter(name)(plan), share) for plan, share in every]
         return None if None in dict(found) else sum(value * share for value, share in found)
 
     hours, money = total("cost.hours"), total("cost.money")
-    told = [
+    figures = [
         f"about {total('calls'):,.0f} calls",
         f"about {total('tokens.prompt'):,.0f} prompt tokens",
     ]
-    told.append(f"at most {total('tokens.generated'):,.0f} generated")
-    told += [] if hours is None else [f"{_few(hours)} hours"]
-    told.append(
+    figures.append(f"at most {total('tokens.generated'):,.0f} generated")
+    figures += [] if hours is None else [f"{_few(hours)} hours"]
+    figures.append(
         "cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}"
     )
-    return ", ".join(told)
+    return ", ".join(figures)
 
 
 def money_spent(
     cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]
 ) -> dict[str, float]:
-    """Money by audited model: its tokens at the prices of cost, cached ones in full. used:
-    `shards.complete.run_cost`. answering: the model that answers, by the audited model's name."""
+    """Return the money by audited model: its tokens at the prices of `cost`, cached ones in full.
+
+    used: `shards.complete.run_cost`. answering: the model that answers, by the audited model's
+    name.
+    """
     found = dict.fromkeys(used, 0.0)
     for model, arms in used.items():
         for role, n in (one for arm in arms.values() for one in arm.items()):
@@ -132,7 +138,7 @@ def money_spent(
 
 
 def check_priced(cost: CostConfig, model: ModelConfig) -> None:
-    """ConfigError where a run is to stop at an amount and what this model costs is not known."""
+    """Raise ConfigError if a run is to stop at an amount, and the cost of this model is not known."""
     if cost.max is not None and model.name not in cost.prices and model.engine != "scripted":
         raise ConfigError(
             f"cost.max={cost.max:g} counts tokens at their prices, and none is known of {model.name}. Expected the "
@@ -141,7 +147,7 @@ def check_priced(cost: CostConfig, model: ModelConfig) -> None:
 
 
 def check_cost(cost: CostConfig) -> None:
-    """ConfigError for an amount, a rate or a price that cannot be one."""
+    """Raise ConfigError if an amount, rate or price is not valid."""
     if cost.max is not None and cost.max <= 0:
         raise ConfigError(
             f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5."
@@ -160,7 +166,8 @@ def check_cost(cost: CostConfig) -> None:
 
 
 def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
-    """(of prompts, of what is generated). ConfigError for what is not a number for each."""
+    """Return the rates of prompts and of generated tokens. Raises ConfigError unless each is a
+    number."""
     given, key = getattr(cost, table)[name], f"cost.{table}.{name}"
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
@@ -173,8 +180,8 @@ def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
 def planned_cost(
     cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]
 ) -> PlannedCost:
-    """The cost of one job's calls. tokens, models: by the name of the model that is called; they
-    take turns."""
+    """Return the cost of one job's calls. tokens, models: by the name of the called model; models
+    run in turn."""
     paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
     times: list[float | None] = []
     money: list[float | None] = []
@@ -213,8 +220,8 @@ def _gpus(model: ModelConfig) -> float:
 def price(
     cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None
 ) -> float | None:
-    """Of one model's calls: at its prices of tokens, else of its GPUs for so long; None where
-    neither is known."""
+    """Return the price of one model's calls: of its tokens, else of its GPUs for these hours; None
+    if neither is known."""
     if name in cost.prices:
         prompt, generated = _rates(cost, "prices", name)
         return (tokens.prompt * prompt + tokens.generated * generated) / 1e6
@@ -230,8 +237,8 @@ def spent(
     sums: Mapping[str, int],
     seconds: float,
 ) -> float | None:
-    """Money so far of a model's rows; None where a price is not known. models: by name, the one
-    that prepares and the one that answers. sums: of the rows' columns of tokens."""
+    """Return the money spent on a model's rows; None if a price is not known. models: by name, the
+    preparing and the answering one. sums: of the rows' token columns."""
     money = []
     for called in {one.name: one for one in models[name]}.values():
         roles = [
@@ -248,9 +255,12 @@ def spent(
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
-    """Tokens a second (read, but for those from the prefix cache, and written) of one replica of
-    each model of a run. Not of a model of which an attempt was interrupted: its rows count, its
-    seconds are not known. ConfigError for a run without."""
+    """Return tokens a second of one replica of each model of a run: read (without the prefix cache)
+    and written.
+
+    Models with an interrupted attempt are left out: their rows count, and their seconds are not
+    known. Raises ConfigError if no model is left.
+    """
     from audit.shards.manifest import (
         Manifest,
     )  # here: it needs Arrow, and a refused override does not

@@ -1,10 +1,11 @@
-"""Models that an audit compares with: run in the same job, or taken from earlier runs
+"""Resolve the models that an audit compares with: run in the same job, or taken from earlier runs
 (`references=[...]`).
 
-RUN_DIR stands for the references of that run. A model that the run judged serves only by name:
-MODEL@RUN_DIR. set:NAME is a reference set: the directory of an imported run in which no model is
-judged, with `set.json` beside its manifest, in the folder that AUDIT_REFERENCES names or in the
-user's cache. Some of its models are chosen."""
+RUN_DIR stands for the references of that run. A model that the run judged is named: MODEL@RUN_DIR.
+set:NAME is a reference set: the directory of an imported run in which no model is judged, with
+`set.json` beside its manifest. It lies in the folder that AUDIT_REFERENCES names, or in the user's
+cache. Some of its models are chosen.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +39,11 @@ DEFAULT_COUNT = 8  # the most that calibrations simulate
 
 @dataclass(frozen=True)
 class SetModel:
-    """One model of a set. accuracy: over its parsed answers (0-1). answers: items asked; unparsed:
-    of them."""
+    """Describe one model of a reference set.
+
+    accuracy: over its parsed answers (0-1). answers: number of its items. unparsed: number of its
+    unparsed answers.
+    """
 
     name: str
     accuracy: float
@@ -51,8 +55,10 @@ class SetModel:
 
 @dataclass(frozen=True)
 class ReferenceSet:
-    """A set as found. version: a hash of all its answers. source, licence: of the published
-    answers, in words."""
+    """Describe a reference set.
+
+    version: a hash of all its answers. source, licence: of the published answers, in words.
+    """
 
     name: str
     path: Path
@@ -64,7 +70,7 @@ class ReferenceSet:
 
 
 def sets_folder() -> Path:
-    """Where sets lie: AUDIT_REFERENCES, or a folder of the user's cache."""
+    """Return the folder of reference sets: AUDIT_REFERENCES, or a folder of the user's cache."""
     if given := os.environ.get("AUDIT_REFERENCES"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -72,13 +78,15 @@ def sets_folder() -> Path:
 
 
 def known_sets() -> list[str]:
-    """Names of the sets that are here."""
+    """Return the names of the sets that exist here."""
     return sorted(path.parent.name for path in sets_folder().glob(f"*/{ABOUT}"))
 
 
 def load_set(name: str) -> ReferenceSet:
-    """A set by name, its shards held to their hashes. ConfigError where there is none, DataError
-    where one differs."""
+    """Load a reference set by name.
+
+    Raises ConfigError if it does not exist, and DataError if a shard does not have its hash.
+    """
     from audit.shards.complete import listed_shards
 
     path = sets_folder() / name
@@ -103,15 +111,18 @@ def load_set(name: str) -> ReferenceSet:
 
 
 def version_of(manifest: Manifest) -> str:
-    """16 hex digits: a hash of the shards' hashes and of what was asked."""
-    told = {"shards": sorted(one["sha256"] for one in manifest.shards), "ids": manifest.sampled_ids}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    """Return 16 hex digits: a hash of the shards' hashes and of the requests."""
+    facts = {
+        "shards": sorted(one["sha256"] for one in manifest.shards),
+        "ids": manifest.sampled_ids,
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def save_about(one: ReferenceSet) -> None:
-    told = {key: value for key, value in asdict(one).items() if key != "path"}
-    (one.path / ABOUT).write_text(
-        json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+def save_about(reference_set: ReferenceSet) -> None:
+    facts = {key: value for key, value in asdict(reference_set).items() if key != "path"}
+    (reference_set.path / ABOUT).write_text(
+        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
 
 
@@ -121,13 +132,35 @@ def choose(
     count: int = DEFAULT_COUNT,
     before: str | None = None,
 ) -> tuple[str, ...]:
-    """Names of `count` models that hold nearly all items, spread evenly over the set's accuracies.
-    No answer of a tested model is looked at.
+    """Choose reference models from a set, spread evenly over its accuracies.
 
-    families: of the tested models, which are left out; a model whose family is not known stays.
-    before: those released by then alone. A second model of a family is taken where no other is
-    near. ConfigError where no family is known at all, or fewer than three models are left.
+    Parameters
+    ----------
+    models : sequence of SetModel
+        The models of the set. Only those that hold nearly all items are candidates.
+    families : collection of str
+        Families of the tested models, which are left out. A model of unknown family stays.
+    count : int
+        The number of models to choose.
+    before : str, optional
+        Only models that were released before this date are candidates.
 
+    Returns
+    -------
+    tuple of str
+        Names. A second model of a family is chosen only if no other is near.
+
+    Raises
+    ------
+    ConfigError
+        If no family is known, or fewer than three models are left.
+
+    Notes
+    -----
+    No answer of a tested model is used.
+
+    Examples
+    --------
     >>> few = [SetModel(name, accuracy, 9, 0) for name, accuracy in (("a", 0.2), ("b", 0.5), ("c", 0.6), ("d", 0.9))]
     >>> choose(few, (), 3)
     ('a', 'b', 'd')
@@ -155,8 +188,8 @@ def choose(
 
 
 def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
-    """Names of `count` of these, in the order of their accuracies: evenly by place, each of another
-    family where one is near."""
+    """Return `count` names evenly by place in the order of accuracy, each of another family if one
+    is near."""
     step = (len(left) - 1) / (count - 1)
     chosen = [0, len(left) - 1]  # the weakest and the best bracket whatever is between them
     for k in range(1, count - 1):
@@ -178,7 +211,7 @@ Facts = Mapping[str, Any]  # of a model, as the manifest has them
 
 @dataclass
 class ReferencedConfig(RunConfig):
-    """What can be set of an audit that has references: names of models, and directories of runs."""
+    """Hold the options of an audit with references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
     allow_convicted: list[str] = field(
@@ -188,8 +221,8 @@ class ReferencedConfig(RunConfig):
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """An earlier run and those of its models that serve as references. origins: of those of which
-    anything is told."""
+    """Hold an earlier run and those of its models that serve as references. origins: of models
+    whose origin is stated."""
 
     path: Path
     models: tuple[str, ...]
@@ -197,8 +230,8 @@ class ReferenceRun:
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
-    """The run's models, and the references that are models. ConfigError where one is unknown, or
-    none is judged."""
+    """Return the run's models and the references that are models. Raises ConfigError if one is
+    unknown, or none is judged."""
     models = dict(config.model)
     for one in config.references:
         if one in models or one.startswith(PREFIX) or _run_of(one) is not None:
@@ -216,13 +249,13 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
 
 
 def judged(config: ReferencedConfig) -> list[str]:
-    """The models that are judged; the others of the run are references."""
+    """Return the models that are judged; the other models of the run are references."""
     return [name for name in config.model if name not in config.references]
 
 
 def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
-    """The references that are earlier runs, with absolute paths. ConfigError where a run has no
-    such model."""
+    """Return the references that are earlier runs, with absolute paths. Raises ConfigError if a run
+    has no such model."""
     asked: dict[Path, list[str]] = {}
     for one in config.references:
         if (found := _run_of(one)) is not None and one not in config.model:
@@ -236,8 +269,8 @@ def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
 
 
 def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
-    """Models of a reference set, chosen before the tested model answers anything. ConfigError where
-    its family is not known."""
+    """Choose models of a reference set before the tested model answers anything. Raises ConfigError
+    if its family is not known."""
     families = {one: config.model[one].family for one in judged(config)}
     if unknown := [one for one, family in families.items() if not family]:
         raise ConfigError(
@@ -254,11 +287,11 @@ def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
 def recorded_references(
     manifest: Manifest, benchmark: str, same: Sequence[str]
 ) -> list[ReferenceRun]:
-    """The reference runs that a manifest names, checked against its run (`check_runs`). benchmark:
-    the audited one."""
-    told, facts = manifest.analysis, manifest.benchmark
+    """Return the reference runs that a manifest names, after `check_runs`. benchmark: the audited
+    one."""
+    analysis, facts = manifest.analysis, manifest.benchmark
     kept = zip(
-        told["references"], told.get("reference_models", ()), strict=True
+        analysis["references"], analysis.get("reference_models", ()), strict=True
     )  # an import has neither
     runs = [_serving(Path(path), models) for path, models in kept]
     names = (benchmark, *(name for name in facts if name != benchmark))
@@ -284,12 +317,14 @@ def check_runs(
     config: Mapping[str, Any],
     same: Sequence[str],
 ) -> None:
-    """ConfigError where reference runs cannot be compared with this run: of another audit or other
-    items, unfinished, a model twice by name or by weights, a reference that is a judged model, or
-    something else was asked.
+    """Raise ConfigError if reference runs cannot be compared with this run.
+
+    They cannot if they are of another audit or other items, are unfinished, or had other requests.
+    Nor may a model occur twice by name or weights, or be a judged model.
 
     models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited
-    one first. config: of this run; same: its names that decide what was asked."""
+    one first. config: of this run. same: the options that decide the requests.
+    """
     found = [(run, _checked(run, audit, benchmarks)) for run in runs]
     tested = {name: models[name] for name in judged if name in models}
     served = [(name, facts, "this run") for name, facts in models.items() if name not in judged]
@@ -310,7 +345,7 @@ def check_runs(
 
 
 def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
-    """ConfigError where a reference (name, facts, run) is there twice, by name or by weights."""
+    """Raise ConfigError if a reference (name, facts, run) occurs twice, by name or by weights."""
     name, times = Counter(name for name, _, _ in served).most_common(1)[0] if served else ("", 0)
     if times > 1:
         raise ConfigError(
@@ -318,14 +353,14 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
         )
     weights: dict[str, str] = {}
     for name, facts, _ in served:
-        told, engine = facts.get("revision"), facts.get("engine")
+        revision, engine = facts.get("revision"), facts.get("engine")
         if (
-            told not in (None, engine)
+            revision not in (None, engine)
             and engine != "scripted"
-            and weights.setdefault(told, name) != name
+            and weights.setdefault(revision, name) != name
         ):
             raise ConfigError(
-                f"References {weights[told]} and {name} are one model (weights {told}). Leave out one."
+                f"References {weights[revision]} and {name} are one model (weights {revision}). Leave out one."
             )
 
 
@@ -339,19 +374,20 @@ def check_logs_passed(path: Path, manifest: Manifest) -> None:
 
 
 def is_imported(manifest: Manifest) -> bool:
-    """Whether a run's rows were read from others' logs (`audit import`)."""
+    """Return whether a run's rows were read from other programs' logs (`audit import`)."""
     return manifest.config.get("provenance") == IMPORTED
 
 
 def _asked(value: Any) -> Any:
-    """A value of the configuration without what is only said of the items."""
+    """Return a value of the configuration without what only describes the items."""
     if not isinstance(value, Mapping):
         return value
     return {k: v for k, v in value.items() if k not in ("date", "written_by")}
 
 
 def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None:
-    """ConfigError where a reference run asked other items under the same ids, or none of these."""
+    """Raise ConfigError if a reference run has other items under the same ids, or none of these
+    items."""
     from audit.shards.questions import QuestionFile
 
     ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
@@ -379,9 +415,12 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
 def joined_items(
     path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
-    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where
-    both agree. ours: (key, text, options) of this run's items. ConfigError where under JOINED_MIN
-    of them are there."""
+    """Return {(benchmark, id) in an imported run: the same in this run}, by text, or by name if
+    both agree.
+
+    ours: (key, text, options) of this run's items. Raises ConfigError if less than JOINED_MIN of
+    them are in the imported run.
+    """
     from audit.shards.questions import QuestionFile
 
     by_text = {text_key(text, options): key for key, text, options in ours}
@@ -447,8 +486,8 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
 
 
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:
-    """By weights, whatever they are called; the scripted engine has none, so there it is by
-    name."""
+    """Raise ConfigError if a reference has the weights of a tested model; scripted engines have
+    none, so their names count."""
     revision = facts.get("revision")
     weighed = revision is not None and facts.get("engine") != "scripted"
     for other, theirs in tested.items():
@@ -465,7 +504,7 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
 
 
 def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
-    """The models that a run gives: those that are named, and for "" its own references."""
+    """Return the models that a run provides: the named ones, or for "" its own references."""
     manifest = _manifest(path)
     own = [
         name
@@ -487,7 +526,7 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
 
 
 def _run_of(reference: str) -> tuple[Path, str] | None:
-    """(run directory, model or "") of RUN_DIR and MODEL@RUN_DIR; None for what is neither."""
+    """Split RUN_DIR or MODEL@RUN_DIR into (run directory, model or ""); None for any other text."""
     from audit.shards.manifest import MANIFEST
 
     name, _, folder = reference.partition("@")

@@ -1,19 +1,20 @@
-"""How often is a whole suite wrong? One simulated model through all of its audits, with their real
-decisions.
+"""Simulate how often a whole suite is wrong.
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
 
-What the audits say of one model together is counted, so the rates of any suite of them follow
-(`audit.judging.forms`). The gates, which look for faults that a simulation does not have, are
-bypassed, as in each audit's own calibration. Validity makes no claim about memory: its error is its
-own (`audit calibrate audit=validity`)."""
+Each simulated model goes through all audits of the suite, with their real decisions. The verdicts
+of one model are counted together, so the rates of any suite of these audits follow
+(`audit.judging.forms`). The gates look for faults that a simulation does not have. They are
+bypassed, as in the calibration of each audit. The validity audit makes no claim about memory, so
+its errors are simulated apart (`audit calibrate audit=validity`).
+"""
 
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product, starmap
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,9 @@ from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel
 
 SIMULATIONS = 200
-REFERENCES = (
-    3,
-    5,
-    8,
-)  # each simulated model is judged with so many: the first three are among the first five
+# Each simulated model is judged with these numbers of references; the first three are among the
+# first five.
+REFERENCES = (3, 5, 8)
 RESAMPLES = 199
 SHIPPED = (SuiteDesign(),)
 
@@ -46,22 +45,33 @@ def judge(
     rng: np.random.Generator,
     references: Sequence[int] = REFERENCES,
 ) -> list[str]:
-    """One model: for each number of references the letters of AUDITS. The sweep has none and is
-    judged once."""
+    """Simulate and judge one model.
+
+    Parameters
+    ----------
+    design : SuiteDesign
+        Sizes of the suite.
+    world : World
+        What the model knows of the items.
+    rng : numpy.random.Generator
+        Source of the answers.
+    references : sequence of int
+        Numbers of references. The sweep has no references and is judged once.
+
+    Returns
+    -------
+    list of str
+        For each number of references, the letter of each of AUDITS.
+    """
     model = simulate(design, world, rng)
-    _, (first,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
-    some = [model.with_references(count) for count in references]
-    return [
-        "".join(
-            LETTERS[one.grade]
-            for one in (
-                first,
-                perturb.decision_of(m.perturb, rng),
-                memory.decision_of(m.memory, rng),
-            )
-        )
-        for m in some
-    ]
+    _, (routed,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
+    words = []
+    for count in references:
+        cells = model.with_references(count)
+        reworded = perturb.decision_of(cells.perturb, rng)
+        read = memory.decision_of(cells.memory, rng)
+        words.append(LETTERS[routed.grade] + LETTERS[reworded.grade] + LETTERS[read.grade])
+    return words
 
 
 def procedures(
@@ -70,53 +80,68 @@ def procedures(
     worlds: Sequence[str] = tuple(WORLDS),
     references: Sequence[int] = REFERENCES,
 ) -> tuple[Procedure, ...]:
-    """For each number of references how many models of each world had which letters of AUDITS."""
+    """Return the procedure that counts the letters of AUDITS, by number of references.
+
+    Parameters
+    ----------
+    options : Namespace
+        Arguments of `audit calibrate`.
+    designs : sequence of SuiteDesign
+        Sizes of the suites.
+    worlds : sequence of str
+        Names in WORLDS.
+    references : sequence of int
+        Numbers of references.
+
+    Returns
+    -------
+    tuple of Procedure
+        The procedure.
+    """
     simulations = options.simulations or SIMULATIONS
     thresholds = {
-        "sweep": SweepThresholds(),
-        "perturb": PerturbThresholds(),
-        "memory": MemoryThresholds(),
+        "sweep": SweepThresholds().to_dict(),
+        "perturb": PerturbThresholds().to_dict(),
+        "memory": MemoryThresholds().to_dict(),
     }
 
-    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        letters = zip(*chain(*found), strict=True)
-        counts = [{case.name: dict(sorted(Counter(some).items()))} for some in letters]
-        designs = [asdict(replace(case.design, references=count)) for count in references]
-        return [{"design": d, "counts": c} for d, c in zip(designs, counts, strict=True)]
+    def entries(case: Case, judged: Sequence[Sequence[Any]]) -> list[Entry]:
+        rows: list[Entry] = []
+        for count, letters in zip(references, zip(*chain(*judged), strict=True), strict=True):
+            design = asdict(replace(case.design, references=count))
+            counts = dict(sorted(Counter(letters).items()))
+            rows.append({"design": design, "counts": {case.name: counts}})
+        return rows
 
     def case(design: SuiteDesign, name: str) -> Case:
         return Case(design, name, WORLDS[name], streams(options.seed, design, name, simulations))
 
     procedure = Procedure(
-        cases=[case(design, name) for design in designs for name in worlds],
+        cases=list(starmap(case, product(designs, worlds))),
         judge=partial(judge, references=references),
         entries=entries,
         table=markdown,
-        head={
-            "simulations": simulations,
-            "thresholds": {name: one.to_dict() for name, one in thresholds.items()},
-        },
+        head={"simulations": simulations, "thresholds": thresholds},
     )
     return (procedure,)
 
 
 def markdown(entries: Entries) -> str:
-    """The table of the documentation, per cent [95 % interval]: what each audit finds, what any
-    finds, what passes."""
+    """Return the table of the documentation, in per cent with 95 % intervals.
+
+    It shows what each audit finds, what any of them finds, and what passes.
+    """
     head = ["world", "references", *(f"{audit} finds" for audit in AUDITS), "any finding"]
     head += ["passes perturb", "passes perturb and memory", "passes all three"]
     rows = []
     for name in entries[0]["counts"]:
         for entry in entries:
             counts = entry["counts"][name]
-            found = [
-                str(any_found(counts, one)) for one in (*([audit] for audit in AUDITS), AUDITS)
-            ]
-            passed = [
-                str(all_cleared(counts, some))
-                for some in (["perturb"], ["perturb", "memory"], AUDITS)
-            ]
-            rows.append(
-                [name.replace("_", " "), str(entry["design"]["references"]), *found, *passed]
-            )
+            row = [name.replace("_", " "), entry["design"]["references"]]
+            row += [any_found(counts, [audit]) for audit in AUDITS]
+            row.append(any_found(counts, AUDITS))
+            row.append(all_cleared(counts, ["perturb"]))
+            row.append(all_cleared(counts, ["perturb", "memory"]))
+            row.append(all_cleared(counts, AUDITS))
+            rows.append(list(map(str, row)))
     return table_text(head, rows)

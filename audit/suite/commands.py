@@ -6,6 +6,7 @@ Every configuration is checked before anything runs.
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,16 @@ _DECIDED = {
 
 @dataclass(frozen=True)
 class Step:
-    """One audit of a suite. words: the arguments of its command, without run_dir. config: their
-    configuration.
+    """Describe one audit of a suite.
+
+    Attributes
+    ----------
+    audit : str
+        Name of the audit.
+    words : tuple of str
+        Arguments of its command, without run_dir.
+    config : RunConfig
+        The configuration that these arguments compose.
     """
 
     audit: str
@@ -43,7 +52,7 @@ class Step:
 
 
 def model_name(suite: Suite) -> str:
-    """Return the configuration in conf/model of a suite's model.
+    """Return the name of the suite's model in conf/model.
 
     Parameters
     ----------
@@ -58,7 +67,7 @@ def model_name(suite: Suite) -> str:
     Raises
     ------
     ConfigError
-        If there is none.
+        If no such configuration exists.
     """
     pin = suite.model_config
     if pin.endpoint is not None:
@@ -66,21 +75,22 @@ def model_name(suite: Suite) -> str:
     if "/" in pin.model_id:
         return hub_name(pin.model_id)
     if pin.model_id not in (*known_models(), *described_models()):
+        unknown = unknown_name("model_config.model_id", pin.model_id, known_models())
         raise ConfigError(
-            f"{unknown_name('model_config.model_id', pin.model_id, known_models())} Or a hub id, such as "
-            "Qwen/Qwen3-8B; for an endpoint model_config.endpoint beside it."
+            f"{unknown} Or a hub id, such as Qwen/Qwen3-8B; "
+            "for an endpoint model_config.endpoint beside it."
         )
     return pin.model_id
 
 
 def domain_of(suite: Suite) -> str | None:
-    """Return the domain of a suite: its own, else the benchmark's in conf/rewording/policy.yaml,
-    else None.
+    """Return the domain that the suite states, else that of the benchmark, else None.
+
+    Domains of benchmarks are in conf/rewording/policy.yaml.
     """
     data = suite.dataset_config
-    known: Mapping[str, Any] = load_group("rewording", "policy")["benchmarks"].get(
-        data.benchmark_name, {}
-    )
+    policies = load_group("rewording", "policy")["benchmarks"]
+    known: Mapping[str, Any] = policies.get(data.benchmark_name, {})
     return data.domain or known.get("domain")
 
 
@@ -105,8 +115,10 @@ def domain_thresholds(suite: Suite) -> DomainThresholds:
     domain = domain_of(suite)
     if domain is None and suite.domains:
         raise ConfigError(
-            f"The domain of {suite.dataset_config.benchmark_name} is unknown, and this suite sets thresholds by "
-            f"domain. Expected one of {', '.join(DOMAINS)}. Example: dataset_config.domain={next(iter(suite.domains))}"
+            f"The domain of {suite.dataset_config.benchmark_name} is unknown, "
+            "and this suite sets thresholds by domain. "
+            f"Expected one of {', '.join(DOMAINS)}. "
+            f"Example: dataset_config.domain={next(iter(suite.domains))}"
         )
     return suite.domains.get(domain or "", DomainThresholds())
 
@@ -124,8 +136,8 @@ def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
     list of (float or None, float or None)
         The suite's window. If that is the general one, also that of the benchmark's domain.
     """
-    asked = suite.perturbation_config
-    stated = (asked.min_semantic_distance, asked.max_semantic_distance)
+    pin = suite.perturbation_config
+    stated = (pin.min_semantic_distance, pin.max_semantic_distance)
     windows = load_group("rewording", "policy")["windows"]
     general = stated == tuple(windows["general"])
     return [stated, tuple(windows.get(domain_of(suite), stated))] if general else [stated]
@@ -155,22 +167,21 @@ def audit_words(
     ConfigError
         If an argument sets an option that the suite decides.
     """
-    found = {}
-    for audit, own in suite.audits.items():
-        given = [*own, *(changed or {}).get(audit, ())]
-        for word in (*given, *more):
+    words = {}
+    for audit, of_suite in suite.audits.items():
+        of_audit = [*of_suite, *(changed or {}).get(audit, ())]
+        by_key = {key_of(word): word for word in _words(suite, audit)}
+        for word in (*of_audit, *more):
             key = key_of(word)
-            # One engine serves all audits, so its configuration may be changed for all of them
-            # alone.
-            if key in _DECIDED or (key.startswith("model.") and word in given):
+            # One engine serves all audits, so a change of its configuration applies to all.
+            if key in _DECIDED or (key.startswith("model.") and word in of_audit):
                 instead = _DECIDED.get(
                     key, f"{word} without an audit's name, which changes it for all"
                 )
                 raise ConfigError(f"{audit}: {word} is decided by the suite. Use {instead}.")
-        found[audit] = list(
-            {key_of(word): word for word in (*_words(suite, audit), *given, *more)}.values()
-        )
-    return found
+            by_key[key] = word
+        words[audit] = list(by_key.values())
+    return words
 
 
 def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> list[Step]:
@@ -195,16 +206,16 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     ConfigError
         If a configuration is invalid or not pinned.
     """
-    found = []
+    plan = []
     for audit, given in words.items():
-        own = [*given, f"run_dir={quoted(f'{run_dir}/{audit}')}", "report=false", "gate=false"]
+        directory = f"run_dir={quoted(f'{run_dir}/{audit}')}"
         try:
-            config = configured(audit, own)
+            config = configured(audit, [*given, directory, "report=false", "gate=false"])
         except ConfigError as error:
             raise ConfigError(f"{audit}: {error}") from error
         _check_pinned(suite, config, audit)
-        found.append(Step(audit, tuple(given), config))
-    return found
+        plan.append(Step(audit, tuple(given), config))
+    return plan
 
 
 def check_version(
@@ -224,7 +235,8 @@ def check_version(
     Returns
     -------
     dict
-        stated, found, and claimed (by an endpoint's operator).
+        The version "stated", the revision "found", and whether it is "claimed" by the operator of
+        an endpoint.
 
     Raises
     ------
@@ -239,25 +251,25 @@ def check_version(
     if (stated == SCRIPTED) != (model.engine == "scripted"):
         version = SCRIPTED if model.engine == "scripted" else "VERSION"
         raise ConfigError(
-            f"model_version is {stated!r:.24}, which is not a version of {model.name}. The suite pins another model. "
-            f"Expected the version of the model that is named. Example: model={model.name} model_version={version}"
+            f"model_version is {stated!r:.24}, which is not a version of {model.name}. "
+            "The suite pins another model. Expected the version of the model that is named. "
+            f"Example: model={model.name} model_version={version}"
         )
-    found = resolve(model) if model.engine in WEIGHED else SCRIPTED
-    if not found.startswith(stated):
+    revision = resolve(model) if model.engine in WEIGHED else SCRIPTED
+    if not revision.startswith(stated):
         raise ConfigError(
-            f"model_config.model_version: the suite states {stated}, and the weights of {model.name} that are here are "
-            f"{found}. To audit these, write that; to audit the others, give their folder: "
-            f"model.{model.name}.path=/weights/folder."
+            f"model_config.model_version is {stated}, and the installed weights of {model.name} are "
+            f"{revision}. Expected the version of the weights, or the folder of other weights. "
+            f"Example: model.{model.name}.path=/weights/folder"
         )
-    return {"stated": stated, "found": found, "claimed": False}
+    return {"stated": stated, "found": revision, "claimed": False}
 
 
 def _words(suite: Suite, audit: str) -> list[str]:
     """Return the arguments that the suite's fields give to one audit."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
-    model = [
-        f"model={name if name in (*known_models(), *described_models()) else HF + pin.model_id}"
-    ]
+    known = name in (*known_models(), *described_models())
+    model = [f"model={name if known else HF + pin.model_id}"]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
     words = [
@@ -272,10 +284,10 @@ def _words(suite: Suite, audit: str) -> list[str]:
     effect = domain_thresholds(suite).effect_of_interest
     if effect is not None and audit != "validity":
         words.append(f"verdict.effect_of_interest={effect:g}")
-    if any(key_of(word) == "benchmark" for word in suite.audits[audit]):
-        return [
-            word for word in words if key_of(word) != "benchmark"
-        ]  # of another benchmark nothing more is said
+    # The fields that follow describe the suite's benchmark, and this audit may have another.
+    if "benchmark" in map(key_of, suite.audits[audit]):
+        words.remove(f"benchmark={data.benchmark_name}")
+        return words
     if data.path is not None:
         words.append(f"benchmark.path={quoted(data.path)}")
     if data.dataset_variant is not None:
@@ -291,14 +303,15 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
     data = config.benchmark
     if data.hub is not None and data.path is None and commit_of(data.revision) is None:
         raise ConfigError(
-            f"{audit}: benchmark {data.name} is read from the hub at no fixed revision ({data.revision}). Write its "
-            "commit (40 hexadecimal digits) as dataset_config.dataset_version, or benchmark.revision= of the audit."
+            f"{audit}: benchmark {data.name} is read from the hub at no fixed revision "
+            f"({data.revision}). Expected its commit (40 hexadecimal digits) as "
+            "dataset_config.dataset_version, or as benchmark.revision= of the audit."
         )
     same = data.name == suite.dataset_config.benchmark_name
     if suite.dataset_config.dataset_variant is not None and data.hub is None and same:
         raise ConfigError(
-            f"dataset_config.dataset_variant={suite.dataset_config.dataset_variant}: {data.name} is no data set of the "
-            "hub, so it has no such configuration. Leave it out."
+            f"dataset_config.dataset_variant is {suite.dataset_config.dataset_variant}, and "
+            f"{data.name} is no data set of the hub, so it has no such configuration. Leave it out."
         )
 
 
@@ -340,24 +353,26 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     AuditError
         If an audit cannot be planned.
     """
-    asked = [
-        (step, one.planned)
-        for step in plan
-        for one in part_of(step.audit, "plan").planned(step.config).asked()
-    ]
-    rows = [(step.audit, one.model, one.benchmark, *_figures([one])) for step, one in asked]
-    rows.append(("all", "", "", *_figures([one for _, one in asked])))
-    widths = [max(len(row[k]) for row in (_HEAD, *rows)) for k in range(len(_HEAD))]
-    lines = [
-        f"run directory  {run_dir}{'  (exists: it would be resumed)' if run_dir.exists() else ''}"
-    ]
-    for row in (_HEAD, *rows):
-        cells = [
-            f"{text:{'<' if k < 3 else '>'}{widths[k]}}" for k, text in enumerate(row)
-        ]  # three columns of words
+    rows: list[tuple[str, ...]] = [_HEAD]
+    calls = []
+    for step in plan:
+        for arm in part_of(step.audit, "plan").planned(step.config).asked():
+            planned = arm.planned
+            calls.append(planned)
+            rows.append((step.audit, planned.model, planned.benchmark, *_figures([planned])))
+    rows.append(("all", "", "", *_figures(calls)))
+    resumed = "  (exists: it would be resumed)" if run_dir.exists() else ""
+    lines = [f"run directory  {run_dir}{resumed}"]
+    columns = []
+    for k, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        align = str.ljust if k < 3 else str.rjust  # The first three columns hold names.
+        columns.append([align(text, width) for text in column])
+    for cells in zip(*columns, strict=True):
         lines.append("  ".join(cells).rstrip())
-    lines += [f"({one})" for one in dict.fromkeys(call.cost.basis for _, call in asked) if one]
-    lines += ["", "What each could find: the same words with plan=true, such as"]
+    sources = dict.fromkeys(planned.cost.basis for planned in calls)
+    lines += [f"({source})" for source in sources if source]
+    lines += ["", "What each could find: the same command with plan=true, such as"]
     lines += [f"  audit {step.audit} plan=true {shlex.join(step.words)}" for step in plan]
     return lines
 
@@ -365,16 +380,16 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
 def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
     """Return sums of the calls; "?" if a summand is unknown."""
 
-    def total(values: Sequence[float | None], form: str) -> str:
-        known = [value for value in values if value is not None]
-        return form.format(sum(known)) if len(known) == len(values) else "?"
+    def total(attribute: str, form: str) -> str:
+        values = list(map(attrgetter(attribute), calls))
+        return "?" if None in values else form.format(sum(values))
 
-    currency = "/".join(sorted({one.cost.currency for one in calls}))
+    currency = "/".join(sorted({planned.cost.currency for planned in calls}))
     return (
-        total([one.calls for one in calls], "{:,}"),
-        total([one.tokens.prompt for one in calls], "{:,}"),
-        total([one.tokens.generated for one in calls], "{:,}"),
-        total([one.cost.hours for one in calls], "{:,.2g}"),
-        total([one.cost.gpu_hours for one in calls], "{:,.2g}"),
-        total([one.cost.money for one in calls], f"{{:,.2f}} {currency}"),
+        total("calls", "{:,}"),
+        total("tokens.prompt", "{:,}"),
+        total("tokens.generated", "{:,}"),
+        total("cost.hours", "{:,.2g}"),
+        total("cost.gpu_hours", "{:,.2g}"),
+        total("cost.money", f"{{:,.2f}} {currency}"),
     )

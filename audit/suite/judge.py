@@ -35,33 +35,33 @@ Verdicts = Mapping[str, AuditVerdict[Any]]  # by audit
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
-    """Return the source's thresholds by their names in the suite, with those of the benchmark's
-    domain.
-    """
+    """Return the source's thresholds by name; those of the benchmark's domain come first."""
     decides = ("review_required_above_cs", "block_deployment_above_contaminated_pct")
-    found = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
-    own = vars(domain_thresholds(suite)).items()
-    return found | {name: value for name, value in own if name in found and value is not None}
+    thresholds = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
+    for name, value in vars(domain_thresholds(suite)).items():
+        if name in thresholds and value is not None:
+            thresholds[name] = value
+    return thresholds
 
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
-    """Return two rules of the source: with the share of flagged items that scoring allows, and that
-    which blocks.
+    """Return two rules of the source.
+
+    One has the share of flagged items that scoring allows, the other the share that blocks.
 
     Parameters
     ----------
     thresholds : mapping
-        As `source_thresholds` returns.
+        The thresholds that `source_thresholds` returns.
 
     Returns
     -------
     tuple of Rule
         For scoring, and for governance.
     """
-    # Percentages as shares are no round binary fractions: 5 % of 500 items are 25, which is not
-    # above 5 %.
-    names = ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct")
-    allowed, blocked = (round(thresholds[name] / 100, 12) for name in names)
+    # Shares are rounded, since 25 of 500 items must not be above 5 %.
+    allowed = round(thresholds["max_allowed_contaminated_items_pct"] / 100, 12)
+    blocked = round(thresholds["block_deployment_above_contaminated_pct"] / 100, 12)
     rule = Rule(
         cs_threshold=thresholds["contamination_threshold"],
         alpha=thresholds["significance_alpha"],
@@ -81,16 +81,16 @@ def ruled(
     Parameters
     ----------
     thresholds : mapping
-        As `source_thresholds` returns.
+        The thresholds that `source_thresholds` returns.
     results, alarms : sequence
         Result and false alarms under each of `rules_of`.
 
     Returns
     -------
     dict
-        The decision, and each threshold with its figure and its false alarms: the share (0-1) of
-        clean models of this design (or of their items) that it accuses; None if no such model can
-        be simulated.
+        The decision, and each threshold with its figure and its false positives. These are the
+        share (0-1) of clean models of this design, or of their items, that the threshold accuses;
+        None if no such model can be simulated.
     """
     allowed, blocking = results
     clean, blocked = alarms
@@ -143,26 +143,30 @@ def ruled(
         ),
     )
     keys = ("name", "found", "exceeded", "asks_for", "false_alarms", "false_alarms_of")
-    numbers = [{**dict(zip(keys, row, strict=True)), "limit": thresholds[row[0]]} for row in rows]
-    asked = {number["asks_for"] for number in numbers if number["exceeded"]}
-    decision = next(
-        (one for one in (Decision.BLOCK, Decision.REVIEW) if one in asked), Decision.PASS
-    )
-    found = {"cs": allowed.cs, "flagged": allowed.flagged, "flagged_pct": pct, "n": allowed.n}
-    return {"decision": str(decision), **found, "numbers": numbers}
+    numbers = []
+    decision = Decision.PASS
+    for row in rows:
+        number = {**dict(zip(keys, row, strict=True)), "limit": thresholds[row[0]]}
+        numbers.append(number)
+        if number["exceeded"] and number["asks_for"] == Decision.BLOCK:
+            decision = Decision.BLOCK
+        elif number["exceeded"] and number["asks_for"] and decision == Decision.PASS:
+            decision = Decision.REVIEW
+    score = {"cs": allowed.cs, "flagged": allowed.flagged, "flagged_pct": pct, "n": allowed.n}
+    return {"decision": str(decision), **score, "numbers": numbers}
 
 
 def sentences(
     suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Return both rules in words, and which of them gates.
+    """Return sentences that state both rules, and which of them gates.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     source : sequence of mapping
-        As `source_ruled` returns.
+        The results that `source_ruled` returns.
     ours : mapping
         The decision of our verdict by (model, benchmark).
 
@@ -181,33 +185,35 @@ def sentences(
         )
         lines.append(f"{suite.dataset_config.benchmark_name}: {held}.")
     gates = "Our verdict" if suite.gate == "ours" else "The source's rule"
-    for one in source:
-        mine, theirs = ours[one["model"], one["benchmark"]], one["decision"]
-        what = f"{one['model']} on {one['benchmark']}, rewording"
+    for result in source:
+        mine, theirs = ours[result["model"], result["benchmark"]], result["decision"]
+        cell = f"{result['model']} on {result['benchmark']}, rewording"
         agree = (
             f"our verdict and the source's rule both say {mine}"
             if mine == theirs
-            else (f"our verdict says {mine}, the source's rule {theirs}")
+            else f"our verdict says {mine}, the source's rule {theirs}"
         )
-        found = f"CS {one['cs']:.3f}, {one['flagged']} of {one['n']} items flagged ({one['flagged_pct']:.1f} %)"
-        lines.append(f"{what}: {agree} ({found}). {gates} gates.")
-        lines += [f"{what}: {_sentence(number)}" for number in one["numbers"]]
+        score = (
+            f"CS {result['cs']:.3f}, {result['flagged']} of {result['n']} items flagged "
+            f"({result['flagged_pct']:.1f} %)"
+        )
+        lines.append(f"{cell}: {agree} ({score}). {gates} gates.")
+        lines += [f"{cell}: {_sentence(number)}" for number in result["numbers"]]
     return lines
 
 
 def _sentence(number: Mapping[str, Any]) -> str:
+    """Return the sentence on one threshold."""
     text = f"{number['name']} {number['limit']:g}"
     if number["found"] is not None:
-        asks = (
-            f": asks for {number['asks_for']}" if number["exceeded"] and number["asks_for"] else ""
-        )
-        text += (
-            f" {'exceeded' if number['exceeded'] else 'not exceeded'} ({number['found']:.3g}){asks}"
-        )
+        text += f"{' ' if number['exceeded'] else ' not '}exceeded ({number['found']:.3g})"
+        if number["exceeded"] and number["asks_for"]:
+            text += f": asks for {number['asks_for']}"
     rate = number["false_alarms"]
     if rate is None:
         return f"{text}; its false positives could not be simulated for this design."
-    return f"{text}; false positives: {percent(rate)} {number['false_alarms_of']} (simulated for this rule)."
+    rates = f"{percent(rate)} {number['false_alarms_of']} (simulated for this rule)"
+    return f"{text}; false positives: {rates}."
 
 
 def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -218,7 +224,7 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
     run_dir : Path
         A perturbation run.
     thresholds : mapping
-        As `source_thresholds` returns.
+        The thresholds that `source_thresholds` returns.
 
     Returns
     -------
@@ -234,25 +240,27 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
     cells = perturb_cells(
         read_run(run_dir), manifest.analysis["judged"], [], run_library(run_dir, manifest).header
     )
-    found = []
+    seed = int(manifest.analysis["seed"])
+    ruled_cells = []
     for cell in cells:
         original, variants = cell.tested.pair
         compared = item_means(original, variants)[1]
         n = int(np.sum(~np.isnan(compared)))
         accuracy = float(np.nanmean(compared)) if cell.n else float("nan")
         flips = wording_flips(variants, original)
-        results = [article_result(original, variants, rule) for rule in rules]
-        seed = int(manifest.analysis["seed"])
-        alarms = [
-            clean_alarms(n, accuracy, variants, flips, np.random.default_rng(seed), rule)
-            for rule in rules
-        ]
+        results, alarms = [], []
+        for rule in rules:
+            rng = np.random.default_rng(seed)
+            results.append(article_result(original, variants, rule))
+            alarms.append(clean_alarms(n, accuracy, variants, flips, rng, rule))
         named = {"audit": "perturb", "model": cell.tested.model, "benchmark": cell.benchmark}
-        found.append(named | ruled(thresholds, results, alarms))
-    return found
+        ruled_cells.append(named | ruled(thresholds, results, alarms))
+    return ruled_cells
 
 
-def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None) -> ReportPaths:
+def judge_suite(
+    run_dir: Path, out: Path, report_of: Mapping[str, Path] | None = None
+) -> ReportPaths:
     """Judge the runs of a suite's directory.
 
     Parameters
@@ -261,8 +269,8 @@ def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None)
         The suite's directory.
     out : Path
         Folder of the report.
-    own : mapping, optional
-        Folder of each audit's own report; below `out` if None.
+    report_of : mapping, optional
+        Folder of the report of each audit; below `out` if None.
 
     Returns
     -------
@@ -274,7 +282,7 @@ def judge_suite(run_dir: Path, out: Path, own: Mapping[str, Path] | None = None)
     ConfigError
         If suite.json is not that of these runs.
     """
-    return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), own)
+    return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), report_of)
 
 
 def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
@@ -296,19 +304,22 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
         If suite.json is not that of these runs.
     """
     path, dirs = run_dir / SUITE, {audit_of(run).name: run for run in panel_runs(run_dir) or []}
-    beside = [run / SUITE for run in dirs.values() if (run / SUITE).is_file()]
+    of_runs = []
     try:
-        state, *of_runs = (read_json(one) for one in (path, *beside))
+        state = read_json(path)
+        for run in dirs.values():
+            if (run / SUITE).is_file():
+                of_runs.append(read_json(run / SUITE))
         suite, model = suite_of(state["suite"]), dict(state["model"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} is not the suite of these runs ({error!r}). Restore it."
         ) from error
-    same = {name: value for name, value in state["suite"].items() if name != "model_config"}
-    if any(
-        one != same for one in of_runs
-    ):  # edited limits of the whole are those of none of its runs
-        raise ConfigError(f"{path} is not the suite that lies beside its runs. Restore it.")
+    # Each run holds the suite without the model. Limits that were edited in the suite alone differ.
+    without_model = {**state["suite"]}
+    without_model.pop("model_config", None)
+    if of_runs.count(without_model) < len(of_runs):
+        raise ConfigError(f"{path} differs from the suite beside its runs. Restore it.")
     return partial(suite_section, suite, run_dir, model, dirs)
 
 
@@ -341,12 +352,11 @@ def suite_section(
     """
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []
-    perturb = [verdicts["perturb"]] if "perturb" in verdicts else []
-    ours = {
-        (cell.model, cell.benchmark): str(cell.grade.decision(part.block_at))
-        for part in perturb
-        for cell in part.cells
-    }
+    ours = {}
+    if "perturb" in verdicts:
+        perturb = verdicts["perturb"]
+        for cell in perturb.cells:
+            ours[cell.model, cell.benchmark] = str(cell.grade.decision(perturb.block_at))
     return {
         "audit_suite_id": suite.audit_suite_id,
         "suite_sha256": file_sha256(run_dir / SUITE),

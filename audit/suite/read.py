@@ -1,8 +1,9 @@
-"""Read and check a suite's file (YAML or JSON); an error states what to write instead."""
+"""Read and check a suite's file (YAML or JSON); an error states what is expected."""
 
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from audit.suite.schema import VERSION, Suite, schema_text
 
 SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Names that mean another thing tomorrow, in anybody's repository or registry.
+# Names whose meaning changes with time, in any repository or registry.
 _MOVING = {
     "latest",
     "main",
@@ -55,7 +56,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     name : str
         A file, or the name of a suite that ships.
     changes : sequence of str
-        Such as "dataset_config.sample_size=50".
+        Changes of fields, such as "dataset_config.sample_size=50".
 
     Returns
     -------
@@ -65,13 +66,14 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     Raises
     ------
     ConfigError
-        If it cannot be read or is invalid.
+        If the suite cannot be read or is invalid.
     """
     path = Path(name)
     if path.suffix not in (".yaml", ".yml", ".json"):
         if name not in known_suites():
             raise ConfigError(
-                f"{unknown_name('suite', name, known_suites())} Or a file: my_suite.yaml, my_suite.json."
+                f"{unknown_name('suite', name, known_suites())} "
+                "Or a file: my_suite.yaml, my_suite.json."
             )
         path = SUITES / f"{name}.yaml"
     values = _load(path)
@@ -98,21 +100,18 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     ConfigError
         If a field is unknown, has a wrong type, or is a name that may change its meaning.
     """
-    values = {key: value for key, value in values.items() if key != "$schema"}
+    values = {**values}
+    values.pop("$schema", None)
     check_keys(values, Suite)
     pin = values.get("model_config")
-    if isinstance(pin, Mapping) and not re.match(
-        VERSION, version := str(pin.get("model_version", ""))
-    ):
-        raise ConfigError(
-            _mutable(version, str(pin.get("model_id")), pin.get("endpoint") is not None)
-        )
-    if odd := [
-        key
-        for key, value in flatten(values).items()
-        if isinstance(value, float) and not math.isfinite(value)
-    ]:
-        raise ConfigError(f"{odd[0]} is not finite. Expected a finite number.")
+    if isinstance(pin, Mapping):
+        version = str(pin.get("model_version", ""))
+        if not re.match(VERSION, version):
+            has_endpoint = pin.get("endpoint") is not None
+            raise ConfigError(_mutable(version, str(pin.get("model_id")), has_endpoint))
+    for key, value in flatten(values).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key} is not finite. Expected a finite number.")
     schema = json.loads(schema_text())
     schema["properties"]["audits"]["propertyNames"]["enum"] = every_audit()
     error = best_match(Draft202012Validator(schema).iter_errors(values))
@@ -129,40 +128,45 @@ def _check(suite: Suite) -> None:
     version = suite.dataset_config.dataset_version
     if version is not None and version.lower() in _MOVING:
         raise ConfigError(
-            f"dataset_config.dataset_version: {version!r} means other questions tomorrow. Write the commit of the data "
-            "set (40 hexadecimal digits), or the name of a version that is never given twice, such as 1.1.0; the "
-            "revision that is read is recorded either way."
+            f"dataset_config.dataset_version is {version!r}, which may name other questions later. "
+            "Expected the commit of the data set (40 hexadecimal digits), or a version that never "
+            "changes, such as 1.1.0. The revision that is read is recorded in both cases."
         )
-    for one in suite.governance.notify_on_failure:
-        if not _MAIL.fullmatch(one):
+    for address in suite.governance.notify_on_failure:
+        if not _MAIL.fullmatch(address):
             raise ConfigError(
-                f"governance.notify_on_failure: {one[:80]!r} is no mail address. Expected such as team@example.org; "
-                "chats and webhooks are for AUDIT_NOTIFY, as their addresses are secrets."
+                f"governance.notify_on_failure is {address[:80]!r}. Expected a mail address, such as "
+                "team@example.org. Addresses of chats and webhooks are secrets; they are given by "
+                "AUDIT_NOTIFY."
             )
     if suite.gate == "source" and "perturb" not in suite.audits:
         raise ConfigError(
-            "gate: the source's rule reads the perturbation audit. Expected perturb among audits."
+            "gate is source, and the source's rule needs the perturbation audit. "
+            "Expected perturb among audits."
         )
-    asked = suite.perturbation_config
-    low, high = asked.min_semantic_distance, asked.max_semantic_distance
+    pin = suite.perturbation_config
+    low, high = pin.min_semantic_distance, pin.max_semantic_distance
     if low is not None and high is not None and low >= high:
         raise ConfigError(
-            f"perturbation_config: min_semantic_distance={low:g} is not below max_semantic_distance={high:g}. Expected "
-            "such as 0.15 and 0.45."
+            f"perturbation_config.min_semantic_distance is {low:g}. "
+            f"Expected less than max_semantic_distance, which is {high:g}. Example: 0.15 and 0.45."
         )
 
 
 def _mutable(version: str, model_id: str, endpoint: bool) -> str:
-    said = f"model_config.model_version: {version!r} is no immutable reference. "
+    """Return the message for a version that may name other weights later."""
+    problem = f"model_config.model_version is {version!r}, which is no immutable reference. "
     if endpoint:
         return (
-            f"{said}An endpoint may serve other weights tomorrow under the same name. Write what its operator says is "
-            "served: the weights' commit (40 hexadecimal digits) or sha256:<digits>. It is recorded as claimed."
+            f"{problem}An endpoint may later serve other weights under the same name. Expected the "
+            "version that its operator states: the weights' commit (40 hexadecimal digits) or "
+            "sha256:<digits>. It is recorded as claimed."
         )
     return (
-        f"{said}A tag or branch names other weights tomorrow. Write the commit of the hub (40 hexadecimal digits, such "
-        f"as `git ls-remote https://huggingface.co/{model_id} main` prints), or sha256:<digits> of a folder or "
-        "package; the manifest of an earlier run has it under models."
+        f"{problem}A tag or branch may name other weights later. Expected the commit of the hub "
+        "(40 hexadecimal digits, such as "
+        f"`git ls-remote https://huggingface.co/{model_id} main` prints), or sha256:<digits> of a "
+        "folder or package. The manifest of an earlier run has it under models."
     )
 
 
@@ -183,9 +187,9 @@ def _load(path: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            parse_yaml(
-                text
-            )  # what would take for ever is refused; OmegaConf reads numbers in its own way
+            # parse_yaml refuses a file that would take too long. OmegaConf reads it again, since
+            # its numbers differ.
+            parse_yaml(text)
             values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is neither a YAML nor a JSON suite ({error}).") from error
@@ -197,17 +201,20 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{max(names, key=names.count)!r} is given twice")
-    return dict(pairs)
+    """Return pairs of a JSON object as a dict; raise ValueError if a name occurs twice."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{name!r} is given twice")
+    return values
 
 
 def _parsed(change: str) -> tuple[list[str], Any]:
-    key, found, value = change.partition("=")
-    if not found:
+    """Return the path and the value of a change `key=value`."""
+    key, equals, value = change.partition("=")
+    if not equals:
         raise ConfigError(
-            f"Expected key=value, such as dataset_config.sample_size=50; found {change!r}."
+            f"The change is {change!r}. Expected key=value. Example: dataset_config.sample_size=50."
         )
     try:
         parsed: Any = OmegaConf.to_container(OmegaConf.create(f"value: {value}"))
@@ -217,6 +224,7 @@ def _parsed(change: str) -> tuple[list[str], Any]:
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a field, given by its path, in place."""
     *above, last = path
     for name in above:
         below = values.setdefault(name, {})
@@ -230,13 +238,12 @@ def _build(kind: Any, value: Any) -> Any:
     """Return checked plain data as dataclasses."""
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(
-            **{
-                f.name: _build(hints[f.name], value[f.name])
-                for f in fields(kind)
-                if f.name in value
-            }
-        )
+        built = {}
+        for field_ in fields(kind):
+            if field_.name in value:
+                built[field_.name] = _build(hints[field_.name], value[field_.name])
+        return kind(**built)
     if get_origin(kind) is dict:
-        return {key: _build(get_args(kind)[1], one) for key, one in value.items()}
+        _, kind_of_value = get_args(kind)
+        return {key: _build(kind_of_value, item) for key, item in value.items()}
     return value

@@ -1,8 +1,7 @@
-"""Run a suite's audits one after the other on one engine, each in its own directory; report and
-decide.
+"""Run the audits of a suite one after the other on one engine, report and decide.
 
-The same command resumes: an audit that finished is not run again, one that did not is resumed by
-its own command.
+Each audit has a directory. The same command resumes: a finished audit is not run again, and an
+unfinished one continues.
 """
 
 import hashlib
@@ -22,6 +21,7 @@ from audit.core.errors import AuditError, ConfigError
 from audit.core.exits import FAILED, lines, one_line, refused, tell
 from audit.core.guarded_files import read_json
 from audit.core.json_types import plain
+from audit.engines.config import ModelConfig
 from audit.engines.weights import resolve_weights
 from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
@@ -44,8 +44,9 @@ _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 
 
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
-    """Return the directory of a suite, which is equal for equal suites and arguments, so that it
-    resumes.
+    """Return the directory of a suite.
+
+    Equal suites and arguments have the same directory, so that the suite resumes.
 
     Parameters
     ----------
@@ -57,11 +58,10 @@ def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
     Returns
     -------
     Path
-        Below outputs/.
+        The directory, below outputs/.
     """
-    digest = hashlib.sha256(
-        _text({"suite": asdict(suite), "words": _deciding(words)}).encode()
-    ).hexdigest()
+    decides = _text({"suite": asdict(suite), "words": _deciding(words)})
+    digest = hashlib.sha256(decides.encode()).hexdigest()
     return Path("outputs") / f"suite-{suite.audit_suite_id}-{digest[:10]}"
 
 
@@ -87,23 +87,32 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
     """
     name = model_name(suite)
     model = plan[0].config.model[name]
-    version = check_version(suite, model, lambda one: str(revision_of(one, resolve_weights(one))))
+    version = check_version(suite, model, _installed_revision)
     for step in plan:
         if step.audit == "perturb":
             _check_library(suite, step)
     stated = suite.dataset_config.dataset_version
     if stated is not None and stated.startswith("sha256:"):
-        own = [s for s in plan if s.config.benchmark.name == suite.dataset_config.benchmark_name]
-        found = (
-            open_benchmark(own[0].config.benchmark, seed=own[0].config.seed).revision
-            if own
-            else stated
-        )
-        if not found.startswith(stated):
-            raise ConfigError(
-                f"dataset_config.dataset_version: the suite states {stated}, and here is {found}."
-            )
+        _check_items(suite, plan, stated)
     return {"name": name, **version}
+
+
+def _installed_revision(model: ModelConfig) -> str:
+    return str(revision_of(model, resolve_weights(model)))
+
+
+def _check_items(suite: Suite, plan: Sequence[Step], stated: str) -> None:
+    """Raise ConfigError if the items of the suite's benchmark have another hash than stated."""
+    for step in plan:
+        config = step.config
+        if config.benchmark.name == suite.dataset_config.benchmark_name:
+            revision = open_benchmark(config.benchmark, seed=config.seed).revision
+            if not revision.startswith(stated):
+                raise ConfigError(
+                    f"dataset_config.dataset_version is {stated}. Expected the version of the "
+                    f"items that are read, which is {revision}."
+                )
+            return
 
 
 def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence[str] = ()) -> int:
@@ -142,44 +151,46 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
         finish.failed(registry, run_dir, f"{type(error).__name__}: {error}", to=people)
         raise
     if failed:
-        said = f"{', '.join(failed)} did not finish: no decision. The same command goes on."
-        refused(said, lines)
-        finish.failed(registry, run_dir, said, to=people)
+        problem = (
+            f"{', '.join(failed)} did not finish, so there is no decision. "
+            "The same command continues."
+        )
+        refused(problem, lines)
+        finish.failed(registry, run_dir, problem, to=people)
         return FAILED
     tell("\nreport of all audits")
-    # Versions of a model that one suite audited are compared: what lies beside each run does not
-    # name the model.
-    beside = {name: value for name, value in asdict(suite).items() if name != "model_config"}
-    for folder in dirs.values():
-        write_file(folder / SUITE, _text(beside).encode())
-    paths = judge_suite(
-        run_dir, run_dir / "report", {audit: folder / "report" for audit, folder in dirs.items()}
-    )
+    # The suite beside each run does not name the model, so that the runs of two versions of a
+    # model can be compared.
+    without_model = asdict(suite)
+    del without_model["model_config"]
+    report_of = {}
+    for audit, folder in dirs.items():
+        write_file(folder / SUITE, _text(without_model).encode())
+        report_of[audit] = folder / "report"
+    paths = judge_suite(run_dir, run_dir / "report", report_of)
     ruling = rule_run(run_dir)
     print(f"report   {paths.html}\nverdict  {paths.verdict}", flush=True)
     finish.finished(registry, run_dir)
     print(as_text(ruling), end="")
     if ruling.problem:
         print(lines(ruling.problem), file=sys.stderr)
-    parts = [
-        (part, plain(asdict(Manifest.load(dirs[audit])))) for audit, part in parts_of(paths.content)
-    ]
+    parts = []
+    for audit, part in parts_of(paths.content):
+        parts.append((part, plain(asdict(Manifest.load(dirs[audit])))))
     if short := out_of_reach(parts):
         print(f"note: {one_line(short)}")
     if (more := more_questions(parts)) is not None:
-        print(
-            f"next: {one_line(larger(('audit', 'suite', *typed), 'dataset_config.sample_size', more))}",
-            flush=True,
-        )
+        command = larger(("audit", "suite", *typed), "dataset_config.sample_size", more)
+        print(f"next: {one_line(command)}", flush=True)
     return ruling.exit_code
 
 
 def _run_all(
     plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path
 ) -> list[str]:
-    """Return the audits that did not finish.
+    """Run each audit and return the names of those that did not finish.
 
-    state: content of suite.json (at `path`), in which finished audits are recorded by their
+    `state` is the content of suite.json at `path`. Finished audits are recorded in it by their
     fingerprint.
     """
     from audit.runtime.keep import keep_engines
@@ -205,21 +216,20 @@ def _run_all(
 
 
 def finished(run_dir: Path, fingerprint: str | None) -> bool:
-    """Return whether a run is the one that the suite recorded as finished, with every row in its
-    shards.
+    """Return True if the suite recorded a run as finished, and every row is in its shards.
 
     Parameters
     ----------
     run_dir : Path
         The run.
     fingerprint : str or None
-        As recorded; None if the suite recorded none.
+        The recorded fingerprint; None if the suite recorded none.
 
     Returns
     -------
     bool
-        False for any other run there; the audit's own command then checks whether it is the right
-        one.
+        False for any other run in the directory. The command of the audit then checks whether it
+        is the right one.
     """
     if fingerprint is None or not (run_dir / MANIFEST).is_file():
         return False
@@ -227,42 +237,42 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
     if (manifest.fingerprint, manifest.status) != (fingerprint, "finished"):
         return False
     try:
-        return all(
-            rows.complete
-            for rows in cell_rows(run_dir, count_rows(run_dir, audit_of(run_dir).schema))
-        )
+        counts = count_rows(run_dir, audit_of(run_dir).schema)
+        return all(rows.complete for rows in cell_rows(run_dir, counts))
     except AuditError:
-        return False  # its own command says why, or puts it right
+        return False  # The command of the audit reports the error or mends it.
 
 
 def _check_library(suite: Suite, step: Step) -> None:
-    asked, variants = suite.perturbation_config, getattr(step.config, "variants", None)
+    """Raise ConfigError if the library of variants differs from what the suite states."""
+    pin, variants = suite.perturbation_config, getattr(step.config, "variants", None)
     header = find_library(variants or step.config.benchmark.name).header
-    own = (asked.min_semantic_distance, asked.max_semantic_distance)
-    low, high = own if header.window in windows_of(suite) else header.window
+    stated = (pin.min_semantic_distance, pin.max_semantic_distance)
+    low, high = stated if header.window in windows_of(suite) else header.window
     reworded_by = header.paraphraser.name if header.paraphraser else None
     if (
         reworded_by in known_models()
-        and load_model_config(str(reworded_by)).path == asked.paraphrase_model
+        and load_model_config(str(reworded_by)).path == pin.paraphrase_model
     ):
-        reworded_by = asked.paraphrase_model  # by its hub id
-    for name, wanted, found in (
-        ("min_semantic_distance", asked.min_semantic_distance, low),
-        ("max_semantic_distance", asked.max_semantic_distance, high),
-        ("perturbation_strategy", asked.perturbation_strategy, header.strategy),
-        ("paraphrase_model", asked.paraphrase_model, reworded_by),
+        reworded_by = pin.paraphrase_model  # The suite names the model by its hub id.
+    for name, value, of_library in (
+        ("min_semantic_distance", pin.min_semantic_distance, low),
+        ("max_semantic_distance", pin.max_semantic_distance, high),
+        ("perturbation_strategy", pin.perturbation_strategy, header.strategy),
+        ("paraphrase_model", pin.paraphrase_model, reworded_by),
     ):
-        if wanted is not None and wanted != found:
+        if value is not None and value != of_library:
             raise ConfigError(
-                f"perturbation_config.{name}: the suite says {wanted}, and library {header.name} has {found}. Name the "
-                "library that is meant (audits: {perturb: [variants=HASH]}; audit variants list), or change the field."
+                f"perturbation_config.{name} is {value}, and library {header.name} has {of_library}. "
+                "Change the field, or name another library (audit variants list). "
+                "Example: audits: {perturb: [variants=HASH]}."
             )
 
 
 def _open(
     suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of suite.json, written now or checked to be of this suite.
+    """Return the content of suite.json; write it, or check that it is of this suite.
 
     Raises ConfigError if the directory belongs to another suite, ShardError if the disk refuses.
     """
@@ -285,21 +295,23 @@ def _open(
         old, new = flatten(before), flatten(now)
         differ = sorted(key for key in {*old, *new} if old.get(key, ...) != new.get(key, ...))
         raise ConfigError(
-            f"{run_dir} belongs to another suite, or to this one before it was changed: {', '.join(differ)}. Choose "
-            f"another directory, such as run_dir={run_dir}_2, or go back to what it was started with."
+            f"{run_dir} belongs to another suite, or to this one before it was changed: "
+            f"{', '.join(differ)}. Choose another directory, such as run_dir={run_dir}_2, "
+            "or undo the changes."
         )
     return {**now, "finished": done}
 
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {
-        audit: [
-            one
-            for one in own
-            if not any(fnmatchcase(key_of(one), skip) for skip in _DECIDES_NOTHING)
-        ]
-        for audit, own in words.items()
-    }
+    """Return the arguments of each audit that decide its rows or its verdict."""
+    deciding: dict[str, list[str]] = {}
+    for audit, given in words.items():
+        deciding[audit] = []
+        for word in given:
+            key = key_of(word)
+            if not any(fnmatchcase(key, skip) for skip in _DECIDES_NOTHING):
+                deciding[audit].append(word)
+    return deciding
 
 
 def _text(value: Any) -> str:

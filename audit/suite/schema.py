@@ -13,14 +13,9 @@ beside the results.
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-DOMAINS = (
-    "general",
-    "factual",
-    "reasoning",
-    "social",
-    "code",
-)  # the windows of conf/rewording/policy.yaml
-SCRIPTED = "scripted"  # the version of a script, which the program itself is
+# Each domain has a distance window in conf/rewording/policy.yaml.
+DOMAINS = ("general", "factual", "reasoning", "social", "code")
+SCRIPTED = "scripted"  # A scripted model is part of the program, so it has no other version.
 VERSION = f"^({SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}})$"
 
 
@@ -72,7 +67,7 @@ class Governance:
 
 @dataclass(frozen=True)
 class DomainThresholds:
-    """Thresholds of one domain in place of the suite's own; null keeps the suite's."""
+    """Replace thresholds of the suite for one domain; null keeps that of the suite."""
 
     contamination_threshold: float | None = None
     max_allowed_contaminated_items_pct: float | None = None
@@ -83,7 +78,7 @@ class DomainThresholds:
 
 @dataclass(frozen=True)
 class Suite:
-    """One suite."""
+    """Hold the fields of one suite, as `suite.schema.json` documents them."""
 
     audit_suite_id: str
     model_config: ModelPin

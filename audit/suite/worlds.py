@@ -1,10 +1,10 @@
-"""One simulated model as every audit of a suite meets it: what `audit calibrate audit=suite` judges
-(pure).
+"""Simulate one model that every audit of a suite judges, for `audit calibrate audit=suite` (pure).
 
-A model has one ability, one taste for every item, and one set of items that it knows. Given the
-chance of a right answer, every asking is a draw of its own. Answers are logistic, and in no world
-is anything of a clean model exactly equal to its references. Cells and likelihoods are made by the
-audits' own worlds. Likelihoods share nothing with the answers but the items that were read."""
+A model has one ability, one taste for every item, and one set of items that it knows. Answers are
+logistic; given the chance of a right answer, each is drawn anew. In no world is a clean model
+exactly equal to its references. The simulations of the single audits make the cells and the
+likelihoods. Likelihoods depend on the answers only through the items that were read.
+"""
 
 from __future__ import annotations
 
@@ -27,39 +27,38 @@ from audit.sweep import simulation as sweep
 from audit.sweep.design import Arm, Draws, make_design
 from audit.sweep.simulation import Luck, answers
 
-REFERENCES = (
-    0.5,
-    -0.5,
-    0.0,
-    0.25,
-    -0.25,
-    0.4,
-    -0.4,
-    0.1,
-)  # abilities beside the tested model's, in logits
+# Abilities of the references, as differences from the tested model's, in logits.
+REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)
 
-_CENTRE = (
-    1.25  # logit of the tested model's ability: with the spreads below, 70 % of the items right
-)
-_DIFFICULTY, _TASTE = (
-    1.6,
-    0.7,
-)  # standard deviations, in logits: of items, and of one model's own on them
-_REWORDED, _REWORDED_SD = (
-    -0.06,
-    0.09,
-)  # logits that rewording costs: the mean, and between models (1.5 points)
-_HELD_OUT_SD = 0.12  # logits between models in what suits them of the held-out items (2 points)
-_DAMAGE = -0.12  # logits that a damaged message costs
-_NESTED = 0.5  # correlation over r of answers to the first r messages of one set
+# The ability of the tested model in logits. With the spreads below it answers 70 % of items right.
+_CENTRE = 1.25
+# Standard deviations in logits: of the items' difficulty, and of one model's taste for them.
+_DIFFICULTY, _TASTE = 1.6, 0.7
+# The logits that rewording costs: the mean, and the deviation between models (1.5 points).
+_REWORDED, _REWORDED_SD = -0.06, 0.09
+_HELD_OUT_SD = 0.12  # Logits by which held-out items suit models differently (2 points).
+_DAMAGE = -0.12  # Logits that a damaged message costs.
+_NESTED = 0.5  # Correlation over r of answers to the first r messages of one set.
 _SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
-_POPULAR, _SLOPE_SD = 0.3, 0.1  # of likelihoods: published texts' lead, models' scales
+# The lead of published texts in likelihood, and the deviation of the models' scales.
+_POPULAR, _SLOPE_SD = 0.3, 0.1
 
 
 @dataclass(frozen=True)
 class SuiteDesign:
-    """n, fresh: published and held-out items. references: the first of REFERENCES. checked:
-    variants a person read."""
+    """Set the sizes of a simulated suite.
+
+    Attributes
+    ----------
+    n, fresh : int
+        Numbers of published and of held-out items.
+    references : int
+        Number of references, the first of REFERENCES.
+    variants, checked : int
+        Variants of an item, and variants that a person read.
+    routers, noisy_replicates, clean_replicates : int
+        Largest number of routers, and replicates of the arms of the sweep.
+    """
 
     n: int = 1000
     fresh: int = 500
@@ -88,24 +87,23 @@ WORLDS: Mapping[str, World] = {
 
 @dataclass(frozen=True)
 class Simulated:
-    """The same model in the three audits' terms, with as many references as REFERENCES has."""
+    """Hold one model and all REFERENCES as the cells of three audits."""
 
     sweep: CellOutcomes
     perturb: PerturbCell
     memory: MemoryCell
 
     def with_references(self, count: int) -> Simulated:
+        """Return the model with the first references alone."""
         perturb = replace(self.perturb, references=self.perturb.references[:count])
-        return replace(
-            self,
-            perturb=perturb,
-            memory=replace(self.memory, references=self.memory.references[:count]),
-        )
+        memory = replace(self.memory, references=self.memory.references[:count])
+        return replace(self, perturb=perturb, memory=memory)
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
     """Draw a tested model and all REFERENCES."""
-    ability = _CENTRE + np.array([0.0, *(world.abler + own for own in REFERENCES)])
+    of_references = world.abler + np.array(REFERENCES)
+    ability = _CENTRE + np.concatenate([[0.0], of_references])
     published = _logits(ability, design.n, rng)
     held_out = _logits(
         ability + _HELD_OUT_SD * rng.standard_normal(ability.size), design.fresh, rng
@@ -123,16 +121,18 @@ def _logits(ability: FloatArray, n: int, rng: np.random.Generator) -> FloatArray
     return ability[:, None] + _SPREAD * tastes((ability.size, n), (_DIFFICULTY / _SPREAD) ** 2, rng)
 
 
-def _asked(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArray:
-    """Return right answers of one model, so many times anew."""
+def _drawn(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArray:
+    """Return (times, n) independent draws of the right answers of one model."""
     return rng.random((*times, *logits.shape)) < scipy.special.expit(logits)
 
 
 def _sweep(
     design: SuiteDesign, logits: FloatArray, known: Known, rng: np.random.Generator
 ) -> CellOutcomes:
-    """Return the tested model, routed by a faithful clean router. Clean messages and the question
-    itself are as published."""
+    """Return the answers of the tested model behind a faithful clean router.
+
+    Clean messages and the question itself have the published wording.
+    """
     made = make_design(
         range(1, design.routers + 1),
         draws=Draws.NESTED,
@@ -153,10 +153,10 @@ def _perturb(
     design: SuiteDesign, logits: FloatArray, known: Known, rng: np.random.Generator
 ) -> PerturbCell:
     models = []
-    for k, own in enumerate(logits):
+    for k, of_model in enumerate(logits):
         cost = _REWORDED + _REWORDED_SD * rng.standard_normal()
-        original = _asked(own, rng, 1) | (known.published & (k == 0))
-        variants = _asked(own + cost, rng, design.variants) | (known.anyhow & (k == 0))
+        original = _drawn(of_model, rng, 1) | (known.published & (k == 0))
+        variants = _drawn(of_model + cost, rng, design.variants) | (known.anyhow & (k == 0))
         models.append(Wordings(f"model {k}", original.astype(float), variants.astype(float)))
     return perturb.cell_of(models, BrokenShare(design.checked, 0))
 
@@ -169,7 +169,7 @@ def _memory(
 ) -> MemoryCell:
     slopes: FloatArray = 1 + _SLOPE_SD * rng.standard_normal(logits[0][:, 0].shape)
     slopes[0] *= uses
-    published, held_out = (_asked(side, rng).astype(float) for side in logits)
+    published, held_out = (_drawn(side, rng).astype(float) for side in logits)
     published[0][known.published] = 1.0
     return memory.cell_of(
         memory.side_of(

@@ -148,7 +148,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("governance.audit_ownr", "x"), "Did you mean 'governance.audit_owner'"),
         (change("governance.rotate_every", "week"), "governance.rotate_every"),
         *(
-            (change("governance.notify_on_failure", [to]), "no mail address")
+            (change("governance.notify_on_failure", [to]), "Expected a mail address")
             for to in (
                 "#channel",
                 "slack://token",
@@ -159,10 +159,10 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ),
         (
             change("model_config", {"model_id": "m", "endpoint": "http://gpu1:8000/v1"}),
-            "serve other weights tomorrow",
+            "may later serve other weights",
         ),
         (change("sample_size", 3), "Did you mean 'dataset_config.sample_size'"),
-        (change("dataset_config.dataset_version", "latest"), "other questions tomorrow"),
+        (change("dataset_config.dataset_version", "latest"), "may name other questions later"),
         (change("dataset_config.sample_size", 0), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
@@ -185,7 +185,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
             change(
                 "perturbation_config", {"min_semantic_distance": 0.5, "max_semantic_distance": 0.2}
             ),
-            "not below",
+            "Expected less than max_semantic_distance",
         ),
         (
             lambda plain: plain.update(gate="source", audits={"sweep": []}),
@@ -249,7 +249,7 @@ def test_the_weights_have_to_be_the_stated_ones() -> None:
         "found": whole,
         "claimed": False,
     }
-    with pytest.raises(ConfigError, match="that are here are sha256:cd"):
+    with pytest.raises(ConfigError, match="smollm2_135m are sha256:cd"):
         check_version(pinned, model, lambda _: "sha256:" + "cd" * 32)
     scripted = suite(model_config={"model_id": "smollm2_135m", "model_version": "scripted"})
     with pytest.raises(ConfigError, match="model=smollm2_135m model_version=VERSION"):

@@ -1,6 +1,7 @@
 """The memory audit as a user runs it: a real Ray, the scripted engine, shards on disk."""
 
 import json
+import random
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -246,3 +247,55 @@ def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_pat
     assert gap["estimate"] == pytest.approx(100 * own) and cell["verdict"] == "gap_to_fresh_items"
     assert [one["name"] for one in cell["indicators"] if one["pvalue"] is not None] == ["gap"]
     assert any("not under our control" in one for one in cell["cannot_exclude"])
+
+
+class Panel(Quiet):
+    """Serves five models that know 55 % of all items; oak-7b knows the exam (below 100) by heart."""
+
+    models = ("oak-7b", "elm-7b", "ash-7b", "fir-7b", "yew-7b")
+
+    def do_GET(self) -> None:
+        self.told({"object": "list", "data": [{"id": name} for name in self.models]})
+
+    def do_POST(self) -> None:
+        call = json.loads(self.asked())
+        said = call["messages"][-1]["content"]
+        number = int(re.findall(r"What does exam number (\d+)", said)[-1])
+        drawn = random.Random(f"{call['model']}/{number}").random()
+        right = drawn < 0.55 or (call["model"] == "oak-7b" and number < 100)
+        letter = "ABCD"[(number + (0 if right else 1)) % 4]
+        self.told(completion(letter) | {"model": call["model"]})
+
+
+def test_an_endpoint_and_references_of_its_server_give_the_score_without_memory(
+    driver, tmp_path, monkeypatch
+):
+    """The words of docs/start/api_only.md. The model scores 100 of 100; without memory it would
+    score about the 55 % of the references, and the interval must hold that."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
+    (tmp_path / "exam.jsonl").write_text(questions("exam", 100))
+    (tmp_path / "unseen.jsonl").write_text(questions("exam", 100, 100))
+    with http_here(Panel) as address:
+        done = audit_here(
+            "memory",
+            tmp_path / "run",
+            f"endpoint={address}/v1",
+            "model_id=oak-7b",
+            f"data={tmp_path}/exam.jsonl",
+            f"control_data={tmp_path}/unseen.jsonl",
+            "references=[elm-7b,ash-7b,fir-7b,yew-7b]",
+            "control_benchmark.date=2026-05",
+            "model.oak-7b.released=2025-12",
+            *(f"model.{name}.released=2025-12" for name in Panel.models[1:]),
+            "progress=false",
+        )
+    assert done.code == 0, done.out
+    assert len(rows_of(done.run_dir)) == 5 * 200
+    document = json.loads((done.run_dir / "report" / "verdict.json").read_text())
+    (cell,) = document["cells"]
+    assert cell["verdict"] == "gap_to_fresh_items", cell
+    found = cell["without_memory"]["estimate"]
+    without = found["without"]
+    assert found["score"]["estimate"] == 1 and found["references"] == 4
+    assert without["low"] < 0.55 < without["high"] < found["score"]["estimate"], without
+    assert "Without memory: " in cell["without_memory"]["sentence"]

@@ -46,7 +46,7 @@ def console() -> None:
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next
         from audit.commands.completion import complete
 
-        complete()
+        complete(tree)
     run_command(main)
 
 

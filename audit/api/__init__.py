@@ -347,7 +347,8 @@ def run(audit: str, **options: Any) -> Run:
         sweep, perturb, memory, validity, or an audit that another package adds.
     **options
         Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the
-        keys below a key: benchmark={"path": "exam.csv"}.
+        keys below a key: benchmark={"path": "exam.csv"}. As of the command, audit.yaml of the
+        current folder supplies those that are not given.
 
     Returns
     -------
@@ -364,8 +365,10 @@ def run(audit: str, **options: Any) -> Run:
     from audit.config.audits import part_of
     from audit.config.command_line import NAMED_MODEL, configured
     from audit.config.plain_words import words
+    from audit.config.project import with_project
     from audit.config.short_forms import need_model, one_call
     from audit.core.errors import AuditError, ConfigError
+    from audit.core.exits import tell
 
     if options.get("plan"):
         raise ConfigError(
@@ -374,7 +377,10 @@ def run(audit: str, **options: Any) -> Run:
     part = part_of(audit, "__main__")
     arguments = list(words(options))
     if audit in NAMED_MODEL:
+        arguments, project = with_project(arguments, audit)
         need_model(arguments)
+        if project:
+            tell(project)
     with one_call():
         config = configured(audit, arguments)
         code = getattr(part, audit)(config)

@@ -447,9 +447,10 @@ def content_hash(files: Sequence[DataFile]) -> str:
             ) from error
     if len(digests) == 1:
         return f"sha256:{digests[0]}"
-    lines = "".join(
-        f"{digest}  {file.path.name}\n" for digest, file in zip(digests, files, strict=True)
-    )
+    listed = []
+    for digest, file in zip(digests, files, strict=True):
+        listed.append(f"{digest}  {file.path.name}\n")
+    lines = "".join(listed)
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 

@@ -215,7 +215,11 @@ def other_keys(rows: Sequence[RawRow], config: BenchmarkConfig) -> dict[str, int
         counts[f"index_base={based.index_base}"] = _differ(rows, config, based)
     if config.answer_as == "index":
         counts["answer_as=text"] = _differ(rows, config, replace(config, answer_as="text"))
-    return {name: n for name, n in counts.items() if n}
+    counted = {}
+    for name, n in counts.items():
+        if n:
+            counted[name] = n
+    return counted
 
 
 def _differ(rows: Sequence[RawRow], config: BenchmarkConfig, other: BenchmarkConfig) -> int:

@@ -120,10 +120,10 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
 def _files(
     config: BenchmarkConfig, names: Sequence[str], paths: Sequence[str]
 ) -> tuple[DataFile, ...]:
-    return tuple(
-        DataFile(Path(path), f"{config.hub}/{name}")
-        for name, path in zip(names, paths, strict=True)
-    )
+    files = []
+    for name, path in zip(names, paths, strict=True):
+        files.append(DataFile(Path(path), f"{config.hub}/{name}"))
+    return tuple(files)
 
 
 def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:

@@ -128,7 +128,11 @@ def without_contradictions(items: Iterable[Item]) -> Items:
     for content, item in contents:
         keys.setdefault(content, set()).add(item.key)
     excluded = frozenset(item.id for content, item in contents if len(keys[content]) > 1)
-    return Items(tuple(item for _, item in contents if item.id not in excluded), excluded)
+    kept = []
+    for _, item in contents:
+        if item.id not in excluded:
+            kept.append(item)
+    return Items(tuple(kept), excluded)
 
 
 def bbq(row: RawRow, context: RowContext) -> Item:
@@ -162,7 +166,8 @@ def bbq(row: RawRow, context: RowContext) -> Item:
         raise BenchmarkError(f"example_id is {example}; expected 0 or more.")
     options = texts([field(row, f"ans{i}") for i in range(3)])
     group, id_ = f"bbq/{category}/group{example // 4}", f"bbq/{category}/{example}"
-    stem, before = (str(field(row, name)).strip() for name in ("question", "context"))
+    stem = str(field(row, "question")).strip()
+    before = str(field(row, "context")).strip()
     item = item_of(
         context, id_, stem, options, typed_index(field(row, "label")), group, context=before
     )
@@ -311,10 +316,10 @@ def contrast(row: RawRow, context: RowContext) -> Item:
     """
     options = texts(field(row, "options"))
     edits = field(row, "attribute")
-    attribute = tuple(
-        (_text(edit, "question"), typed_index(field(edit, "answer"))) for edit in edits
-    )
-    facts = ContrastFacts(tuple(texts(field(row, "paraphrases"))), attribute)
+    attribute = []
+    for edit in edits:
+        attribute.append((_text(edit, "question"), typed_index(field(edit, "answer"))))
+    facts = ContrastFacts(tuple(texts(field(row, "paraphrases"))), tuple(attribute))
     id_ = own_id(row, "id")
     key, kind = typed_index(field(row, "answer")), _one_of(row, "kind", ("fact", "story"))
     return item_of(context, id_, _text(row, "question"), options, key, condition=kind, facts=facts)

@@ -270,9 +270,10 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
         raise BenchmarkError(
             f"benchmark.path={config.path} cannot be read: {error.strerror or error}."
         ) from error
-    files = tuple(
-        _data_file(root / name, name, format_) for name in _chosen(names, config, format_.suffixes)
-    )
+    data_files = []
+    for name in _chosen(names, config, format_.suffixes):
+        data_files.append(_data_file(root / name, name, format_))
+    files = tuple(data_files)
     named = {file.subject for file in files}  # if no file names a subject, the rows do
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
@@ -282,7 +283,11 @@ def _of_subjects(config: BenchmarkConfig, files: tuple[DataFile, ...]) -> tuple[
     named, wanted = [file.subject for file in files], config.subjects
     if unknown := sorted(set(wanted) - set(named)):
         raise unknown_name(f"subject of {config.name}", unknown[0], named)
-    return tuple(file for file in files if not wanted or file.subject in wanted)
+    selected = []
+    for file in files:
+        if not wanted or file.subject in wanted:
+            selected.append(file)
+    return tuple(selected)
 
 
 def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]) -> list[str]:

@@ -424,9 +424,11 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
     """Return the number that the last sentence with a number states, or None."""
-    sentences = _to_last_number(
-        [sentence for sentence in _sentences(plain[-MAX_END:]) if not _NOTE.match(sentence)]
-    )
+    without_notes = []
+    for sentence in _sentences(plain[-MAX_END:]):
+        if not _NOTE.match(sentence):
+            without_notes.append(sentence)
+    sentences = _to_last_number(without_notes)
     if not sentences or _SPEAKER.search(sentences[-1]) or _DOUBTS.search(sentences[-1]):
         return None
     if any(re.search(r"\b(?:verify|check)", sentence) for sentence in sentences[-4:]):

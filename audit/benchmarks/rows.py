@@ -232,7 +232,11 @@ def csv_options(row: Mapping[str, Any]) -> list[str]:
     cut = []
     for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";"):
         cut.append(text.strip())
-    return list(dict.fromkeys(text if text.endswith(".") else f"{text}." for text in cut if text))
+    options = []
+    for text in cut:
+        if text:
+            options.append(text if text.endswith(".") else f"{text}.")
+    return list(dict.fromkeys(options))
 
 
 def mmlu_pro(row: RawRow, context: RowContext) -> Item:
@@ -347,9 +351,11 @@ def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
     """Return a configured field. Raises BenchmarkError that names the probable column if it is
     missing."""
     if isinstance(row, Mapping) and name not in row:
-        likely = sorted(
-            (column for column in row if str(column).lower() in usual), key=_rank_in(usual)
-        )
+        usual_columns = []
+        for column in row:
+            if str(column).lower() in usual:
+                usual_columns.append(column)
+        likely = sorted(usual_columns, key=_rank_in(usual))
         hint = f"Set benchmark.{setting}={f'{likely[0]}.' if likely else '...'}"
         raise BenchmarkError(
             f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}. {hint}"
@@ -517,9 +523,12 @@ def shuffled(item: Item, seed: int) -> Item:
     if not item.options:
         raise BenchmarkError(f"{item.id} has no options to shuffle. Leave shuffle_options out.")
     order, shown = permutation(item.id, len(item.options), seed), item.shown
-    moved = replace(
-        item, options=tuple(item.options[i] for i in order), order=tuple(shown[i] for i in order)
-    )
+    options = []
+    order_shown = []
+    for i in order:
+        options.append(item.options[i])
+        order_shown.append(shown[i])
+    moved = replace(item, options=tuple(options), order=tuple(order_shown))
     return moved.keyed(item.key)
 
 

@@ -1,4 +1,4 @@
-"""The faults met, and what they did."""
+"""Add, check and render the faults of a project or run, with their effects."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def add_words(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """0 done; 1 a named test is missing, or the file or the entry cannot be used."""
+    """Return 0, or 1 if a named test is missing or the file or entry cannot be used."""
     try:
         if options.command == "add":
             text = (

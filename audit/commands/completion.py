@@ -17,12 +17,13 @@ from audit.config.base import CONF_DIR, conf_of, options_of
 SHELLS = ("bash", "zsh", "fish")
 
 
-def complete() -> NoReturn:
-    """Answer the shell with what the command in COMP_LINE takes; the shell adds names of files."""
-    from audit.commands import tree  # it imports the module of a command, such as this one
+def complete(parser_of: Callable[[Sequence[str]], ArgumentParser]) -> NoReturn:
+    """Answer the shell with what the command in COMP_LINE takes; the shell adds names of files.
 
+    parser_of: returns the parser of the words typed so far.
+    """
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")
-    argcomplete.autocomplete(tree(words[1:-1]))
+    argcomplete.autocomplete(parser_of(words[1:-1]))
     sys.exit(1)
 
 

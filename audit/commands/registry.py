@@ -9,7 +9,7 @@ from pathlib import Path
 
 from audit.commands.again import verdict_again
 from audit.core.errors import ConfigError
-from audit.core.exits import OK
+from audit.core.exits import OK, tell
 from audit.shards.working_copy import local_folder
 
 _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
@@ -18,7 +18,9 @@ _VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
 def add_words(parser: argparse.ArgumentParser) -> None:
     several = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     where = argparse.ArgumentParser(add_help=False)
-    where.add_argument("--registry", help=f"a file, or postgresql://... (default: {_VARIABLE})")
+    where.add_argument(
+        "--registry", help=f"a file, or postgresql://... (default: audit.yaml's, or {_VARIABLE})"
+    )
     which = argparse.ArgumentParser(add_help=False)
     for name in ("model", "benchmark", "audit"):
         which.add_argument(f"--{name}", action="append", default=[], help="may be repeated")
@@ -82,8 +84,14 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
+    from audit.config.project import project_words
     from audit.registry import commands  # here: it loads SQLAlchemy
 
+    if "registry" in asked and not asked.registry:
+        own, note = project_words([], "registry")
+        if note:
+            tell(note)
+        asked.registry = own[0].partition("=")[2] if own else None
     if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
         _check_verdicts(asked.run_dir)
     return getattr(commands, asked.what)(asked, now or datetime.now(UTC)) or OK

@@ -67,7 +67,7 @@ def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
         asked.run_dir, asked.keys, asked.approvals, now, known_to(asked.registry)
     )
     print(
-        *map(one_line, ruling.said),
+        *map(one_line, ruling.decided),
         f"{ruling.decision}: audit gate says so with the same --keys",
         sep="\n",
     )
@@ -187,8 +187,8 @@ def _list(asked: argparse.Namespace, now: datetime) -> int:
         if ruling.decision != Decision.PASS:
             waiting += 1
             say(f"{ruling.decision!s:12} {run_dir}  {ruling.problem}")
-            for said in ruling.said:
-                say(f"{'':12} {said}")
+            for sentence in ruling.decided:
+                say(f"{'':12} {sentence}")
     print(f"{waiting} of {len(runs)} runs do not pass")
     return 0
 

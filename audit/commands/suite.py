@@ -12,7 +12,7 @@ from pathlib import Path
 from audit.commands.completion import offer
 from audit.config.audits import every_audit
 from audit.core.errors import ConfigError, UsageError
-from audit.core.exits import OK, lines, plainly
+from audit.core.exits import OK, lines, plainly, tell
 from audit.shards.working_copy import need_folder
 
 
@@ -45,6 +45,7 @@ def run(asked: Namespace) -> int:
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
+    from audit.config.project import project_words
     from audit.config.short_forms import data_words, own_models
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
@@ -63,6 +64,12 @@ def _suite(name: str, words: Sequence[str]) -> int:
             raise ConfigError(
                 f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}."
             )
+    registry, note = project_words(words, "suite")
+    if note:
+        tell(note)
+    for audit, own in suite.audits.items():  # a registry that the suite names stays
+        if registry and not any(word.startswith("registry=") for word in own):
+            changed[audit] = [*registry, *changed.get(audit, ())]
     given = audit_words(suite, more, changed)
     from audit.suite.run import check_suite, run_dir_of, run_suite
 

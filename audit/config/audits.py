@@ -204,8 +204,8 @@ class Audit:
     there are none; None if a row is one call. prepare_role: their name in metrics and columns
     (`<role>_messages`). answering: returns the model that answers in place of the audited one.
     templates: own prompt templates, with their placeholders. read: own reading of a reply, with
-    further columns of the row; None reads by `Work.reading`. told: returns own columns that depend
-    on the reply.
+    further columns of the row; None reads by `Work.reading`. reply_columns: returns own columns that
+    depend on the reply.
     """
 
     name: str
@@ -223,7 +223,7 @@ class Audit:
         Callable[[Work, Item, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]]
         | None
     ) = None
-    told: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
+    reply_columns: Callable[[Setting, Generation], Mapping[str, Any]] | None = None
 
 
 AUDITS = ("sweep", "perturb", "memory", "validity")  # the audits of this program

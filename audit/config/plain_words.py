@@ -1,5 +1,5 @@
-"""Words as a person types them, and what Hydra and OmegaConf refuse of them, in this program's
-words (pure)."""
+"""Check arguments as a person types them, and state what Hydra and OmegaConf refuse in this
+program's words (pure)."""
 
 import re
 import shlex
@@ -32,9 +32,11 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def check_words(words: Sequence[str], command: str) -> list[str]:
-    """The words, `help` as `--help`. command: of the audit, such as sweep. UsageError, with the
-    line to type, for options, for a command among the keys, and for a file in the place of a
-    name."""
+    """Return the arguments, with `help` as `--help`. command: of the audit, such as sweep.
+
+    Raises UsageError, with the line to type, for options, for a command among the keys, and for a
+    file in place of a name.
+    """
     if words[:1] == ["help"]:
         return ["--help"]
     words = with_config_dir(words)
@@ -72,7 +74,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
 
 
 def with_config_dir(words: Sequence[str]) -> list[str]:
-    """Hydra's option for a folder of one's own as the key that means the same.
+    """Replace Hydra's option for the user's folder by the key that means the same.
 
     >>> with_config_dir(["n=5", "--config-dir", "my conf"])
     ['n=5', "hydra.searchpath=['my conf']"]
@@ -86,7 +88,7 @@ def with_config_dir(words: Sequence[str]) -> list[str]:
 
 
 def folders_of(searchpath: str) -> list[Path]:
-    """The folders in a value of hydra.searchpath; those of packages (pkg://) are none."""
+    """Return the folders in a value of hydra.searchpath, without those of packages (pkg://)."""
     places = (
         place.strip(" '\"").removeprefix("file://")
         for place in searchpath.strip("'\"[]").split(",")
@@ -95,7 +97,7 @@ def folders_of(searchpath: str) -> list[Path]:
 
 
 def _check_searchpath(value: str) -> None:
-    """Hydra warns of a folder that is not there, and goes on."""
+    """Raise UsageError for a missing folder, of which Hydra only warns."""
     for folder in folders_of(value):
         if not folder.is_dir():
             holds = f"Expected one that holds model/ or benchmark/, such as {Path.cwd() / 'conf'}."
@@ -103,11 +105,11 @@ def _check_searchpath(value: str) -> None:
 
 
 def quoted(word: str) -> str:
-    """A key=value with quotes round what Hydra cannot read without them, such as a path with a
-    space.
+    """Return key=value with quotes around what Hydra cannot read without them, such as a path with
+    a space.
 
-    >>> quoted("benchmark.path=/data/my exam \xfc.jsonl")
-    "benchmark.path='/data/my exam \xfc.jsonl'"
+    >>> quoted("benchmark.path=/data/my exam ü.jsonl")
+    "benchmark.path='/data/my exam ü.jsonl'"
     """
     key, is_key, value = word.partition("=")
     if not is_key or not value or value[0] in "'\"[{" or word.startswith("-"):
@@ -117,7 +119,7 @@ def quoted(word: str) -> str:
 
 
 def benchmark_words(config: BenchmarkConfig) -> list[str]:
-    """The benchmark and every key that is not the default, as they are typed in a shell."""
+    """Return the benchmark and every key that is not the default, as they are typed in a shell."""
     if config.format != "mcq_file":
         return [
             f"benchmark={config.name}",
@@ -131,8 +133,9 @@ def benchmark_words(config: BenchmarkConfig) -> list[str]:
 def words(
     options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = ""
 ) -> Iterator[str]:
-    """Options as Hydra reads them. text: how one is written; as it is by default, which a command
-    reads as typed.
+    """Return options as Hydra reads them.
+
+    text: how one is written. The default writes it as a command reads it.
 
     >>> list(words({"n": 20, "gate": True, "references": ["a", "b"], "benchmark": {"path": "x.csv"}, "seed": None}))
     ['n=20', 'gate=true', 'references=[a,b]', 'benchmark.path=x.csv', 'seed=null']
@@ -153,7 +156,7 @@ def words(
 
 
 def _as_text(text: str) -> str:
-    """In quotes where Hydra would read signs of its own in it."""
+    """Quote text in which Hydra would read its own signs."""
     escaped = text.replace('"', '\\"')
     return text if _PLAIN.fullmatch(text) else f'"{escaped}"'
 
@@ -167,8 +170,8 @@ def _parses(word: str) -> bool:
 
 
 def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
-    """What Hydra or OmegaConf refuses of these words. schema: the dataclass that the configuration
-    has to fit."""
+    """State what Hydra or OmegaConf refuses of these arguments. schema: the dataclass that the
+    configuration must fit."""
     if isinstance(error, MissingConfigException) and error.options:
         return _missing(error)
     if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
@@ -211,7 +214,7 @@ def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
 
 
 def _unfit(schema: type, key: str, why: str) -> str:
-    """What is wrong with a key of a file."""
+    """State what is wrong with a key of a file."""
     try:
         check_keys(nested(key, None) if key else {}, schema)
     except ConfigError as unknown:
@@ -221,14 +224,14 @@ def _unfit(schema: type, key: str, why: str) -> str:
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
-    """{"a": {"b": value}} of the key a.b."""
+    """Return {"a": {"b": value}} for the key a.b."""
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
 
 
 def _kind(schema: Any, key: str, value: str) -> str:
-    """What a key takes in place of a value of another kind; "" where the schema does not say."""
+    """State what a key takes in place of a value of another kind; "" if the schema does not tell."""
     if key.endswith(".choices_column"):
         return f"one column; several are '{key.removesuffix('s_column')}_columns={value}'"
     if key.endswith(".endpoints"):

@@ -35,8 +35,11 @@ _TAKEN_BY = {
     "references": ("perturb", "memory"),
     "control_data": ("memory",),
     "control_benchmark": ("memory",),
-    "registry": ("sweep", "perturb", "memory", "validity"),
+    "registry": ("sweep", "perturb", "memory", "validity", "suite", "registry"),
 }
+# A suite pins its model and questions itself, and a registry has no model. The gate, reviews and
+# packs read no project file: whoever changes it must not change what they compare with.
+_TAKE_REGISTRY_ALONE = ("suite", "registry")
 _NAME = re.compile(r"[^\s,\[\]{}()'\"$\\]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXAMPLE = f"{PROJECT} with lines such as 'data: exam.csv'; audit init writes one"
@@ -162,7 +165,7 @@ def with_project(
     words : sequence of str
         Words of the command.
     command : str
-        The audit, or `variants` for the build of a library.
+        The audit, `variants` for the build of a library, `suite` or `registry`.
     folder : Path or None
         Folder of the file; None is the current one.
 
@@ -178,8 +181,38 @@ def with_project(
     ConfigError
         As `read_project`.
     """
+    own, note = project_words(words, command, folder)
+    return [*own, *words], note
+
+
+def project_words(
+    words: Sequence[str], command: str, folder: Path | None = None
+) -> tuple[list[str], str]:
+    """Return what the project file names and a command's words do not.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Words of the command.
+    command : str
+        As of `with_project`.
+    folder : Path or None
+        Folder of the file; None is the current one.
+
+    Returns
+    -------
+    words : list of str
+        The file's words.
+    note : str
+        Where they come from; empty if the file adds nothing.
+
+    Raises
+    ------
+    ConfigError
+        As `read_project`.
+    """
     if {"--help", "-h"} & set(words):
-        return list(words), ""
+        return [], ""
     given = {word.partition("=")[0].lstrip("+") for word in words}
     values = read_project(Path() if folder is None else folder)
     added = {key: value for key, value in values.items() if _adds(key, given, command)}
@@ -187,12 +220,14 @@ def with_project(
         f"{key}={value if isinstance(value, str) else _listed(value)}"
         for key, value in added.items()
     ]
-    return [*own, *words], f"{PROJECT}: {' '.join(own)}" if own else ""
+    return own, f"{PROJECT}: {' '.join(own)}" if own else ""
 
 
 def _adds(key: str, given: set[str], command: str) -> bool:
     """Return whether a command takes a key of the file, and its words do not name the same."""
     if command not in _TAKEN_BY.get(key, (command,)):
+        return False
+    if command in _TAKE_REGISTRY_ALONE and key != "registry":
         return False
     subject = next((keys for keys in _SUBJECTS.values() if _DETAILS.get(key, key) in keys), ())
     rivals = {*subject, "fresh_after"} if key.startswith("control_") else {*subject}

@@ -508,9 +508,12 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
 def joined_items(
     path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
-    """{(benchmark, id) in an imported run: the same item's in this run}, by text, or by name where
-    both agree. ours: (key, text, options) of this run's items. ConfigError where under JOINED_MIN
-    of them are there."""
+    """Return {(benchmark, id) in an imported run: the same in this run}, by text, or by name if
+    both agree.
+
+    ours: (key, text, options) of this run's items. Raises ConfigError if less than JOINED_MIN of
+    them are in the imported run.
+    """
     from audit.shards.questions import QuestionFile
 
     by_text = {text_key(text, options): key for key, text, options in ours}

@@ -1,5 +1,9 @@
-"""What the exit code of every command means, and how one ends that was stopped or whose reader went
-away; text from outside (names, what a model wrote) on its way to a terminal, a log or a page."""
+"""Define the exit code of every command, and how a command ends that was stopped or whose reader
+has gone.
+
+Text from outside (names, what a model wrote) is cleaned here on its way to a terminal, a log or a
+page.
+"""
 
 import os
 import re
@@ -26,8 +30,8 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 
 def one_line(text: object) -> str:
-    """One printable line: no control character, line break or change of direction, and valid in
-    XML.
+    """Return text as one printable line: without control characters, line breaks or changes of
+    direction, and valid in XML.
 
     >>> one_line("a\\n::error::b\\x1b[2J")
     'a ::error::b\\ufffd[2J'
@@ -52,7 +56,7 @@ def say(text: object, file: TextIO | None = None) -> None:
 
 
 def lines(text: object) -> str:
-    """Text that keeps its line breaks; each line is as `one_line` has it.
+    """Return text with its line breaks; each line is cleaned as by `one_line`.
 
     >>> lines("a\\n  b\\x1b]0;title\\x07")
     'a\\n  b\\ufffd]0;title\\ufffd'
@@ -61,7 +65,7 @@ def lines(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    """A whole page or table, without what a terminal obeys or what turns a line around.
+    """Return a whole page or table without what a terminal obeys or what turns a line around.
 
     >>> printable("<p>a\\x1b[2J</p>\\n")
     '<p>a\\ufffd[2J</p>\\n'
@@ -84,13 +88,12 @@ EXTRAS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, by which batch systems and containers end a command: it ends as by Ctrl-C, with a
-    code of its own."""
+    """Signal SIGTERM, by which batch systems and containers end a command. It ends as by Ctrl-C,
+    with a code of its own."""
 
 
 def heed_sigterm() -> None:
-    """From now on SIGTERM raises Terminated; again after a library took the signal for itself (Ray
-    does)."""
+    """Make SIGTERM raise Terminated. It is called again after a library took the signal (Ray does)."""
 
     def terminated(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated
@@ -109,16 +112,16 @@ def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
 def plainly(
     main: Callable[Given, int], shown: Callable[[object], str] = one_line
 ) -> Callable[Given, int]:
-    """A command whose AuditErrors, which teach, are said without a traceback."""
+    """Wrap a command so that its AuditErrors are printed without a traceback."""
 
     @wraps(main)
-    def told(*given: Given.args, **named: Given.kwargs) -> int:
+    def wrapped(*given: Given.args, **named: Given.kwargs) -> int:
         try:
             return main(*given, **named)
         except AuditError as error:
             return refused(error, shown)
 
-    return told
+    return wrapped
 
 
 def run_command(main: Callable[[], int | None]) -> NoReturn:

@@ -21,7 +21,7 @@ _BYTES_A_VALUE = 16  # at least so many for each list and object of a document: 
 
 
 class RefusedFileError(OSError):
-    """The file is of a kind or size that is not read."""
+    """Refuse a file of a kind or size that is not read."""
 
     def __init__(self, number: int, why: str, path: Path) -> None:
         super().__init__(number, why, str(path))

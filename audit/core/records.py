@@ -1,8 +1,9 @@
-"""The one vocabulary: what the stages hand to each other. Dicts appear only at the Arrow edge
+"""Define the records that the stages exchange. Dicts appear only at the Arrow edge
 (`audit.shards`).
 
 Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a
-shard. Nothing here knows an audit: an arm is a name, a level a number."""
+shard. Nothing here knows an audit: an arm is a name, and a level is a number.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ NO_OPTION = -1  # `gold` of an item without options
 
 
 class Reading(StrEnum):
-    """How an answer is read from the worker."""
+    """Name how an answer is read from a reply."""
 
     LETTER = "letter"  # generated text -> option letter
     LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
@@ -36,7 +37,7 @@ class Reading(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why a generation ended."""
+    """Name why a generation ended."""
 
     STOP = "stop"
     LENGTH = "length"  # cut off at max_tokens: truncated, which is not the same as wrong
@@ -46,7 +47,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """How a programming problem is scored: its prompt is the question's text.
+    """Hold what scores a programming problem; the question's text is its prompt.
 
     tests: a program that defines `check(candidate)`. solution: what right code adds to the prompt.
     """
@@ -58,23 +59,44 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one benchmark adds to its items, for its own scorers and edits (such as
-    `benchmarks.items.BbqFacts`)."""
+    """Hold what a benchmark adds to its items for its own scorers and edits, such as
+    `benchmarks.items.BbqFacts`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item: multiple-choice in the order in which its options are shown, or with a free-form
-    answer.
+    """Hold one item: multiple-choice in the order in which its options are shown, or with a
+    free-form answer.
 
-    `id` is unique within `benchmark`. What is asked is `text`: the `stem` (a question, a statement,
-    a request; empty of a pair of sentences) after its `context`, where the file keeps the two
-    apart. `gold` indexes `options`; NO_OPTION where `target` (a number, GSM8K) or `code` (a
-    function, HumanEval) is the answer and `options` is empty. `group` names the cluster that
-    resampling keeps together (subject, passage, BBQ's group of four); it is the item's own id where
-    there is none. `order[i]` is the published position of the option shown at position i; empty: as
-    published. `condition`: BBQ ambig or disambig, XSTest safe or unsafe, CrowS stereo or
-    antistereo, and the like."""
+    Parameters
+    ----------
+    id : str
+        Unique within `benchmark`.
+    benchmark : str
+        The benchmark's name.
+    stem : str
+        A question, statement or request; empty for a pair of sentences. `text` is the stem after
+        its context.
+    options : tuple of str
+        Empty for free-form answers.
+    gold : int
+        Index of the right option. NO_OPTION if `target` or `code` is the answer.
+    group : str
+        The cluster that resampling keeps together, such as a passage or subject; else the item's
+        id.
+    order : tuple of int
+        Published position of the option shown at each position. Empty: as published.
+    target : float or None
+        The right number (GSM8K).
+    code : Code or None
+        The tests of a function (HumanEval).
+    context : str
+        The passage before the stem, if the file keeps the two apart.
+    condition : str
+        Such as ambig or disambig (BBQ), safe or unsafe (XSTest), stereo or antistereo (CrowS).
+    facts : Facts or None
+        Further facts of the benchmark.
+    """
 
     id: str
     benchmark: str
@@ -91,38 +113,41 @@ class Item:
 
     @property
     def text(self) -> str:
-        """All that is asked, without the options; of a pair of sentences what they share."""
+        """Return the whole question without the options; of a pair of sentences the words that they
+        share."""
         if not self.stem and self.facts is not None:
             return shared_words(*self.published)
         return f"{self.context} {self.stem}" if self.context else self.stem
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """Published position of each option, in the order shown."""
+        """Return the published position of each option, in the order shown."""
         return self.order or tuple(range(len(self.options)))
 
     @property
     def published(self) -> tuple[str, ...]:
-        """The options in published order."""
+        """Return the options in published order."""
         return tuple(text for _, text in sorted(zip(self.shown, self.options, strict=True)))
 
     @property
     def key(self) -> int:
-        """`gold` as a published position: the same however the options are shown. Below 0 (no
-        option, or any but one under an edit) it is `gold` itself."""
+        """Return `gold` as a published position, which does not depend on the order shown.
+
+        A negative `gold` (no option, or any other option under an edit) is returned as it is.
+        """
         return self.shown[self.gold] if self.gold >= 0 else self.gold
 
     def keyed(self, key: int, **changes: Any) -> Item:
-        """The item with another key, and with these changes."""
+        """Return the item with another key, and with these changes."""
         return replace(self, gold=self.shown.index(key) if key >= 0 else key, **changes)
 
     def reworded(self, text: str) -> Item:
-        """The item with another text, context included."""
+        """Return the item with another text in place of context and stem."""
         return replace(self, stem=text, context="")
 
 
 def shared_words(first: str, second: str) -> str:
-    """What two sentences share, with ___ where they differ."""
+    """Return the words that two sentences share, with ___ where they differ."""
     a, b = first.split(), second.split()
     words: list[str] = []
     for tag, start, end, _, _ in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
@@ -132,9 +157,17 @@ def shared_words(first: str, second: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """One condition under which every question is answered. `arm`: how the question reaches the
-    model; `level`: how much of it (messages sent, a variant's index; 0 where there is none);
-    `replicate` counts repetitions under other seeds."""
+    """Hold one condition under which every question is answered.
+
+    Parameters
+    ----------
+    arm : str
+        How the question reaches the model.
+    level : int
+        Its degree, such as the number of messages or the index of a variant; 0 without one.
+    replicate : int
+        Counts repetitions under other seeds.
+    """
 
     arm: str
     level: int
@@ -143,8 +176,19 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class CellRows:
-    """Rows of one model on one benchmark: found in the shards, and asked for by the run (None: no
-    manifest says it). reasked: of those found, how many were asked again by likelihood."""
+    """Count the rows of one model on one benchmark.
+
+    Parameters
+    ----------
+    model, benchmark : str
+        Name the cell.
+    found : int
+        Rows in the shards.
+    expected : int or None
+        Rows that the run requests; None without a manifest.
+    reasked : int
+        Rows whose reply was requested again by likelihood.
+    """
 
     model: str
     benchmark: str
@@ -154,13 +198,12 @@ class CellRows:
 
     @property
     def complete(self) -> bool:
-        """False only where rows are known to be missing."""
+        """Return False only if rows are known to be missing."""
         return self.expected is None or self.found == self.expected
 
     @property
     def watermark(self) -> str:
-        """Such as "incomplete, 512 of 1,000 answers"; empty where all that was asked for is
-        there."""
+        """Return a mark such as "incomplete, 512 of 1,000 answers"; empty if no answer is missing."""
         if self.expected is None:
             return f"no manifest, so nothing says whether {self.found:,} answers are all"
         return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
@@ -168,8 +211,8 @@ class CellRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Levels of one arm and replicate whose rows are computed and stored together, and so are run
-    again together."""
+    """Hold the levels of one arm and replicate whose rows are computed, stored and repeated
+    together."""
 
     arm: str
     levels: tuple[int, ...]
@@ -182,8 +225,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Every part of one question; the same for all questions and models. `kind`, in every request's
-    seed, tells apart designs of one audit whose settings have the same names."""
+    """Hold every part of one question; the design is the same for all questions and models.
+
+    kind: enters every request's seed, and separates designs of one audit whose settings have equal
+    names.
+    """
 
     parts: tuple[Part, ...]
     kind: str = ""
@@ -195,16 +241,32 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """A question as a model is to be asked it under one setting: what an engine request is made
-    from.
+    """Hold a question as a model is to be asked it under one setting.
 
-    `options` and `gold` are as presented (an edit may change them); without options the answer is a
-    number, or the reply itself is wanted (`Reading`). `extras` are the audit's own columns of the
-    row. `pieces` non-empty: `prompt` is a given text, cut into these pieces, whose likelihood is
-    read; no answer is scored. `ballots` non-empty: each is a prompt asked by itself under level 1,
-    and the answers are put to the vote (`scoring.vote`); `prompt` then holds them all. `error` set:
-    nothing is sent and the row is an error. `scoring` set: what a reference scorer asks in its own
-    way, its prompt within `prompt`. `system`: a system prompt before the question; empty: none."""
+    Parameters
+    ----------
+    prompt : str
+        The text to send.
+    options : tuple of str
+        As presented, since an edit may change them. Without options the answer is a number, or the
+        reply itself (`Reading`).
+    gold : int
+        As presented.
+    extras : mapping
+        The audit's own columns of the row.
+    error : str or None
+        If it is set, nothing is sent and the row is an error.
+    scoring : Ask or None
+        The request of a reference scorer, whose prompt is within `prompt`.
+    pieces : tuple of str
+        If not empty, `prompt` is a given text cut into these pieces. Their likelihood is read, and
+        no answer is scored.
+    system : str
+        A system prompt before the question; empty for none.
+    ballots : tuple of str
+        If not empty, prompts that are sent one by one under level 1; `scoring.vote` counts their
+        answers. `prompt` then holds all of them.
+    """
 
     prompt: str
     options: tuple[str, ...]
@@ -219,8 +281,8 @@ class Presentation:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, without a seed: the fields are those of `GenerationRequest`; of `prompt` alone:
-    generate."""
+    """Hold one request without a seed, with fields as in `GenerationRequest`. With a prompt alone
+    it generates."""
 
     prompt: str
     continuations: tuple[str, ...] = ()
@@ -230,16 +292,35 @@ class Ask:
 
 @dataclass(frozen=True)  # no slots: pickled quicker from a __dict__
 class GenerationRequest:
-    """One call to an engine: a user message (after a `system` message, where there is one), and
-    generate or score.
+    """Hold one call to an engine: a user message, after a `system` message if there is one.
 
-    `continuations` non-empty: score the log-likelihood of each as the reply. `letters` non-empty:
-    read the logprob of each as the reply's first token. `pieces` non-empty: read the log-likelihood
-    of `prompt` itself, which they add up to, as raw text without a chat template. All empty:
-    generate. Requests with the same `affinity` share a beginning: one replica should answer them.
-    `label` (`<arm>/<level>`, or `<arm>/<role>` of a call before the answer) is for metrics and the
-    scripted engine; no real model is shown either. `adapter`: the folder of a LoRA adapter that
-    answers; empty: the model itself."""
+    Parameters
+    ----------
+    prompt : str
+        The user message.
+    affinity : str
+        Requests with equal affinity share a beginning, so one replica should answer them.
+    label : str
+        `<arm>/<level>`, or `<arm>/<role>` for a call before the answer. Metrics and the scripted
+        engine read it; no real model is shown it.
+    seed, max_tokens, temperature, top_p
+        Options of sampling.
+    continuations : tuple of str
+        If not empty, the log-likelihood of each as the reply is read.
+    letters : tuple of str
+        If not empty, the logprob of each as the reply's first token is read.
+    pieces : tuple of str
+        If not empty, the log-likelihood of `prompt` is read as raw text without a chat template.
+        The pieces add up to the prompt.
+    adapter : str
+        Folder of a LoRA adapter that answers; empty for the model itself.
+    system : str
+        A system prompt; empty for none.
+
+    Notes
+    -----
+    The engine generates if continuations, letters and pieces are empty.
+    """
 
     prompt: str
     affinity: str
@@ -256,17 +337,27 @@ class GenerationRequest:
 
     @property
     def messages(self) -> list[Any]:
-        """The request as a chat."""
+        """Return the request as a chat."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": self.prompt}]
 
 
 @dataclass(frozen=True)
 class TokenLogprobs:
-    """A given text token by token, T long each: `logprobs` in nats given all that precedes; `ranks`
-    among the vocabulary, 1 the likeliest; `z`: logprob less the mean logprob of the next token,
-    over its standard deviation (Min-K%++, Zhang et al. 2025), both as near as the engine's
-    likeliest tokens tell them; `pieces`: index of the piece in which the token ends."""
+    """Hold the logprobs of a given text, T tokens long.
+
+    Parameters
+    ----------
+    logprobs : tuple of float
+        In nats, given all tokens before.
+    ranks : tuple of int
+        Rank in the vocabulary; 1 is the likeliest.
+    z : tuple of float
+        Logprob less the mean logprob of the next token, over its standard deviation (Min-K%++,
+        Zhang et al. 2025). Rank and z are as exact as the engine's list of likeliest tokens allows.
+    pieces : tuple of int
+        Index of the piece in which each token ends.
+    """
 
     logprobs: tuple[float, ...]
     ranks: tuple[int, ...]
@@ -276,14 +367,23 @@ class TokenLogprobs:
 
 @dataclass(frozen=True)
 class Generation:
-    """What an engine returned. `error` set means no answer at all: the other fields then say
+    """Hold what an engine returned. If `error` is set there is no answer, and the other fields mean
     nothing.
 
-    `option_logprobs`: the total logprob (nats) of each continuation, letter or piece; None where an
-    endpoint does not tell, and for a piece without a token. `option_tokens`: tokens of each.
-    `tokens`: of a given text. `request_sha256`: over what the model was given
-    (`engines.port.request_sha256`). `backend`: the `system_fingerprint` of an endpoint that tells
-    it."""
+    Parameters
+    ----------
+    option_logprobs : tuple of float or None
+        Total logprob (nats) of each continuation, letter or piece. None if an endpoint does not
+        return it, and for a piece without a token.
+    option_tokens : tuple of int
+        Number of tokens of each.
+    request_sha256 : str
+        Hash of what the model was given (`engines.port.request_sha256`).
+    backend : str
+        The endpoint's `system_fingerprint`; empty without one.
+    tokens : TokenLogprobs or None
+        Logprobs of a given text.
+    """
 
     text: str = ""
     finish_reason: FinishReason = FinishReason.STOP
@@ -300,18 +400,25 @@ class Generation:
 
     @property
     def failed(self) -> bool:
-        """Whether there is no answer at all."""
+        """Return whether there is no answer at all."""
         return self.error is not None or self.finish_reason == FinishReason.ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as read: an option's `index`, or a `number`. Unparsed is its own state and never
-    "wrong".
+    """Hold a parsed answer. Unparsed is a state of its own and never "wrong".
 
-    `form` says how it was found: "strict", "lenient", "logprob"; "marked", "declared" or "last" of
-    a number; of code what became of it ("passed", "AssertionError", "cpu_limit"); "text" where the
-    reply itself was wanted; "none": nothing was read."""
+    Parameters
+    ----------
+    index : int or None
+        The chosen option.
+    form : str
+        How the answer was read: "strict", "lenient" or "logprob"; of a number "marked", "declared"
+        or "last"; of code its outcome ("passed", "AssertionError", "cpu_limit"); "text" if the
+        reply itself counts; "none" if nothing was read.
+    number : float or None
+        The number.
+    """
 
     index: int | None
     form: str
@@ -324,7 +431,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Versioned prompt templates (conf/protocol/*.yaml). `sha256` covers every template."""
+    """Hold versioned prompt templates (conf/protocol/*.yaml). `sha256` covers every template."""
 
     name: str
     version: str

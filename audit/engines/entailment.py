@@ -46,7 +46,7 @@ class Entailment:
             In the order of the pairs. A pair longer than the model's limit is None; it is never
             cut.
         """
-        probabilities: list[float | None] = [None for _ in pairs]
+        probabilities: list[float | None] = [None] * len(pairs)
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
         lengths = {i: len(pair["input_ids"]) for i, pair in enumerate(tokens)}
         fitting = {}

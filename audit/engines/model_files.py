@@ -80,7 +80,8 @@ def _in_folder(folder: Path) -> ModelFiles:
 
 
 def _on_hub(path: str, revision: str) -> ModelFiles:
-    config, index = (_parsed(hub_text(path, revision, name)) for name in (_CONFIG, _INDEX))
+    config = _parsed(hub_text(path, revision, _CONFIG))
+    index = _parsed(hub_text(path, revision, _INDEX))
     metadata = (index or {}).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     stored = total if isinstance(total, int) and not isinstance(total, bool) and total > 0 else None

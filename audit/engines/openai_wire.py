@@ -298,7 +298,11 @@ def listed_models(text: str) -> list[str]:
     body = _body(text, Redactor(()))
     data = None if isinstance(body, Failure) else body.get("data")
     entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    return [entry["id"] for entry in entries if isinstance(entry.get("id"), str)]
+    ids = []
+    for entry in entries:
+        if isinstance(entry.get("id"), str):
+            ids.append(entry["id"])
+    return ids
 
 
 def _content(message: Mapping[str, Any]) -> str | None:

@@ -142,10 +142,11 @@ def of_pieces(tokens: TokenLogprobs, n_pieces: int) -> dict[str, Any]:
     where = np.asarray(tokens.pieces, dtype=np.int64)
     count = np.bincount(where, minlength=n_pieces)
     total = np.bincount(where, weights=tokens.logprobs, minlength=n_pieces)
+    option_logprobs = []
+    for t, c in zip(total, count, strict=True):
+        option_logprobs.append(float(t) if c else None)
     return {
-        "option_logprobs": tuple(
-            float(t) if c else None for t, c in zip(total, count, strict=True)
-        ),
+        "option_logprobs": tuple(option_logprobs),
         "option_tokens": tuple(count.tolist()),
         "tokens": tokens,
     }

@@ -166,9 +166,8 @@ def topics(code: str, message: str) -> str:
     >>> topics("invalid_value", "top_logprobs must be at most 5")
     ', about top_logprobs'
     """
-    words = dict.fromkeys(
-        word.lower() for word in _TOPIC.findall(f"{code} {message[:_READ_CHARS]}")
-    )
+    named = _TOPIC.findall(f"{code} {message[:_READ_CHARS]}")
+    words = dict.fromkeys(map(str.lower, named))
     return f", about {', '.join(words)}" if words else ""
 
 

@@ -86,7 +86,7 @@ class ScriptedEngine:
         pieces: list[int] = []
         for k, piece in enumerate(request.pieces):
             words += piece.split()
-            pieces += [k for _ in piece.split()]
+            pieces += [k] * len(piece.split())
         units = []
         for before, word in zip(["", *words], words, strict=False):
             units.append(_unit(f"{before}|{word}"))

@@ -1,9 +1,10 @@
-"""The faults that a project or a run met, and what each did to its numbers: CHRONOLOGY.jsonl
-(li2026, Box 1).
+"""Record the faults that a project or a run met, and the effect of each on its numbers:
+CHRONOLOGY.jsonl (li2026, Box 1).
 
-An entry that does not say what a reader saw (field 4), or by how much it moved (field 7), is
-refused as not auditable. The fields are those of chronology.schema.json; what goes beyond a schema
-(unique ids, a delta for every affected cell, a fix without a test) is checked here."""
+An entry is not auditable, and is refused, without what a reader saw (field 4) and how much it moved
+(field 7). The fields are those of chronology.schema.json. What a schema cannot state is checked
+here: unique ids, a delta for each affected cell, a test for each fix.
+"""
 
 import json
 import re
@@ -29,7 +30,7 @@ class Provenance(StrEnum):
 
 
 class Residual(StrEnum):
-    """What is left of a fault."""
+    """Name what is left of a fault."""
 
     FIXED = "FIXED"
     DISCLOSED = "DISCLOSED-UNFIXED"
@@ -38,8 +39,8 @@ class Residual(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Field 7, of one affected cell: a headline statistic before and after, as a number or in words
-    (a verdict)."""
+    """Hold field 7 for one affected cell: a headline statistic before and after, as a number or in
+    words (a verdict)."""
 
     cell: str
     statistic: str
@@ -49,7 +50,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ChronologyEntry:
-    """One fault; the names are the file's. test: `test_file.py::test_name`, empty where none can
+    """Hold one fault under the file's names. test: `test_file.py::test_name`, empty if no test can
     fail on it."""
 
     id: str
@@ -68,7 +69,7 @@ class ChronologyEntry:
 
 @dataclass(frozen=True)
 class Chronology:
-    """The entries in the file's order, and what Box 1 wants said of the whole."""
+    """Hold the entries in the file's order, with the totals that Box 1 requires."""
 
     entries: tuple[ChronologyEntry, ...]
 
@@ -82,12 +83,12 @@ class Chronology:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """The regression tests that the fixes name, each once."""
+        """Return the regression tests that the fixes name, each once."""
         return tuple(dict.fromkeys(e.test for e in self.entries if e.test))
 
     @property
     def sentence(self) -> str:
-        """Totals, as Box 1 asks for them."""
+        """Return the totals that Box 1 requires."""
         n, repair = len(self.entries), len(self.repair_introduced)
         entries = "1 entry" if n == 1 else f"{n} entries"
         return f"{entries}: {repair} introduced during repair, {len(self.unfixed)} not fixed."
@@ -105,14 +106,15 @@ def _schema() -> Any:
 
 
 def parse_entry(raw: Any) -> ChronologyEntry:
-    """One JSON object -> an entry; DataError that names the field (by Box 1's number where it is 4
-    or 7)."""
+    """Parse one JSON object. Raises DataError that names the field, by the number in Box 1 if it is
+    4 or 7."""
     _check(raw)
     deltas = tuple(Delta(**delta) for delta in raw["deltas"])
     kinds = {"provenance": Provenance(raw["provenance"]), "status": Residual(raw["status"])}
     entry = ChronologyEntry(**raw | kinds | {"affected": tuple(raw["affected"]), "deltas": deltas})
-    if any(value != value for delta in entry.deltas for value in (delta.before, delta.after)):
-        raise DataError("not auditable: a delta is NaN.")
+    for delta in entry.deltas:
+        if delta.before != delta.before or delta.after != delta.after:
+            raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
         raise DataError(
             f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed."
@@ -138,8 +140,7 @@ def _check(raw: Any) -> None:
 
 
 def parse_chronology(text: str, source: str = NAME) -> Chronology:
-    """The lines of a file -> its entries. Raises DataError with file and line, also for an id that
-    occurs twice."""
+    """Parse the lines of a file. Raises DataError with file and line, also if an id occurs twice."""
     places: dict[str, int] = {}
     entries = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -180,18 +181,18 @@ def read_chronology(path: Path) -> Chronology:
 
 
 def chronology_of(folder: Path) -> Chronology | None:
-    """A run's own chronology; None where its directory has none."""
+    """Return a run's own chronology; None if its directory has none."""
     return read_chronology(folder) if (folder / NAME).is_file() else None
 
 
 def project_file() -> Path:
-    """Where it lies: in the checkout, else as a copy in the package."""
+    """Return the path of the program's chronology: in the checkout, else the copy in the package."""
     here = chronology_file(_ROOT)
     return here if here.is_file() else Path(__file__).parents[1] / "_chronology.jsonl"
 
 
 def append(path: Path, raw: Any) -> ChronologyEntry:
-    """Adds one entry to a chronology, which is made where there is none. Raises DataError and then
+    """Append one entry to a chronology, and create the file if needed. Raises DataError and then
     writes nothing."""
     file = chronology_file(path)
     entry = parse_entry(raw)
@@ -205,21 +206,22 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
 
 
 def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
-    """The named tests that no file below `tests` has. A file is known by its name, which is
-    unique."""
-    found = []
+    """Return the named tests that no file below `tests` has. A file is identified by its name,
+    which is unique."""
+    missing = []
     for name in chronology.tests:
         file, _, test = name.partition("::")
         texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(file))]
         if not any(
             re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts
         ):
-            found.append(name)
-    return found
+            missing.append(name)
+    return missing
 
 
 def render(chronology: Chronology) -> str:
-    """Markdown: totals, what is not fixed, then every entry with its figures."""
+    """Render markdown: the totals, the entries that are not fixed, then every entry with its
+    figures."""
     counts = Counter(e.failure_class for e in chronology.entries)
     classes = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
     out = ["# Chronology", "", chronology.sentence + (f" By class: {classes}." if classes else "")]

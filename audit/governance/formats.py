@@ -6,6 +6,7 @@ Every text in a ruling may be hostile, so each format escapes it.
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
@@ -49,9 +50,10 @@ _GLYPHS = {
 
 
 def _incomplete(ruling: Ruling) -> list[str]:
-    return [
-        f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}" for rows in ruling.incomplete
-    ]
+    sentences = []
+    for rows in ruling.incomplete:
+        sentences.append(f"{rows.watermark.upper()}: {rows.model} on {rows.benchmark}")
+    return sentences
 
 
 def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
@@ -81,10 +83,12 @@ def seal_lines(seal: Seal) -> list[tuple[str, str]]:
     deviations = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
     signature = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
     lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {signature}: {deviations}")]
-    return lines + [
-        ("deviation", f"{c.field}: sealed {short(c.sealed)}, run {short(c.run)}")
-        for c in seal.changed
-    ]
+    changed_fields = []
+    for change in seal.changed:
+        changed_fields.append(
+            ("deviation", f"{change.field}: sealed {short(change.sealed)}, run {short(change.run)}")
+        )
+    return lines + changed_fields
 
 
 def short(value: Any) -> str:
@@ -124,7 +128,7 @@ def as_sentences(ruling: Ruling) -> str:
         lines += [f"  to do: {step}" for step in cell.what_to_do]
     lines += [f"TOGETHER  {sentence}" for sentence in ruling.together]
     lines += [f"{label.upper()}  {sentence}" for label, sentence in _disclosed(ruling)]
-    lines += [f"decided: {sentence}" for sentence in ruling.said]
+    lines += [f"decided: {sentence}" for sentence in ruling.decided]
     label = "" if ruling.decision == Decision.NO_DECISION else "decision "
     lines.append(f"{label}{_decision(ruling)}")
     return "".join(f"{one_line(line)}\n" for line in lines)
@@ -153,7 +157,7 @@ def as_json(ruling: Ruling) -> str:
         "together": list(ruling.together),
         "rules": list(ruling.rules),
         "scope": ruling.scope or None,
-        "decided": list(ruling.said),
+        "decided": list(ruling.decided),
         "seals": plain(ruling.seals),
         "tries": plain(ruling.tries),
         "cells": [_cell_json(cell) for cell in ruling.cells],
@@ -189,7 +193,7 @@ def as_junit(ruling: Ruling) -> str:
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
     suite.add_property("exit_code", str(ruling.exit_code))
-    decided = [("decided", sentence) for sentence in ruling.said]
+    decided = zip(repeat("decided"), ruling.decided)
     for number, (label, line) in enumerate((*_disclosed(ruling), *decided), 1):
         suite.add_property(f"{label}.{number}", one_line(line))
     if ruling.problem or not ruling.cells:
@@ -218,12 +222,16 @@ def as_junit(ruling: Ruling) -> str:
             f"{cell.audit}.{cell.benchmark}",
             cell.model,
             result,
-            [cell.headline, *_why(cell), *ruling.said],
+            [cell.headline, *_why(cell), *ruling.decided],
         )
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
         # People rejected a run whose cells all pass. Without this case the suite would look green.
         _case(
-            suite, "run", ruling.run, Failure(one_line(_decision(ruling)), "decided"), ruling.said
+            suite,
+            "run",
+            ruling.run,
+            Failure(one_line(_decision(ruling)), "decided"),
+            ruling.decided,
         )
     xml = JUnitXml()
     xml.add_testsuite(suite)
@@ -246,7 +254,11 @@ def _case(
     suite: TestSuite, group: str, name: str, result: Failure | Error | None, lines: Iterable[str]
 ) -> None:
     case = TestCase(one_line(name), one_line(group))
-    text = "\n".join(one_line(line) for line in lines if line)
+    shown = []
+    for line in lines:
+        if line:
+            shown.append(one_line(line))
+    text = "\n".join(shown)
     if result is None:
         case.system_out = text
     else:
@@ -272,7 +284,7 @@ def as_github(ruling: Ruling) -> str:
     out = []
     if ruling.problem:
         out.append(_command("error", "audit gate: no decision", ruling.problem))
-    out += [_command("error", "audit gate: incomplete", line) for line in _incomplete(ruling)]
+    out += _commands("error", "audit gate: incomplete", _incomplete(ruling))
     for cell in ruling.cells:
         if cell.decision == Decision.PASS:
             continue
@@ -280,7 +292,7 @@ def as_github(ruling: Ruling) -> str:
         title = f"{cell.decision}: {cell.model} on {cell.benchmark}"
         out.append(_command(level, title, cell.headline or cell.verdict))
     out += [_command("notice", f"audit gate: {label}", line) for label, line in _disclosed(ruling)]
-    out += [_command("notice", "audit gate: decided by people", line) for line in ruling.said]
+    out += _commands("notice", "audit gate: decided by people", ruling.decided)
     out.append(
         _command(
             "notice" if not ruling.exit_code else "error",
@@ -291,9 +303,14 @@ def as_github(ruling: Ruling) -> str:
     return "".join(out)
 
 
+def _commands(level: str, title: str, messages: Iterable[str]) -> list[str]:
+    return [_command(level, title, message) for message in messages]
+
+
 def _command(level: str, title: str, message: str) -> str:
     """Return one GitHub workflow command. Its texts cannot end it or begin another."""
-    name, text = (one_line(value).replace("%", "%25") for value in (title, message))
+    name = one_line(title).replace("%", "%25")
+    text = one_line(message).replace("%", "%25")
     return f"::{level} title={name.replace(':', '%3A').replace(',', '%2C')}::{text}\n"
 
 
@@ -315,8 +332,8 @@ def as_markdown(ruling: Ruling) -> str:
     if ruling.problem:
         lines += [markdown(ruling.problem), ""]
     lines += [f"- **{markdown(line)}**" for line in _incomplete(ruling)]
-    together = [("together", sentence) for sentence in ruling.together]
-    decided = [("decided", sentence) for sentence in ruling.said]
+    together = zip(repeat("together"), ruling.together)
+    decided = zip(repeat("decided"), ruling.decided)
     for label, line in (*together, *_disclosed(ruling), *decided):
         lines.append(f"- {label}: {markdown(line)}")
     if ruling.cells:

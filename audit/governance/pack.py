@@ -39,6 +39,7 @@ from audit.governance.side_files import (
     note_text,
     program_sha256,
     prompts_of,
+    revisions_of,
 )
 from audit.judging.decision import Ruling, read_document
 from audit.judging.together import parts_of
@@ -155,7 +156,7 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
         incomplete.append(f"{rows.model} on {rows.benchmark}: {rows.watermark}")
     models: dict[str, Any] = {}
     for manifest in manifests:
-        models |= {name: facts.get("revision") for name, facts in manifest.models.items()}
+        models |= revisions_of(manifest.models)
     return {
         "audit": audits,
         "decision": ruling.verdict_decision,
@@ -269,7 +270,11 @@ def _for_readers(
         else None,  # the error rates that its verdicts cite
         "sensitivity": load_sensitivity(run_dir),
     }
-    return {name: value for name, value in copies.items() if value is not None}
+    present = {}
+    for name, value in copies.items():
+        if value is not None:
+            present[name] = value
+    return present
 
 
 def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
@@ -290,7 +295,11 @@ def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
         raise ConfigError(
             f"{links[0]} is a link, or in a folder that is a link. Expected the file itself."
         )
-    return {name: path for name, path in named.items() if path.is_file()}
+    existing = {}
+    for name, path in named.items():
+        if path.is_file():
+            existing[name] = path
+    return existing
 
 
 def _tables(run_dir: Path) -> list[Path]:
@@ -305,7 +314,11 @@ def _others(run_dir: Path) -> list[Path]:
     for path in run_dir.iterdir():
         if path.is_file() and not path.name.startswith("."):
             files.append(path)
-    return sorted(path for path in files if path.name not in skipped and path.suffix != ".arrow")
+    others = []
+    for path in files:
+        if path.name not in skipped and path.suffix != ".arrow":
+            others.append(path)
+    return sorted(others)
 
 
 def headers_of(run_dir: Path) -> dict[str, Any] | None:
@@ -322,7 +335,11 @@ def headers_of(run_dir: Path) -> dict[str, Any] | None:
         Metadata by file name, as libraries.json holds them; None if no table has any.
     """
     headers = {path.name: _header(path) for path in _tables(run_dir)}
-    return {name: header for name, header in headers.items() if header} or None
+    present = {}
+    for name, header in headers.items():
+        if header:
+            present[name] = header
+    return present or None
 
 
 def _header(path: Path) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from audit.core.errors import ConfigError
 from audit.governance.archive import RUN, SEAL, VERDICT, Pack
 from audit.governance.keys import DECISIONS, Keys, person
 from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
+from audit.governance.side_files import revisions_of
 from audit.judging.decision import document_of, rule
 from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST
@@ -144,12 +145,14 @@ def _bound_in(pack: Pack, home: str) -> Bound:
     for name in SUITES:
         if f"{home}/{name}" in pack.sums:
             suites.append(name)
+    libraries = {}
+    for audit, part in parts_of(verdict):
+        if part.library:
+            libraries[audit] = part.library.sha256
     facts = {
         "run": run,
         "models": models,
-        "libraries": {
-            audit: part.library.sha256 for audit, part in parts_of(verdict) if part.library
-        },
+        "libraries": libraries,
         "suite": suites[0] if suites else None,
         "verdict_decision": str(rule(verdict).verdict_decision),
     }
@@ -169,7 +172,11 @@ def _tables(pack: Pack, place: str) -> dict[str, str]:
     pack."""
     copy = "shards.json" if place == RUN else f"{place}/shards.json"
     rows = pack.json(copy) if copy in pack.sums else []
-    return {row["file"]: row["sha256"] for row in rows if "/" not in row["file"]}
+    tables = {}
+    for row in rows:
+        if "/" not in row["file"]:
+            tables[row["file"]] = row["sha256"]
+    return tables
 
 
 def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
@@ -177,6 +184,4 @@ def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
     if f"{place}/{MANIFEST}" not in pack.sums:
         return None, None
     manifest = pack.json(f"{place}/{MANIFEST}")
-    return manifest["fingerprint"], {
-        name: facts.get("revision") for name, facts in manifest["models"].items()
-    }
+    return manifest["fingerprint"], revisions_of(manifest["models"])

@@ -122,9 +122,11 @@ def decision_files(run_dir: Path) -> list[Path]:
 
 def decision_hashes(run_dir: Path) -> list[str]:
     """Return the sha256 of each decision's file, in order. `chain_of` checks their content."""
-    return [
-        sha256(read_bytes(path, MAX_BYTES)) for path in decision_files(run_dir) if path.is_file()
-    ]
+    digests = []
+    for path in decision_files(run_dir):
+        if path.is_file():
+            digests.append(sha256(read_bytes(path, MAX_BYTES)))
+    return digests
 
 
 def honour(
@@ -160,28 +162,36 @@ def honour(
     last = {decision.signer: decision for decision in decided}
     if any(decision.kind == Kind.REJECT for decision in last.values()):
         code = FAILED if ruling.exit_code == FAILED else Decision.BLOCK.exit_code
-        return replace(ruling, decision=Decision.BLOCK, exit_code=code, said=tuple(sentences))
+        return replace(ruling, decision=Decision.BLOCK, exit_code=code, decided=tuple(sentences))
     if ruling.exit_code in (FAILED, OK):
-        return replace(ruling, said=tuple(sentences))
+        return replace(ruling, decided=tuple(sentences))
     who = _supporters(ruling.decision, last.values(), now)
     needed = approvals if run_by and "" not in run_by else max(approvals, 2)
     if who - set(run_by):
         if len(who) >= needed:
             return replace(
-                ruling, decision=Decision.PASS, exit_code=OK, said=tuple(sentences), overridden=True
+                ruling,
+                decision=Decision.PASS,
+                exit_code=OK,
+                decided=tuple(sentences),
+                overridden=True,
             )
     elif who:
         sentences.append("who ran the audit cannot approve it alone")
     if decided:
         unknown = "" if needed == approvals else " (who ran the audit is not known, so two)"
         sentences.append(f"{len(who)} of {needed} needed{unknown}")
-    return replace(ruling, said=tuple(sentences))
+    return replace(ruling, decided=tuple(sentences))
 
 
 def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
     """Return who lets the run pass by a decision that has not expired."""
     kinds = {Kind.OVERRIDE, Kind.APPROVE} if decision == Decision.REVIEW else {Kind.OVERRIDE}
-    return {d.signer for d in last if d.kind in kinds and d.expires and d.expires > now}
+    signers = set()
+    for decided in last:
+        if decided.kind in kinds and decided.expires and decided.expires > now:
+            signers.add(decided.signer)
+    return signers
 
 
 def parse_time(text: str) -> datetime:

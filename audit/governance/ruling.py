@@ -33,6 +33,7 @@ from audit.governance.keys import (
     statement,
 )
 from audit.governance.reviews import Bound, Kind, chain_of
+from audit.governance.side_files import revisions_of
 from audit.judging.decision import Decision, Ruling, failed, read_document, rule
 from audit.judging.together import Document, parts_of, suite_of
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
@@ -84,7 +85,11 @@ def approvals_required(run_dir: Path) -> int:
     """
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
-        for path in (folder / name for name in reviews.SUITES if (folder / name).is_file()):
+        suites = []
+        for name in reviews.SUITES:
+            if (folder / name).is_file():
+                suites.append(folder / name)
+        for path in suites:
             try:
                 text = read_text(path, reviews.MAX_SUITE)
             except (OSError, UnicodeDecodeError) as error:
@@ -267,10 +272,14 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     for name in reviews.SUITES:
         if (run_dir / name).is_file():
             suites.append(name)
+    libraries = {}
+    for audit, part in parts:
+        if part.library:
+            libraries[audit] = part.library.sha256
     facts = {
         "run": run_facts[0],
         "models": run_facts[1],
-        "libraries": {audit: part.library.sha256 for audit, part in parts if part.library},
+        "libraries": libraries,
         "suite": suites[0] if suites else None,
         "verdict_decision": str(ruling.verdict_decision),
     }
@@ -282,9 +291,7 @@ def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
     if not (run_dir / MANIFEST).is_file():
         return None, None
     manifest = Manifest.load(run_dir)
-    return manifest.fingerprint, {
-        name: facts.get("revision") for name, facts in manifest.models.items()
-    }
+    return manifest.fingerprint, revisions_of(manifest.models)
 
 
 def home_of(folder: Path) -> Path:
@@ -351,9 +358,11 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
     audit, manifest = audit_of(run_dir), Manifest.load(run_dir)
     seen = count_rows(run_dir, audit.schema)
     held, rows = contents(seen), cell_rows(run_dir, seen)
-    missing = "".join(
-        f"{r.watermark.upper()}: {r.model} on {r.benchmark}. " for r in rows if not r.complete
-    )
+    watermarks = []
+    for row in rows:
+        if not row.complete:
+            watermarks.append(f"{row.watermark.upper()}: {row.model} on {row.benchmark}. ")
+    missing = "".join(watermarks)
     judged_rows, judged_runs = [], []
     for _, part in parts_of(verdict):
         judged_rows += [(row.model, row.benchmark, row.found, row.expected) for row in part.rows]

@@ -107,7 +107,11 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
 
 def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts that say what a model's run can detect."""
-    return {key: value for key, value in facts.items() if key in _DETECTS or "detectable" in key}
+    detectable = {}
+    for key, value in facts.items():
+        if key in _DETECTS or "detectable" in key:
+            detectable[key] = value
+    return detectable
 
 
 def _design(run: Manifest) -> dict[str, Any]:
@@ -269,5 +273,8 @@ def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Se
 
 
 def _names(design: Mapping[str, Any], part: str) -> set[str]:
-    keys = (key.split(".", 1)[1] for key in design if key.startswith(f"{part}."))
+    keys = []
+    for key in design:
+        if key.startswith(f"{part}."):
+            keys.append(key.split(".", 1)[1])
     return {name.rsplit(".", 1)[0] if part == "questions" else name for name in keys}

@@ -260,7 +260,7 @@ class _Site:
                 {
                     **row,
                     "problem": one_line(ruling.problem),
-                    "said": list(map(one_line, ruling.said)),
+                    "decided": list(map(one_line, ruling.decided)),
                 }
             )
         rows.sort(key=lambda row: (row["decision"] == Decision.PASS, row["name"]))
@@ -300,7 +300,7 @@ class _Site:
             error=error or one_line(ruling.problem),
             ruling=as_text(ruling),
             decision=str(ruling.decision),
-            said=list(map(one_line, ruling.said)),
+            decided=list(map(one_line, ruling.decided)),
             pages=pages,
         )
 
@@ -321,9 +321,10 @@ class _Site:
     def decided(self, request: Request, body: bytes) -> Response:
         """Sign the decision of a submitted form, and return to the page of the run."""
         review, name = self.review, request.path_params["name"]
-        if request.headers.get("origin", "") not in [
-            f"{way}://{request.headers['host']}" for way in ("http", "https")
-        ]:
+        origins = []
+        for scheme in ("http", "https"):
+            origins.append(f"{scheme}://{request.headers['host']}")
+        if request.headers.get("origin", "") not in origins:
             return _refused(403, "A decision has to come from this page.")
         if request.headers.get("content-type", "") != "application/x-www-form-urlencoded":
             return _refused(415, "Expected the page's own form.")
@@ -388,9 +389,11 @@ def _reports(run_dir: Path) -> list[Path]:
     left out."""
     homes = [home_of(run_dir), *(panel_runs(run_dir) or [])]
     pages = [verdict_path(home).with_name("report.html") for home in homes]
-    return [
-        p for p in pages if p.is_file() and p.resolve().is_relative_to(p.parent.parent.resolve())
-    ]
+    existing = []
+    for page in pages:
+        if page.is_file() and page.resolve().is_relative_to(page.parent.parent.resolve()):
+            existing.append(page)
+    return existing
 
 
 def _shown(path: Path, folder: Path) -> str:

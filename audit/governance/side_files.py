@@ -27,6 +27,11 @@ _NOT_HASHED = (
 )  # a copy of a file that grows, and what Python compiles
 
 
+def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
+    """Return the revision of each model in a manifest's facts; None if it is not known."""
+    return {name: facts.get("revision") for name, facts in models.items()}
+
+
 @cache
 def program_sha256() -> str:
     """Return one sha256 over the names and contents of the program's files; it identifies the
@@ -61,9 +66,10 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     bytes
         Markdown.
     """
-    listed = "\n".join(
-        f"Audit {audit}, fingerprint {fingerprint}." for audit, fingerprint in sorted(runs)
-    )
+    lines = []
+    for audit, fingerprint in sorted(runs):
+        lines.append(f"Audit {audit}, fingerprint {fingerprint}.")
+    listed = "\n".join(lines)
     if len(runs) > 1:
         listed += "\n\nSeveral runs that were judged together: of each, the files below are under `run/<its name>/`."
     shards = (

@@ -35,7 +35,7 @@ from audit.governance.archive import (
     read_entry,
 )
 from audit.governance.keys import DECISIONS, Keys, subjects_of, unseal
-from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS
+from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS, revisions_of
 
 if TYPE_CHECKING:  # hashes and signatures need no statistics
     from audit.governance.recompute import SectionOf
@@ -248,7 +248,11 @@ def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: st
         if path.startswith(shards):
             packed[path.removeprefix(shards)] = pack.sums[path]
     if packed and packed != listed:
-        wrong = min(file for file in {*packed, *listed} if packed.get(file) != listed.get(file))
+        differing = []
+        for file in {*packed, *listed}:
+            if packed.get(file) != listed.get(file):
+                differing.append(file)
+        wrong = min(differing)
         raise pack.wrong(f"{shards}{wrong} is not the shard that {name} lists.")
 
 
@@ -256,7 +260,7 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
     status = manifest["status"]
     if status != "finished":
         raise pack.wrong(f"The status of the run in {name} is {status!r}. Expected finished.")
-    models = {model: facts.get("revision") for model, facts in manifest["models"].items()}
+    models = revisions_of(manifest["models"])
     benchmarks = tuple(manifest["benchmark"])
     return PackedRun(manifest["audit"], manifest["fingerprint"], status, models, benchmarks, home)
 
@@ -366,6 +370,7 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
     from audit.judging.result import json_text
     from audit.shards.panel import panel_runs, write_panel
 
+    libraries = [name for name in taken if name.endswith("libraries.json")]
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / RUN
         path, archive = pack.path, pack.archive
@@ -373,14 +378,11 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
             archive.extractall(
                 folder, [name for name in archive.namelist() if name.startswith(f"{RUN}/")]
             )
-            for name in [name for name in taken if name.endswith("libraries.json")]:
+            for name in libraries:
                 if pack.json(name) != headers_of(Path(folder) / (posixpath.dirname(name) or RUN)):
                     raise SignatureError(f"{name} is not what the tables in the pack say.")
-            named = panel_runs(run_dir)
             # In the pack the runs are always below its folder.
-            runs = []
-            for run in named or ():
-                runs.append(run_dir / run.name)
+            runs = [run_dir / run.name for run in panel_runs(run_dir) or ()]
             for run in runs or [run_dir]:
                 _point_inside(run)
             if runs:
@@ -407,7 +409,7 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
                 f"{path}: the verdict computed from its shards differs ({', '.join(changed)}). It is not of these "
                 "shards, or was judged with other options or by another version (see environment.json)."
             )
-    return tuple(name for name in taken if not name.endswith("libraries.json"))
+    return tuple(name for name in taken if name not in libraries)
 
 
 def _point_inside(run_dir: Path) -> None:

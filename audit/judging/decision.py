@@ -1,5 +1,4 @@
-"""What follows from a verdict.json: pass, review, block or no decision, and the exit code that says
-so."""
+"""Rule on a verdict.json: pass, review, block or no decision, with the exit code."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -52,8 +51,11 @@ SHOWN: dict[Decision, VerdictWord] = {
 
 @dataclass(frozen=True)
 class CellRuling:
-    """One model on one benchmark. failed_gates: (name, what was found). not_run: controls. plain:
-    the verdict in plain words. context: where the benchmark has several."""
+    """Hold the ruling on one model and benchmark.
+
+    failed_gates: (name, detail). not_run: controls. plain: the verdict in plain words. context: set
+    if the benchmark has several.
+    """
 
     audit: str
     model: str
@@ -72,7 +74,7 @@ class CellRuling:
 
 @dataclass(frozen=True)
 class Changed:
-    """A field in which a run is not what was sealed; None where one side lacks it."""
+    """Hold a field in which a run differs from its seal; None if one side lacks it."""
 
     field: str
     sealed: Any
@@ -81,9 +83,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class Seal:
-    """What was signed before a run of this audit (`governance.sealed`). signer: None where no
-    signature was checked. detects: of each model and benchmark, the smallest effect that the design
-    finds."""
+    """Hold what was signed before a run of this audit (`governance.sealed`).
+
+    signer: None if no signature was checked. detects: the smallest effect that the design detects,
+    for each model and benchmark.
+    """
 
     audit: str
     signer: str | None
@@ -94,8 +98,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """An earlier run of the same audit, model and benchmark. decision: "" of one without a
-    verdict."""
+    """Hold an earlier run of the same audit, model and benchmark. decision: "" without a verdict."""
 
     run: str
     started: str
@@ -104,21 +107,46 @@ class Try:
 
     @property
     def same_design(self) -> bool:
-        """Whether no more than the drawn questions differ."""
+        """Return whether no more than the drawn questions differ."""
         return set(self.differs) <= {"questions"}
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """What a gate says of a run.
+    """Hold the ruling of a gate on a run.
 
-    verdict_decision: what the verdict alone says. problem: why there is no verdict to go by.
-    incomplete: where answers are missing. together: what several audits say as one. rules: of a
-    suite, what the source's thresholds say beside our verdict, and which of them gates; and the
-    thresholds of a run that are not those that ship. own_thresholds: these alone. scope: of a pass
-    of several audits, which forms of contamination it speaks of. said: what people decided, a
-    sentence each. overridden: the run passes because of them. seals: what was planned, of each run
-    that has one. tries: the earlier runs that are known."""
+    Parameters
+    ----------
+    run : str
+        The run.
+    decision, exit_code
+        The ruling, with people's decisions.
+    verdict_decision : Decision
+        The ruling by the verdict alone.
+    problem : str
+        Why there is no verdict to rule by.
+    incomplete : tuple of CellRows
+        Cells with missing answers.
+    cells : tuple of CellRuling
+        The rulings on cells.
+    together : tuple of str
+        Joint statements of several audits.
+    rules : tuple of str
+        What the source's thresholds of a suite state beside our verdict, and which of them gates;
+        then thresholds that are not the shipped ones.
+    scope : str
+        The forms of contamination that a pass of several audits covers.
+    decided : tuple of str
+        People's decisions, a sentence each.
+    overridden : bool
+        Whether the run passes because of them.
+    own_thresholds : tuple of str
+        The thresholds that are not the shipped ones.
+    seals : tuple of Seal
+        The plan of each sealed run.
+    tries : tuple of Try
+        The earlier runs that are known.
+    """
 
     run: str
     decision: Decision
@@ -130,7 +158,7 @@ class Ruling:
     together: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     scope: str = ""
-    said: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
     overridden: bool = False
     own_thresholds: tuple[str, ...] = ()
     seals: tuple[Seal, ...] = ()
@@ -138,14 +166,17 @@ class Ruling:
 
 
 def words() -> dict[str, VerdictWord]:
-    """Every audit's verdicts, by the word that verdict.json has."""
-    return {verdict: word for name in every_audit() for verdict, word in words_of(name).items()}
+    """Return every audit's verdicts, by the word in verdict.json."""
+    by_verdict: dict[str, VerdictWord] = {}
+    for name in every_audit():
+        by_verdict |= words_of(name)
+    return by_verdict
 
 
 def words_of(audit: str) -> Mapping[str, VerdictWord]:
     """Return the verdicts of an audit, by the word that verdict.json has."""
-    found: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
-    return found
+    verdicts: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
+    return verdicts
 
 
 # Codes and rates that an earlier version wrote, and what this one says of the same data.
@@ -249,30 +280,41 @@ def rule(document: Document, run: str = "") -> Ruling:
     joint, suite = (
         (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
     )
-    each = [tuple(_cell(name, cell, part.block_at) for cell in part.cells) for name, part in parts]
-    cells = tuple(gated(cell, suite) for own in each for cell in own)
+    cells: list[CellRuling] = []
+    incomplete: list[CellRows] = []
+    for name, part in parts:
+        for cell in part.cells:
+            cells.append(gated(_cell(name, cell, part.block_at), suite))
+        for rows in part.rows:
+            if not rows.complete:
+                incomplete.append(rows)
     own = (*_thresholds(parts), *_suite_rule(suite))
     rules = (*(suite.sentences if suite else ()), *own)
-    incomplete = tuple(rows for _, part in parts for rows in part.rows if not rows.complete)
-    together = tuple(
-        f"{one.model} on {one.benchmark}: {said}" for one in joint for said in one.together
-    )
-    if incomplete or not all(each) or not each:
+    sentences: list[str] = []
+    for statements in joint:
+        about = f"{statements.model} on {statements.benchmark}"
+        sentences += [f"{about}: {statement}" for statement in statements.together]
+    together = tuple(sentences)
+    if incomplete or not parts or not all(part.cells for _, part in parts):
         return replace(
-            failed(run, ""), incomplete=incomplete, cells=cells, together=together, rules=rules
+            failed(run, ""),
+            incomplete=tuple(incomplete),
+            cells=tuple(cells),
+            together=together,
+            rules=rules,
         )
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
-    decision, unmet, said = _scoped(worst, joint, suite)
+    decision, unmet, scope = _scoped(worst, joint, suite)
     rules += unmet
     return Ruling(
         run,
         decision,
         decision.exit_code,
         decision,
-        cells=cells,
+        cells=tuple(cells),
         together=together,
         rules=rules,
-        scope=said,
+        scope=scope,
         own_thresholds=own,
     )
 
@@ -282,15 +324,16 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     (pure)."""
     if ruling.problem or not ruling.own_thresholds:
         return ruling
-    said = " ".join(ruling.own_thresholds)
+    thresholds = " ".join(ruling.own_thresholds)
     return failed(
         ruling.run,
-        f"{said} Expected those that ship, as --rule shipped asks. Build the report with them.",
+        f"{thresholds} Expected those that ship, as --rule shipped asks. Build the report with them.",
     )
 
 
 def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
-    """Which thresholds of each audit are not those that ship: larger ones may let anything pass."""
+    """Yield a sentence on the thresholds of each audit that are not the shipped ones: larger ones
+    may let anything pass."""
     for audit, part in parts:
         if audit not in AUDITS:
             continue
@@ -313,8 +356,8 @@ def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
 def _scoped(
     worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
 ) -> tuple[Decision, tuple[str, ...], str]:
-    """(what the worst cell comes to, the forms that a pass had to examine and did not, the forms it
-    speaks of)."""
+    """Return the decision by the worst cell, the forms that a pass had to examine and did not, and
+    the forms that it covers."""
     if worst != Decision.PASS:
         return worst, (), ""
     scopes = []
@@ -341,16 +384,20 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
     if not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell
-    said = f"decided by the source's thresholds; our verdict says {cell.decision}"
-    return replace(cell, decision=ruled[0], reasons=(said, *cell.reasons))
+    reason = f"decided by the source's thresholds; our verdict says {cell.decision}"
+    return replace(cell, decision=ruled[0], reasons=(reason, *cell.reasons))
 
 
 def failed(run: str, problem: str) -> Ruling:
-    """The ruling on a run without a verdict: never a pass, whatever anybody decided."""
+    """Return the ruling on a run without a verdict: never a pass, whatever people decided."""
     return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
 
 
 def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
+    failed_gates = []
+    for gate in cell.gates:
+        if gate.status == Status.FAIL:
+            failed_gates.append((gate.name, gate.detail))
     return CellRuling(
         audit=audit,
         model=cell.model,
@@ -362,9 +409,7 @@ def _cell(audit: str, cell: Cell, blocks: str) -> CellRuling:
         reasons=cell.reasons,
         what_to_do=cell.what_to_do,
         not_run=cell.controls_missing,
-        failed_gates=tuple(
-            (gate.name, gate.detail) for gate in cell.gates if gate.status == Status.FAIL
-        ),
+        failed_gates=tuple(failed_gates),
         plain=subtitle(words_of(audit), cell),
         context=cell.context or "",
     )

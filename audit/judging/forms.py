@@ -306,16 +306,24 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     for audit in judged:
         if audit.grade in FINDINGS:
             seen_forms |= audit.sees
-    found = tuple(form for form in FORMS if form in seen_forms)
+    seen = tuple(form for form in FORMS if form in seen_forms)
     passed: list[Passed] = []
     if entry is not None:
         for form in FORMS:
             passed += _passed(form, audits, judged, entry)[:1]
-    settled = {*found, *(form_passed.form for form_passed in passed)}
+    settled = {*seen, *(form_passed.form for form_passed in passed)}
+    unseen = []
+    for form_passed in passed:
+        if form_passed.form not in seen:
+            unseen.append(form_passed)
+    not_examined = []
+    for form in FORMS:
+        if form not in settled:
+            not_examined.append(form)
     return Scope(
-        passed=tuple(form_passed for form_passed in passed if form_passed.form not in found),
-        found=found,
-        not_examined=tuple(form for form in FORMS if form not in settled),
+        passed=tuple(unseen),
+        found=seen,
+        not_examined=tuple(not_examined),
         error=None if entry is None else _error(entry, audits),
     )
 
@@ -347,12 +355,18 @@ def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> SuiteError:
     for name, counts in entry["counts"].items():
         if name not in clean:
             dosed[name] = counts
+    findings = {}
+    for name, counts in clean.items():
+        findings[name] = any_found(counts, audits).rate
+    passes = {}
+    for name, counts in dosed.items():
+        passes[name] = all_cleared(counts, audits).rate
     return SuiteError(
         design=dict(entry["design"]),
         audits=tuple(audits),
-        any_finding={name: any_found(counts, audits).rate for name, counts in clean.items()},
+        any_finding=findings,
         clean_passes=all_cleared(clean["clean"], audits).rate,
-        passes={name: all_cleared(counts, audits).rate for name, counts in dosed.items()},
+        passes=passes,
     )
 
 

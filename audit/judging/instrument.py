@@ -168,10 +168,14 @@ def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float 
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     grades = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
     context = cell.context or ""
+    kinds = {}
+    for kind in KINDS:
+        if kind in sees:
+            kinds[kind] = _SEEN[grades.get(kind, cell.grade)]
     return Finding(
         audit=instrument.audit,
         name=f"{instrument.name} ({context})" if context else instrument.name,
-        sees=tuple(kind for kind in KINDS if kind in sees),
+        sees=tuple(kinds),
         verdict=cell.verdict,
         word=word.name,
         tone=word.tone,
@@ -180,7 +184,7 @@ def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float 
         measured=instrument.measured(cell),
         sensitivity=cell.sensitivity or "not measured",
         context=context,
-        kinds={kind: _SEEN[grades.get(kind, cell.grade)] for kind in KINDS if kind in sees},
+        kinds=kinds,
     )
 
 
@@ -235,12 +239,15 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     by_state: dict[Seen, list[str]] = {state: [] for state in _LINES}
     for kind, row in looked_for(findings).items():
         state = row[-1]
-        names = ", ".join(finding.name for finding in findings if finding.kinds.get(kind) == state)
-        not_by = ", ".join(
-            finding.name for finding in findings if finding.kinds.get(kind) == Seen.NOT_SEEN
-        )
+        instruments: dict[Seen | None, list[str]] = {}
+        for finding in findings:
+            instruments.setdefault(finding.kinds.get(kind), []).append(finding.name)
+        names = ", ".join(instruments.get(state, ()))
+        not_by = ", ".join(instruments.get(Seen.NOT_SEEN, ()))
         against = f"; not by {not_by}" if not_by and state == Seen.SEEN else ""
         by_state[state].append(KINDS[kind] + (f" ({names}{against})" if names else ""))
-    return tuple(
-        _LINES[state].format("; ".join(kinds)) for state, kinds in by_state.items() if kinds
-    )
+    lines = []
+    for state, kinds in by_state.items():
+        if kinds:
+            lines.append(_LINES[state].format("; ".join(kinds)))
+    return tuple(lines)

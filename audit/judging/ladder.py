@@ -234,19 +234,23 @@ def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
     """
     if failed:
         return Graded(Grade.CHECK_FAILED, codes=tuple(failed))
-    judged = []
+    judged, speaking = [], []
+    failed_codes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     for contrast in contrasts:
+        failed_codes += contrast.failed
+        missing += contrast.missing
         if contrast.judged:
             judged.append(contrast)
-    contrast_failed = tuple(code for contrast in contrasts for code in contrast.failed)
-    missing = tuple(code for contrast in contrasts for code in contrast.missing)
-    if not judged and not contrast_failed:
+            if contrast.speaks:
+                speaking.append(contrast)
+    if not judged and not failed_codes:
         return Graded(Grade.NOT_IDENTIFIED, codes=missing)
-    found = _finding([contrast for contrast in judged if contrast.speaks])
-    if found is not None:
-        return found
-    if contrast_failed:
-        return Graded(Grade.CHECK_FAILED, codes=contrast_failed)
+    finding = _finding(speaking)
+    if finding is not None:
+        return finding
+    if failed_codes:
+        return Graded(Grade.CHECK_FAILED, codes=failed_codes)
     return _bounded(judged, missing)
 
 
@@ -262,7 +266,11 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
     chosen = stated or speaking
     if not chosen:
         return None
-    codes = tuple(guard.code for contrast in chosen for guard in contrast.open)
+    open_codes = []
+    for contrast in chosen:
+        for guard in contrast.open:
+            open_codes.append(guard.code)
+    codes = tuple(open_codes)
     which = Grade.FOUND_SUGGESTIVE if stated else Grade.CAUSE_UNKNOWN
     return Graded(which, tuple(contrast.name for contrast in chosen), codes)
 

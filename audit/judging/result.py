@@ -176,7 +176,11 @@ def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
 
 def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
     """Return the advice of failed gates."""
-    return tuple(Reason(f"gate_{g.name}", {}, g.advice) for g in gates if g.advice)
+    advice = []
+    for g in gates:
+        if g.advice:
+            advice.append(Reason(f"gate_{g.name}", {}, g.advice))
+    return tuple(advice)
 
 
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
@@ -197,12 +201,12 @@ class _Formatter(string.Formatter):
         return write(value) if write else str(super().format_field(value, format_spec))
 
 
-def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
+def sizes(questions: int, needed: int | None) -> dict[str, float | None]:
     """Return the numbers of `enough_data` on the size of a design.
 
     Parameters
     ----------
-    asked : int
+    questions : int
         Questions asked.
     needed : int or None
         Questions that the plan needs; None if no number is enough.
@@ -212,7 +216,7 @@ def sizes(asked: int, needed: int | None) -> dict[str, float | None]:
     dict
         `audit.judging.vocabulary.subtitle` reads it.
     """
-    return {"asked": float(asked), "needed": None if needed is None else float(needed)}
+    return {"asked": float(questions), "needed": None if needed is None else float(needed)}
 
 
 @dataclass(frozen=True)

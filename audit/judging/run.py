@@ -113,9 +113,10 @@ class JudgedRun(Generic[Cell, Result]):
     @property
     def marked(self) -> tuple[Result, ...]:
         """Return the results, with watermarks of the cells that lack rows."""
-        return tuple(
-            _marked(r, self.mark(c, r)) for c, r in zip(self.cells, self.results, strict=True)
-        )
+        marked = []
+        for cell, result in zip(self.cells, self.results, strict=True):
+            marked.append(_marked(result, self.mark(cell, result)))
+        return tuple(marked)
 
     def own(self) -> dict[str, Any]:
         """Return the fields that the audit adds to a run in verdict.json."""

@@ -24,14 +24,14 @@ def nearest_design(
     the run; those that are not the table's are named. None without a table, or where no design is
     like the run at all (infinitely far)."""
     designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
-    far, found = min(
+    far, index = min(
         ((distance(e["design"]), k) for k, e in enumerate(designs)), default=(float("inf"), 0)
     )
     if far == float("inf"):
         return None
     if far > near:
         return Calibration(design={}, rates={}, sentence=none_near)
-    entry, measured = designs[found], (table or {}).get("thresholds", {})
+    entry, measured = designs[index], (table or {}).get("thresholds", {})
     differ = []
     for name in ("alpha", "effect_of_interest", "margin"):
         if thresholds is not None and name in measured and measured[name] != thresholds[name]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, log
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -125,14 +126,23 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     evidence, tested, without = result.evidence, cell.tested[0], result.without
     scores = tested.score[~np.isnan(tested.score)]
     items = without.items
-    named = (
-        []
-        if items is None
-        else [cell.published.question_ids[i] for i in items.order if items.named[i]]
-    )
+    named = []
+    if items is not None:
+        for i in items.order:
+            if items.named[i]:
+                named.append(cell.published.question_ids[i])
     indicators = []
     for shown in evidence.indicators:
         indicators.append({**json_ready(shown), "test": INDICATORS[shown.name].level})
+    references = []
+    for reference, _ in cell.references:
+        references.append(reference.model)
+    aucs = {}
+    for name, (a, b) in evidence.aucs.items():
+        aucs[name] = {"own": a, "beyond_references": b}
+    imputed_gaps = []
+    for imputed in evidence.held:
+        imputed_gaps.append({**json_ready(imputed), "gamma": str(imputed.gamma)})
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
         "indicators": indicators,
@@ -147,21 +157,17 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "chance": cell.published.chance,
         "n_questions": cell.published.n,
         "n_fresh": cell.fresh.n if cell.fresh else 0,
-        "references": [reference.model for reference, _ in cell.references],
+        "references": references,
         "reads": tested.reads,
         "evidence": {
             **attributes(
                 evidence, "order", "options", "fresh_order", "exchangeable", "completion", "gap"
             ),
             **attributes(evidence, "kind", "apart", "left_out"),
-            "aucs": {
-                name: {"own": a, "beyond_references": b} for name, (a, b) in evidence.aucs.items()
-            },
+            "aucs": aucs,
             "rasch": evidence.abilities[0] if evidence.abilities else None,
             "rasch_guessed": evidence.abilities[1] if len(evidence.abilities) > 1 else None,
-            "held": [
-                {**json_ready(imputed), "gamma": str(imputed.gamma)} for imputed in evidence.held
-            ],
+            "held": imputed_gaps,
             "holds_up_to": None if result.holds_up_to is None else str(result.holds_up_to),
             "dropped": cell.dropped,
         },
@@ -213,7 +219,7 @@ def nearest(
     agree on score_alone, and on having held-out items, are compared. A run with held-out items and
     no reference is compared with a design that has neither.
     """
-    n, fresh, references = (run[name] for name in ("n", "fresh", "references"))
+    n, fresh, references = itemgetter("n", "fresh", "references")(run)
     if not fresh or not references:
         fresh = references = 0
 

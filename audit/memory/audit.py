@@ -205,10 +205,10 @@ def reply_columns(setting: Setting, reply: Generation) -> dict[str, object]:
         Token columns; empty lists for other arms.
     """
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
-    return {
-        f"token_{name}": getattr(tokens, name) if tokens else ()
-        for name in ("logprobs", "ranks", "z", "pieces")
-    }
+    columns = {}
+    for name in ("logprobs", "ranks", "z", "pieces"):
+        columns[f"token_{name}"] = getattr(tokens, name) if tokens else ()
+    return columns
 
 
 MEMORY = Audit(
@@ -217,5 +217,5 @@ MEMORY = Audit(
     roles=Roles(baseline=(Arm.PUBLISHED, 0), arms=tuple(Arm)),
     design=design_of,
     present=present,
-    told=reply_columns,
+    reply_columns=reply_columns,
 )

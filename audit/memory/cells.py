@@ -7,7 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -111,7 +111,8 @@ def load_memory(
     """
     questions = list(QuestionFile(run_dir))
     rows = _read(run_dir)
-    others = [(rows, name) for name in sorted({model for model, _ in rows} - set(judged))]
+    answered = {model for model, _ in rows}
+    others = list(product([rows], sorted(answered - set(judged))))
     others += _of_runs(references, questions)
     all_shards = (
         shards_of(questions, own.shard_items) if own.orders else []
@@ -337,19 +338,32 @@ def _model_set(
 
     options = np.full((len(ids), own.option_orders + 1), np.nan)
     for i, id_ in enumerate(ids):
-        options[i] = [
-            rows.options.get((id_, level), np.nan) for level in range(own.option_orders + 1)
-        ]
+        order_scores = []
+        for order_number in range(own.option_orders + 1):
+            order_scores.append(rows.options.get((id_, order_number), np.nan))
+        options[i] = order_scores
     first_items = {number: part[0].id for number, part in zip(shards, parts, strict=True)}
+    scores = {}
+    for id_, every in rows.score.items():
+        scores[id_] = float(np.mean(every))
+    texts = {}
+    for name in TEXT_SCORES:
+        texts[name] = column(rows.texts[name])
+    tokens = {}
+    for name in TOKEN_SCORES:
+        tokens[name] = column(rows.tokens[name])
+    reads = {}
+    for arm, counts in rows.reads.items():
+        reads[arm] = Reads(*counts)
     return ModelSet(
         model=model,
-        score=column({id_: float(np.mean(every)) for id_, every in rows.score.items()}),
-        texts={name: column(rows.texts[name]) for name in TEXT_SCORES},
-        tokens={name: column(rows.tokens[name]) for name in TOKEN_SCORES},
+        score=column(scores),
+        texts=texts,
+        tokens=tokens,
         ranks=column(rows.ranks),
         options=options,
         order=order,
-        reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
+        reads=reads,
         requests=_orders_sent(rows.requests, first_items),
         asked=np.array([id_ in rows.asked for id_ in ids], dtype=bool),
     )
@@ -380,13 +394,18 @@ def _item_set(
     name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders
 ) -> ItemSet:
     cluster = np.unique([q.group for q in questions], return_inverse=True)[1]
+    n_options = []
+    log_lengths = []
+    for q in questions:
+        n_options.append(len(q.options))
+        log_lengths.append(np.log(max(len(item_text(q).encode()), 1)))
     return ItemSet(
         name=name,
         question_ids=tuple(q.id for q in questions),
         cluster=cluster,
-        n_options=np.array([len(q.options) for q in questions], dtype=np.int64),
+        n_options=np.array(n_options, dtype=np.int64),
         neighbours=neighbours(shards, own),
-        log_length=np.array([np.log(max(len(item_text(q).encode()), 1)) for q in questions]),
+        log_length=np.array(log_lengths),
     )
 
 

@@ -410,7 +410,9 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
     if gap.matched.share < limits.matched_share_min:
         return True
     level = limits.alpha / len(Name)
-    speaks = {p <= level for p in (gap.pvalue, *(ability.pvalue for ability in e.abilities))}
+    speaks = {gap.pvalue <= level}
+    for ability in e.abilities:
+        speaks.add(ability.pvalue <= level)
     return gap.reference_pvalue <= limits.matched_alpha and len(speaks) > 1
 
 
@@ -490,7 +492,11 @@ def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
         return ()
     adjusted = holm([reference.pvalue for reference in evidence.apart]).tolist()
     pairs = zip(evidence.apart, adjusted, strict=True)
-    return tuple(reference for reference, p in pairs if p <= alpha and reference.difference > 0)
+    apart = []
+    for reference, p in pairs:
+        if p <= alpha and reference.difference > 0:
+            apart.append(reference)
+    return tuple(apart)
 
 
 def told_by_words(evidence: Evidence, limits: MemoryThresholds) -> bool:
@@ -558,9 +564,11 @@ def measure(
     options = ordered(own.options, [r.options for r in references], outside)
     fresh_order = None
     if own_fresh is not None:
-        fresh_order = ordered(
-            own_fresh.order, [b.order for _, b in cell.references if b is not None], None
-        )
+        orders = []
+        for _, b in cell.references:
+            if b is not None:
+                orders.append(b.order)
+        fresh_order = ordered(own_fresh.order, orders, None)
     exchangeable = {}
     for name, values in cell.published.neighbours.items():
         if values.shape[1] > 1:
@@ -756,7 +764,10 @@ def text_of(cell: MemoryCell, text: str) -> Text | None:
 
 
 def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], tuple[str, ...]]:
-    models = [(a, b) for a, b in (cell.tested, *cell.references) if b is not None]
+    models = []
+    for a, b in (cell.tested, *cell.references):
+        if b is not None:
+            models.append((a, b))
     if cell.fresh is None or not models:
         return [], ()
     chance = float(np.average(cell.chance, weights=(cell.published.n, cell.fresh.n)))

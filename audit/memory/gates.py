@@ -128,13 +128,14 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
     rule = Rule(
         "same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)"
     )
-    sides = zip(*((a.score, b.score) for a, b in cell.references if b is not None), strict=True)
-    weakest = [min(float(np.nanmean(one)) for one in side) for side in sides]
-    theirs = (
-        f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
-        if weakest
-        else ""
-    )
+    means = []
+    for a, b in cell.references:
+        if b is not None:
+            means.append((np.nanmean(a.score), np.nanmean(b.score)))
+    theirs = ""
+    if means:
+        weakest = np.min(means, axis=0).tolist()
+        theirs = f" The weakest reference scores {percent(weakest[0])} and {percent(weakest[1])}."
     by_points = 1.0 if evidence.gap is None else evidence.gap.pvalue
     return rule.checked(
         passed=not by_points <= limits.alpha < (evidence.same_chance or 0.0),
@@ -164,7 +165,9 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
         reference, under another name.
     """
     kept, dropped = [], []
-    scores = [[one.score for one in pair if one] for pair in (cell.tested, *cell.references)]
+    scores = []
+    for pair in (cell.tested, *cell.references):
+        scores.append([one.score for one in pair if one])
     twice = repeats(list(map(np.concatenate, scores)))
     for k, pair in enumerate(cell.references, 1):
         model, limit = pair[0].model, limits.answered_share_min
@@ -218,15 +221,17 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
         if cell.dropped
         else ""
     )
-    theirs = [
-        reads
-        for pair in cell.references
-        for name, arm, reads in _rows(cell, pair, (worst_arm,))
-        if name == worst_set
-    ]
-    beside = (
-        f" References there: {percent(min(one.share for one in theirs))} or more." if theirs else ""
-    )
+    reference_shares = []
+    for pair in cell.references:
+        for items, _, reads in _rows(cell, pair, (worst_arm,)):
+            if items == worst_set:
+                reference_shares.append(reads.share)
+    beside = ""
+    if reference_shares:
+        beside = f" References there: {percent(min(reference_shares))} or more."
+    shares = {}
+    for items, arm, reads in rows:
+        shares[f"{items}, {arm}"] = reads.share
     return rule.checked(
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
@@ -234,7 +239,7 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
         f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{beside}{out}",
         advice=advice,
         withholds=withholds,
-        numbers={f"{items}, {arm}": reads.share for items, arm, reads in rows},
+        numbers=shares,
     )
 
 
@@ -253,9 +258,13 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     Gate
         number: share of orders whose requests equal those of the published order or of another.
     """
+    requests = []
+    for answers in cell.tested:
+        if answers is not None:
+            requests.append(answers.requests)
     return reached_model(
         "orders_reach_model",
-        [one.requests for one in cell.tested if one is not None],
+        requests,
         limits.noop_share_max,
         "Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
         "another.",
@@ -371,13 +380,13 @@ def order_exchangeable(
         return rule.absent(
             "The order was drawn at random and recorded, so it is exchangeable.", withholds=False
         )
-    found = {}
+    pvalues = {}
     for k, p in evidence.exchangeable.items():
         if p == p:
-            found[k] = p
-    if not found or evidence.order is None:
+            pvalues[k] = p
+    if not pvalues or evidence.order is None:
         return rule.absent("The order test was not run.", withholds=False)
-    smallest = min(1.0, min(found.values()) * len(found))
+    smallest = min(1.0, min(pvalues.values()) * len(pvalues))
     bad = told_by_words(evidence, limits)
     compared = evidence.order.beyond is not None and evidence.fresh_order is not None
     lacking = "" if compared else "Add held-out items and references. "
@@ -388,7 +397,7 @@ def order_exchangeable(
         f"{pvalue(smallest)}.",
         advice=f"{lacking}It counts only where it is likelier to this model than to the references.",
         withholds=False,
-        numbers=dict(found),
+        numbers=dict(pvalues),
     )
 
 
@@ -436,15 +445,21 @@ def _sides(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]
 ) -> list[tuple[ModelSet, ItemSet]]:
     both = zip(pair, (cell.published, cell.fresh), strict=True)
-    return [(one, items) for one, items in both if one is not None and items is not None]
+    sides = []
+    for answers, items in both:
+        if answers is not None and items is not None:
+            sides.append((answers, items))
+    return sides
 
 
 def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
     """Return (set, arm, rows) of one model for the arms with rows."""
-    every = []
-    for one, items in _sides(cell, pair):
+    rows = []
+    for answers, items in _sides(cell, pair):
         for arm in arms:
-            every.append((items.name, arm, one.reads.get(arm)))
-    return [(name, arm, reads) for name, arm, reads in every if reads is not None and reads.asked]
+            reads = answers.reads.get(arm)
+            if reads is not None and reads.asked:
+                rows.append((items.name, arm, reads))
+    return rows

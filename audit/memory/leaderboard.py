@@ -126,8 +126,10 @@ class Leaderboard:
         models: the median of half the 95 % intervals' widths. None without a gap.
         """
         widths = []
-        for _, low, high in (row.gap for row in self.judged if row.gap is not None):
-            widths.append((high - low) / 2)
+        for row in self.judged:
+            if row.gap is not None:
+                _, low, high = row.gap
+                widths.append((high - low) / 2)
         return float(np.median(widths)) if widths else None
 
 
@@ -217,10 +219,12 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
             judged.append(row)
     by_score = _ranks(judged, lambda row: row.score)
     by_without = _ranks(judged, lambda row: row.without)
-    return [
-        replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model))
-        for row in rows
-    ]
+    ranked = []
+    for row in rows:
+        ranked.append(
+            replace(row, rank=by_score.get(row.model), rank_without=by_without.get(row.model))
+        )
+    return ranked
 
 
 def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[str, int]:

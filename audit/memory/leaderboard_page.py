@@ -157,11 +157,11 @@ def figure(board: Leaderboard) -> Figure:
         _draw(axes, y, row)
     axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     axes.set_yticks(range(len(rows)), [canvas.plain(row.model, 20) for row in rows])
-    most = max(
-        max(row.score.estimate, row.without.high if row.without else 0.0)
-        for row in rows
-        if row.score
-    )
+    ends = []
+    for row in rows:
+        if row.score:
+            ends.append(max(row.score.estimate, row.without.high if row.without else 0.0))
+    most = max(ends)
     axes.set(
         xlim=(0, min(1.02, 1.05 * most)),
         ylim=(len(rows) - 0.4, -0.6),

@@ -86,15 +86,16 @@ def examples_of(
 ) -> list[Example]:
     """Return EXAMPLES items of the benchmark: the likeliest from memory, else those that `items`
     has first."""
-    ranks = [{row.question_id: row for row in rows} for rows in memory]
     chosen = []
-    for cell, ranked_items in zip(cells, ranks, strict=True):
-        own = [
-            one for one in items if one.model == cell.model and one.set_name == cell.published.name
-        ]
+    for cell, rows in zip(cells, memory, strict=True):
+        ranked_items = {row.question_id: row for row in rows}
+        published = []
+        for item in items:
+            if item.model == cell.model and item.set_name == cell.published.name:
+                published.append(item)
         place = {id_: k for k, id_ in enumerate(ranked_items)}
-        own.sort(key=lambda one: place.get(one.question_id, len(place)))
-        for one in own[:EXAMPLES]:
+        published.sort(key=lambda item: place.get(item.question_id, len(place)))
+        for one in published[:EXAMPLES]:
             row = ranked_items.get(one.question_id)
             known = {"chance": row.chance, "right": row.right, "named": row.named} if row else {}
             about = (
@@ -187,19 +188,25 @@ def render(
         "subtitle", items=most, held_out=held_out, rows=sum(r.found for r in verdict.rows)
     )
     measured: set[Name] = set()
+    gated = []
     for result in verdict.results:
         measured.update(indicator.name for indicator in result.evidence.indicators)
+        gated.append(Gated(result.model, result.gates, {"cell": result.model}))
+    shown_indicators = {}
+    for name, word in INDICATORS.items():
+        if name in measured:
+            shown_indicators[name.value] = word
     return render_page(
         "memory/page.html.j2",
         rows=verdict.rows,
         scripts=("report/items.js",),
         gates=GATES,
         labels=LABELS,
-        gated=[Gated(r.model, r.gates, {"cell": r.model}) for r in verdict.results],
+        gated=gated,
         title=verdict.title("Has the model read the exam?", "and"),
         subtitle=write(subtitle),
         words=VERDICTS,
-        indicators={name.value: word for name, word in INDICATORS.items() if name in measured},
+        indicators=shown_indicators,
         cells=cells,
         conditions=CONDITIONS,
         said=write,
@@ -239,10 +246,12 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
             known.append(row)
     if known:
         drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
-    found = [
-        (r.evidence.gap, c.published.n) for c, r in zip(verdict.cells, verdict.results, strict=True)
-    ]
-    if curves := [(gap, n) for gap, n in found if gap is not None and np.isfinite(gap.detectable)]:
+    curves = []
+    for c, r in zip(verdict.cells, verdict.results, strict=True):
+        estimate = r.evidence.gap
+        if estimate is not None and np.isfinite(estimate.detectable):
+            curves.append((estimate, c.published.n))
+    if curves:
         gap, n = max(curves, key=lambda one: one[0].detectable)
         share, needed = gap.detectable**2 - gap.between**2, None
         if gap.between < matters:
@@ -254,7 +263,7 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     name, e = f"{cell.model}_{cell.benchmark}", result.evidence
     beyond = " beyond references"
     for what, ordered in (("order_of_items", e.order), ("order_of_options", e.options)):
@@ -275,16 +284,16 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
             if np.isfinite(row[1:4]).all():
                 gains.append(row)
         if gains:
-            found[f"{what}_{name}"] = order_gains(gains)
+            figures[f"{what}_{name}"] = order_gains(gains)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
         label = "log-likelihood of the item, bits a byte"
         if cell.references:
             label += ",\nless the references' mean"
-        found[f"text_of_items_{name}"] = text_scores(
+        figures[f"text_of_items_{name}"] = text_scores(
             _text(cell, 0, "item"), _text(cell, 1, "item"), label
         )
-    return found
+    return figures
 
 
 def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
@@ -299,7 +308,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
     """Return the benchmark's items, then the held-out ones, each set sorted by its likelihood
     against the references.
     """
-    found = []
+    page_items = []
     for side, items in enumerate((cell.published, cell.fresh)):
         own = cell.tested[side]
         if own is None or items is None:
@@ -313,7 +322,13 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
             gold = "" if q.target is None else f"{q.target:g}"
             if q.gold >= 0:
                 gold = q.options[q.gold]
-            found.append(
+            text_scores = {}
+            for name, values in texts.items():
+                text_scores[name] = finite(values[i])
+            token_scores = {}
+            for name in TOKEN_SCORES:
+                token_scores[name] = finite(own.tokens[name][i])
+            page_items.append(
                 PageItem(
                     model=cell.model,
                     set_name=items.name,
@@ -321,14 +336,14 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
                     text=item_text(q) or "(the log has no text)",
                     gold=gold,
                     score=score,
-                    texts={name: finite(values[i]) for name, values in texts.items()},
-                    tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},
+                    texts=text_scores,
+                    tokens=token_scores,
                     first=finite(own.ranks[i]),
                     option_rank=_rank(own.options[i]),
                     marks=("fresh" if side else "published", state),
                 )
             )
-    return found
+    return page_items
 
 
 def _rank(orders: FloatArray) -> str:
@@ -339,14 +354,20 @@ def _rank(orders: FloatArray) -> str:
 
 
 def _items_csv(items: list[PageItem]) -> str:
+    text_columns = []
+    for name in TEXT_SCORES:
+        text_columns.append(f"bits_{name}=texts.{name}")
+    token_columns = []
+    for name in TOKEN_SCORES:
+        token_columns.append(f"{name}=tokens.{name}")
     return columns(
         items,
         "model",
         "set=set_name",
         "question_id",
         "score",
-        *(f"bits_{name}=texts.{name}" for name in TEXT_SCORES),
-        *(f"{name}=tokens.{name}" for name in TOKEN_SCORES),
+        *text_columns,
+        *token_columns,
         "first_token_share=first",
         "option_order_rank=option_rank",
     )
@@ -386,9 +407,11 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
             va="center",
         )
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
-    canvas.names_above(
-        axes, [label for label, _, _ in reversed(rows)], [y + 0.4 for y in range(len(rows))]
-    )
+    labels = []
+    for label, _, _ in reversed(rows):
+        labels.append(label)
+    heights = np.arange(len(rows)) + 0.4
+    canvas.names_above(axes, labels, heights.tolist())
     axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     return figure
@@ -415,7 +438,11 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
         axes.plot([low, high], [k, k], color=colour, linewidth=1.6)
         axes.plot([gain], [k], "o" if judged else "s", color=colour, markersize=5)
     axes.axvline(0, color=canvas.INK, linewidth=0.8)
-    canvas.names_above(axes, [row[0] for row in rows], [k - 0.4 for k in range(len(rows))])
+    labels = []
+    for row in rows:
+        labels.append(row[0])
+    heights = np.arange(len(rows)) - 0.4
+    canvas.names_above(axes, labels, heights.tolist())
     axes.set_ylim(len(rows) - 0.6, -0.7)
     axes.set_xlabel(
         "how much likelier than other orders\n(log-likelihood, nats: 0.7 is twice as likely)"

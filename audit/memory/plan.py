@@ -69,7 +69,11 @@ def planned(config: MemoryConfig) -> Planned:
 def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:
     """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
     orders = orders_of(config, resolved.path)
-    with_orders = sum(bool(item_orders(q, orders)) for s in resolved.samples for q in s.questions())
+    with_orders = 0
+    for s in resolved.samples:
+        for q in s.questions():
+            if item_orders(q, orders):
+                with_orders += 1
     sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
     lines = [f"questions      {sizes}; {with_orders:,} have other orders of options"]
     for one in asked:
@@ -126,11 +130,11 @@ def _reach(
 
 
 def _missing(config: MemoryConfig, whole: bool) -> list[str]:
-    found = []
+    lines = []
     if score_alone(config):
-        found.append(f"  {ALONE}")
+        lines.append(f"  {ALONE}")
     elif not whole:
-        found.append("  No order test: it needs every item (n=all).")
+        lines.append("  No order test: it needs every item (n=all).")
     references = _references(config)
     if config.control_benchmark is None or not references:
         fresh = (
@@ -139,24 +143,24 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
         lacks = " and ".join(
             filter(None, (fresh, "" if references else "references ('references=[...]')"))
         )
-        found.append(
+        lines.append(
             f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
             "gap alone."
         )
         if not references and not config.published_order:
-            found.append(
+            lines.append(
                 "  No order of items or options either: an order that stands out has a cause that only references show."
             )
     elif references < (least := MemoryThresholds.from_mapping(config.verdict).references_min):
         named = "1 is" if references == 1 else f"{references} are"
-        found.append(
+        lines.append(
             f"  No completion and no score gap: they need {least} references, and {named} named "
             "(verdict.references_min=1 only for this model before its training)."
         )
     elif 1 < references < REFERENCES_FOR_ANSWERS:
-        found.append(
+        lines.append(
             f"  {references} references tell little of how models differ: learnt text can be seen, learnt answers only "
             f"where they are most of the exam. Take {REFERENCES_FOR_ANSWERS} or more "
             "(docs/findings/memory_calibration.md)."
         )
-    return found
+    return lines

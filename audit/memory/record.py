@@ -135,9 +135,11 @@ class MemoryCell:
         """Return accuracy (0-1) over parsed answers on the benchmark and, if asked, on the held-out
         items.
         """
-        return tuple(
-            float(np.nanmean(answers.score)) for answers in self.tested if answers is not None
-        )
+        accuracies = []
+        for answers in self.tested:
+            if answers is not None:
+                accuracies.append(float(np.nanmean(answers.score)))
+        return tuple(accuracies)
 
     @property
     def benchmark(self) -> str:

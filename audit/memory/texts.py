@@ -110,7 +110,8 @@ def _says(
     adjusted: float,
     doubt: Reason | None,
 ) -> str:
-    shown, least, most = (scaled(x, low, high) for x in (estimate, low, high))
+    shown = scaled(estimate, low, high)
+    least, most = scaled(low, low, high), scaled(high, low, high)
     effect = f"{shown} {unit} (95 % interval {least} to {most})"
     more = f" {sentence(doubt, TEXTS)}" if doubt else ""
     return f"{INDICATORS[indicator].title}: {what}, {effect}; {pvalue(p)}, {pvalue(adjusted)} corrected.{more}"

@@ -93,7 +93,11 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         "parsed": any(g.name == "parseability" for g in failed(gates)),
         **{name: name in unfit for name in ("same_kind", "fresh_drawn", *LOG_GATES)},
     }
-    return tuple(code for code, lacking in missing.items() if lacking)
+    codes = []
+    for code, lacking in missing.items():
+        if lacking:
+            codes.append(code)
+    return tuple(codes)
 
 
 ON_PAGE = 10

@@ -49,10 +49,11 @@ def _prepared(config: PerturbConfig) -> Prepared:
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)
-    sets = (
-        f"library {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}"
-        for x in run.sets
-    )
+    sets = []
+    for item_set in run.sets:
+        library = item_set.library
+        version = f"{library.header.name} {library.sha256[:12]}"
+        sets.append(f"library {version}: {item_set.selection.sentence}")
     return Prepared(
         run.resolved,
         PerturbThresholds.from_mapping(config.verdict),

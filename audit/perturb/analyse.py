@@ -5,6 +5,7 @@ compared.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -142,10 +143,17 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
     if evidence is not None:
         plain: dict[str, Any] = json_ready(evidence)
         items = evidence.items
+        flagged = []
+        for i in items.order:
+            if items.flagged[i]:
+                flagged.append(cell.question_ids[i])
+        conspicuous = []
+        for i in items.order[:MAX_ITEMS]:
+            conspicuous.append(cell.question_ids[i])
         plain["items"] = {
             **attributes(items, "method", "smallest_p", "can_flag", "affected"),
-            "flagged": [cell.question_ids[i] for i in items.order if items.flagged[i]],
-            "most_conspicuous": [cell.question_ids[i] for i in items.order[:MAX_ITEMS]],
+            "flagged": flagged,
+            "most_conspicuous": conspicuous,
         }
         out["evidence"] = plain
     return out
@@ -200,9 +208,7 @@ def nearest(
     + 2 |accuracy| (differences). It adds 10 times the share of unparsed answers above the 4 % that
     are simulated.
     """
-    n, variants, references, checked = (
-        run[name] for name in ("n", "variants", "references", "checked")
-    )
+    n, variants, references, checked = itemgetter("n", "variants", "references", "checked")(run)
 
     def distance(design: Mapping[str, Any]) -> float:
         total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2

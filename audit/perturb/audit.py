@@ -44,9 +44,10 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
         One for each level. A missing variant gives a presentation with an error.
     """
     library, accepted = _opened(work.own[item.benchmark])
-    return [
-        _present(work, item, library, accepted.get(item.id, ()), level) for level in part.levels
-    ]
+    presentations = []
+    for level in part.levels:
+        presentations.append(_present(work, item, library, accepted.get(item.id, ()), level))
+    return presentations
 
 
 def reworded(library: Library, item: Item, variant: Variant) -> Item:

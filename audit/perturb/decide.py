@@ -72,9 +72,9 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse
     one.
     """
-    found = finding(alpha, found_p, beyond_p)
-    if found is None or (held := tests.adverse) is None:
-        return found
+    verdict = finding(alpha, found_p, beyond_p)
+    if verdict is None or (held := tests.adverse) is None:
+        return verdict
 
     def corrected(adverse: float | None, as_read: float | None, panel: float | None) -> float:
         factor = max(panel / as_read, 1.0) if panel and as_read else 1.0
@@ -82,7 +82,7 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
 
     own = corrected(held.found_p, tests.found_p, found_p)
     left = finding(alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
-    return found if left and found == V.CAUSE_UNKNOWN else left
+    return verdict if left and verdict == V.CAUSE_UNKNOWN else left
 
 
 _VERDICTS = {
@@ -148,17 +148,17 @@ def decide(
     for g in gates:
         if g.name == "enough_data" and g.status == Status.FAIL:
             few.append(g)
-    found = (
+    verdict = (
         finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
     )
-    lost = _lost(found, evidence.tests, limits.alpha, found_p, beyond_p)
-    contrast = _contrast(evidence, limits, found, beyond_p, few)
+    lost = _lost(verdict, evidence.tests, limits.alpha, found_p, beyond_p)
+    contrast = _contrast(evidence, limits, verdict, beyond_p, few)
     graded = grade([contrast], [lost] if lost else [])
     if lost:
         reasons, advice, doubt = _of_lost(lost, limits)
     elif few:
         reasons, advice, doubt = _of_few(few[0], evidence.tests)
-    elif found is None:
+    elif verdict is None:
         reasons, advice, doubt = _not_found(evidence, limits, found_p, gates, graded)
     else:
         reasons, advice, doubt = _of_drop(evidence, limits, found_p, graded)
@@ -174,11 +174,11 @@ def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
 
 
 def _lost(
-    found: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
+    verdict: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
 ) -> str:
     """Return which finding unparsed answers take away, as a code; "" if none."""
-    left = found and standing(tests, alpha, found_p, beyond_p)
-    if left == found:
+    left = verdict and standing(tests, alpha, found_p, beyond_p)
+    if left == verdict:
         return ""
     return "unparsed_beyond" if left else "unparsed_drop"
 
@@ -186,19 +186,19 @@ def _lost(
 def _contrast(
     evidence: Grounds,
     limits: PerturbThresholds,
-    found: V | None,
+    verdict: V | None,
     beyond_p: float | None,
     few: Sequence[Gate],
 ) -> Contrast:
     """Return the drop as a contrast of the ladder. few: the check of enough data, if it failed."""
     guards = (
-        Guard("beyond_references", excluded=found == V.DROP_BEYOND_REFERENCE),
+        Guard("beyond_references", excluded=verdict == V.DROP_BEYOND_REFERENCE),
         Guard("hard_items", excluded=strong(evidence.tests, limits.alpha, beyond_p), stated=True),
     )
     alone = evidence.equivalence.p_no_larger <= limits.alpha  # false for NaN
     beside = evidence.beside is None or evidence.beside <= limits.alpha
     room = 1 - evidence.drop.variants >= limits.effect_of_interest
-    return Contrast("drop", found is not None, guards, Bound(not few and alone and beside, room))
+    return Contrast("drop", verdict is not None, guards, Bound(not few and alone and beside, room))
 
 
 Said = tuple[Reasons, Reasons, str]  # reasons, advice, doubt

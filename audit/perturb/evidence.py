@@ -167,14 +167,14 @@ def _asked(cell: PerturbCell) -> Asked:
     return (*cell.tested.pair, cell.chance_items, cell.cluster)
 
 
-def _and_half_a_drop(asked: Asked) -> Asked:
+def _and_half_a_drop(sides: Asked) -> Asked:
     """Add one item, or group of usual size, that loses half under the rewordings.
 
     If few items drop, a small sample may hold none of them, and its error is then zero: 45 % of
     clean models were beyond 30 such items. A whole drop more would halve the power of 100 held-out
     items.
     """
-    original, variants, chance, cluster = asked
+    original, variants, chance, cluster = sides
     size = max(round(cluster.size / np.unique(cluster).size), 1)
     return (
         np.pad(original, ((0, 0), (0, size)), constant_values=1.0),
@@ -469,9 +469,11 @@ def adverse(
     Adverse or None
         None if all answers were parsed, or without a finding.
     """
-    cell = replace(
-        cell, references=tuple(w for w in cell.references if w.model in tests.references)
-    )
+    usable = []
+    for wordings in cell.references:
+        if wordings.model in tests.references:
+            usable.append(wordings)
+    cell = replace(cell, references=tuple(usable))
     if tests.found_p > limits.alpha:
         return None
     imputed = against_drop(cell, gamma)

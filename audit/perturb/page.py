@@ -155,13 +155,23 @@ def render(
         variants=variants,
         answers=sum(r.found for r in verdict.rows),
     )
+    gated = []
+    for result in results:
+        gated.append(
+            Gated(result.model, result.gates, {"cell": f"{result.model} on {result.benchmark}"})
+        )
+    levels = []
+    hardest = []
+    for cell in cells:
+        levels.append(_levels(cell))
+        hardest.append(_hardest(cell))
     return render_page(
         "perturb/page.html.j2",
         rows=verdict.rows,
         scripts=("report/items.js",),
         gates=GATES,
         labels=LABELS,
-        gated=[Gated(r.model, r.gates, {"cell": f"{r.model} on {r.benchmark}"}) for r in results],
+        gated=gated,
         title=verdict.title("Does the score hang on the wording?"),
         subtitle=say(subtitle),
         say=say,
@@ -170,9 +180,9 @@ def render(
         decisions=marks_of(verdict, VERDICTS),
         errors=errors_of(results, ERRORS),
         figures=figures,
-        levels=[_levels(c) for c in cells],
+        levels=levels,
         trends=trends,
-        hardest=[_hardest(c) for c in cells],
+        hardest=hardest,
         funnel=funnel_text(library),
         library=library,
         control=control,
@@ -218,7 +228,8 @@ def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Inte
     bars = []
     for w, c in [*((c.tested, c) for c in cells), *((w, cells[-1]) for w in cells[-1].references)]:
         reference = w is not c.tested
-        o, v = (interval(part, c.cluster) for part in item_means(*w.pair))
+        original, reworded = item_means(*w.pair)
+        o, v = interval(original, c.cluster), interval(reworded, c.cluster)
         bars.append((f"{w.model} (reference)" if reference else w.model, o, v, reference))
     return bars
 
@@ -250,7 +261,8 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
         variants = np.stack([w.variants[j] for w in models])
         both = ~np.isnan(originals) & ~np.isnan(variants)
         for i in np.flatnonzero(both.sum(axis=0) >= 3).tolist():
-            o, v = (float(side[both[:, i], i].mean()) for side in (originals, variants))
+            o = float(originals[both[:, i], i].mean())
+            v = float(variants[both[:, i], i].mean())
             if o > v:
                 rows.append((cell.question_ids[i], j + 1, o, v, int(both[:, i].sum())))
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]
@@ -318,9 +330,11 @@ def original_against_variants(
                     accuracy[0], y + shift, "o", color=colour, markerfacecolor=fill, markersize=6
                 )
     axes.axvline(chance, color=canvas.MUTED, linewidth=0.8, linestyle=":")
-    canvas.names_above(
-        axes, [label for label, *_ in reversed(bars)], [y + 0.38 for y in range(len(bars))]
-    )
+    labels = []
+    for label, *_ in reversed(bars):
+        labels.append(label)
+    heights = np.arange(len(bars)) + 0.38
+    canvas.names_above(axes, labels, heights.tolist())
     axes.set_ylim(-0.4, len(bars) - 0.4)
     axes.xaxis.set_major_formatter(_PERCENT)
     axes.set_xlabel("accuracy: original wording (open), variants (filled);\ndotted: guessing")
@@ -471,7 +485,11 @@ def top_items(
     rows: dict[Key, list[dict[str, Any]]] = {}
     for row in chain.from_iterable(iter_rows(run_dir, SCHEMA, _COLUMNS, _COLUMNS[:3], wanted)):
         rows.setdefault((row["model"], row["benchmark"], row["question_id"]), []).append(row)
-    return [_item(key, rows[key], result, i) for key, (result, i) in wanted.items() if key in rows]
+    shown = []
+    for key, (result, i) in wanted.items():
+        if key in rows:
+            shown.append(_item(key, rows[key], result, i))
+    return shown
 
 
 def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -> PageItem:
@@ -504,7 +522,11 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
     ):  # a numeric answer has no options, so its target is shown
         options = (f"{first['target']:g}",)
     gold = int(first["gold"]) if first["options"] else 0
-    true_marks = tuple(name for name, applies in marks.items() if applies)
+    holding = []
+    for name, applies in marks.items():
+        if applies:
+            holding.append(name)
+    true_marks = tuple(holding)
     return PageItem(*key, options, gold, drop, pvalue, flagged, true_marks, shown)
 
 

@@ -199,13 +199,13 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
         + sum(len(one.models) for one in reference_runs(config))
     )
     review = run.benchmark.library.header.review
-    lines = [
-        *(
-            f"library        {x.library.header.name} {x.library.sha256[:12]}: {x.selection.sentence}"
-            for x in run.sets
-        ),
-        *([f"  {run.unlike}"] if run.unlike else []),
-    ]
+    lines = []
+    for item_set in run.sets:
+        library = item_set.library
+        version = f"{library.header.name} {library.sha256[:12]}"
+        lines.append(f"library        {version}: {item_set.selection.sentence}")
+    if run.unlike:
+        lines.append(f"  {run.unlike}")
     for one in asked:
         calls = one.planned
         role = "judged" if calls.model in judged(config) else "reference"

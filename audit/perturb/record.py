@@ -276,8 +276,16 @@ def usable_references(
     why = []
     for k, w in enumerate(cell.references, 1):
         why.append(_unusable(cell, w, limits, repeated=k in twice))
-    used = tuple(w for w, reason in zip(cell.references, why, strict=True) if reason is None)
-    return used, tuple(reason for reason in why if reason is not None)
+    usable = []
+    for wordings, reason in zip(cell.references, why, strict=True):
+        if reason is None:
+            usable.append(wordings)
+    used = tuple(usable)
+    reasons = []
+    for reason in why:
+        if reason is not None:
+            reasons.append(reason)
+    return used, tuple(reasons)
 
 
 def _unusable(

@@ -137,10 +137,10 @@ def perturb_cells(
         for c in read.outcomes.cells:
             if c.model in judged and c.benchmark == library.benchmark:
                 tested.append(c)
-        return {
-            c.model: _cell(c, read.requests[c.model, c.benchmark], others, library.review)
-            for c in tested
-        }
+        cells = {}
+        for c in tested:
+            cells[c.model] = _cell(c, read.requests[c.model, c.benchmark], others, library.review)
+        return cells
 
     fresh = {} if control is None else of(control)
     unlike = () if control is None else header.made_unlike(control)
@@ -155,19 +155,21 @@ def _cell(
     review: Review | None,
 ) -> PerturbCell:
     ids = tested.question_ids
-    asked = []
+    compared = []
     for c, theirs in others:
         if c.benchmark == tested.benchmark and c.model != tested.model:
-            asked.append((c, theirs))
+            compared.append((c, theirs))
+    references = []
+    for c, theirs in compared:
+        if set(ids) & set(c.question_ids):
+            references.append(wordings(c, theirs, ids))
     return PerturbCell(
         benchmark=tested.benchmark,
         question_ids=ids,
         cluster=tested.cluster,
         n_options=tested.n_options,
         tested=wordings(tested, requests, ids),
-        references=tuple(
-            wordings(c, theirs, ids) for c, theirs in asked if set(ids) & set(c.question_ids)
-        ),
+        references=tuple(references),
         broken=BrokenShare(review.n, review.broken) if review is not None and review.n else None,
         requests=count_requests(requests.original, requests.variants),
     )
@@ -317,13 +319,13 @@ REPORT = Report(judge, takes=("seed", "variants"))
 report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 
-def reviewed_since(asked: Library, given: Library) -> Library:
+def reviewed_since(requested: Library, given: Library) -> Library:
     """Return a given library if it holds the very variants of the run and adds only review
     findings.
 
     Parameters
     ----------
-    asked : Library
+    requested : Library
         The library of the run.
     given : Library
         The library as reviewed since.
@@ -338,11 +340,11 @@ def reviewed_since(asked: Library, given: Library) -> Library:
     DataError
         If the libraries differ in more than review findings.
     """
-    if given.asked_sha256 != asked.asked_sha256:
+    if given.asked_sha256 != requested.asked_sha256:
         raise DataError(
             f"Library {given.header.name} {given.sha256[:12]} differs from the one that the run asked, "
-            f"{asked.sha256[:12]}, in more than review findings. Expected that one, read by a person since: "
-            f"audit variants review {asked.sha256[:12]} --read FILE."
+            f"{requested.sha256[:12]}, in more than review findings. Expected that one, read by a person since: "
+            f"audit variants review {requested.sha256[:12]} --read FILE."
         )
     return given
 

@@ -380,7 +380,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
     ax.plot(ends, ends, color=canvas.MUTED, linewidth=0.8, linestyle=":")
     for change in lasting:
         colour = next(colours)
-        start, end = ((100 * x, 100 * y) for x, y in (change.before, change.after))
+        start, end = 100 * np.array((change.before, change.after))
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
         ax.plot(*start, "o", color=colour, markerfacecolor=canvas.PAPER)
         ax.plot(
@@ -419,7 +419,11 @@ def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, 
     list of (Cell, Cell)
         Pairs with the same context.
     """
-    return [(x, y) for x, y in product(before, after) if x.context == y.context]
+    pairs = []
+    for x, y in product(before, after):
+        if x.context == y.context:
+            pairs.append((x, y))
+    return pairs
 
 
 def _change(
@@ -518,14 +522,13 @@ def _questions(
         differing = []
         for s in before:
             if before[s][k] != after[s][k]:
-                differing.append(s)
-        moves[name] = tuple((setting_name(s), before[s][k], after[s][k]) for s in differing)
+                differing.append((setting_name(s), before[s][k], after[s][k]))
+        moves[name] = tuple(differing)
     moved = sorted(filter(moves.get, ids), key=lambda name: -len(moves[name]))
     texts = _texts(run_dir, key, moved[:MAX_QUESTIONS])
-    shown = (
-        QuestionChange(name, *texts.get(name, ("", "")), moves[name])
-        for name in moved[:MAX_QUESTIONS]
-    )
+    shown = []
+    for name in moved[:MAX_QUESTIONS]:
+        shown.append(QuestionChange(name, *texts.get(name, ("", "")), moves[name]))
     return len(moved), tuple(shown)
 
 
@@ -556,7 +559,11 @@ def _lasting(
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
-    for arm in dict.fromkeys(s.arm for s in answers[0] if s not in base):
+    arms = []
+    for setting in answers[0]:
+        if setting not in base:
+            arms.append(setting.arm)
+    for arm in dict.fromkeys(arms):
         under = []
         for side in answers:
             under.append(_mean(side, [s for s in side if s.arm == arm and s not in base]))
@@ -601,7 +608,11 @@ def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
     for s in answered:
         if find_audit(audit).roles.is_baseline(s):
             baseline.append(s)
-    return baseline or [s for s in answered if s.arm in AS_PUBLISHED and s.level == 0]
+    published = []
+    for setting in answered:
+        if setting.arm in AS_PUBLISHED and setting.level == 0:
+            published.append(setting)
+    return baseline or published
 
 
 def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:

@@ -70,19 +70,24 @@ def settle_references(
     for run in runs:
         for name in run.models:
             references[name] = run.origins.get(name, Origin())
-    found: dict[str, list[str]] = {"held_out": [], "undated": []}
+    remarks: dict[str, list[str]] = {"held_out": [], "undated": []}
     if items := config.control_benchmark:
         name = resolved.samples[1].benchmark.name
-        found = check_origin(name, items.date, items.written_by, tested, references)
-    found["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
+        remarks = check_origin(name, items.date, items.written_by, tested, references)
+    remarks["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
+    paths = []
+    models_of_runs = []
+    for run in runs:
+        paths.append(str(run.path))
+        models_of_runs.append(list(run.models))
     facts = {
-        "references": [str(run.path) for run in runs],
-        "reference_models": [list(run.models) for run in runs],
+        "references": paths,
+        "reference_models": models_of_runs,
         "allow_convicted": list(config.allow_convicted),
         "convicted": convicted,
         "origins": origins,
-        **found,
+        **remarks,
     }
     return replace(resolved, analysis={**resolved.analysis, **facts})
 
@@ -100,11 +105,13 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
     tuple of str
         Sentences.
     """
-    return *analysis.get("held_out", ()), *(
-        f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
-        "smaller effect than the true one may be printed."
-        for name, what in analysis.get("convicted", {}).items()
-    )
+    sentences = []
+    for name, what in analysis.get("convicted", {}).items():
+        sentences.append(
+            f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
+            "smaller effect than the true one may be printed."
+        )
+    return *analysis.get("held_out", ()), *sentences
 
 
 def check_convicted(
@@ -146,18 +153,18 @@ def check_convicted(
     for name in config.allow_convicted:
         check_known("reference of allow_convicted", name, serving)
     registered = _registered(config.registry) if serving else {}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, (facts, path) in serving.items():
         said = [
             *(found_in(path, name) if path is not None else ()),
             *_of_weights(registered, name, facts),
         ]
         if said:
-            found[name] = said[0]
+            reasons[name] = said[0]
         if said and name not in config.allow_convicted:
             instead = f"Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
             raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
-    return found
+    return reasons
 
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
@@ -198,12 +205,16 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
             flush=True,
         )
         return {}
-    found = {}
-    for cell, run in ((one.cell, one.run) for one in cells if _convicts(one.cell["verdict"])):
+    convictions = {}
+    convicted_cells = []
+    for one in cells:
+        if _convicts(one.cell["verdict"]):
+            convicted_cells.append((one.cell, one.run))
+    for cell, run in convicted_cells:
         where = f"registry, run {run['key'][:12]}"
-        told = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
-        found[cell["model"], cell["model_revision"]] = told
-    return found
+        text = _text(run["audit"], cell["verdict"], cell["benchmark"], where)
+        convictions[cell["model"], cell["model_revision"]] = text
+    return convictions
 
 
 def _of_weights(

@@ -23,6 +23,7 @@ from audit.core.guarded_files import read_text
 from audit.core.guarded_yaml import parse_yaml
 from audit.governance.reviews import MAX_SUITE, SUITES, at
 from audit.governance.ruling import home_of, rule_run, verdict_path
+from audit.governance.side_files import revisions_of
 from audit.judging import document
 from audit.judging.decision import Ruling, read_verdict
 from audit.judging.document import Library
@@ -173,7 +174,7 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
     str
         Hash over the question, the weights, every answer, the verdict and the suite.
     """
-    weights = {name: facts.get("revision") for name, facts in manifest.models.items()}
+    weights = revisions_of(manifest.models)
     question = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
     result = {"answers": answers_sha256(manifest), "verdict": verdict_sha256, "suite": suite_sha256}
     return digest(question | result)
@@ -356,10 +357,9 @@ def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, deci
 
 def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     """Return (id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
-    paths = [run_dir / name for name in SUITES if (run_dir / name).is_file()]
-    if not paths:
+    path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
+    if path is None:
         return "", None, {}
-    path = paths[0]
     try:
         suite = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
         governance = dict(suite.get("governance") or {})

@@ -305,9 +305,11 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             )
             changed: list[list[str]] = []  # of each registered judgement, the parts that differ now
             for row in known:
-                changed.append(
-                    [name.split("_")[0] for name, value in now.items() if row[name] != value]
-                )
+                edited = []
+                for name, value in now.items():
+                    if row[name] != value:
+                        edited.append(name.split("_")[0])
+                changed.append(edited)
             if changed and all(changed):
                 raise SignatureError(
                     f"The registry has {run} as {known[-1]['key'][:12]}, with {' and '.join(changed[-1])} of other "
@@ -435,9 +437,10 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 def _about(run_dir: Path, bound: Bound) -> list[str]:
     """Return hashes of what a decision binds, and of the fingerprints and answers of a run or
     panel."""
-    judged = sorted(
-        [manifest.fingerprint, answers_sha256(manifest)] for _, manifest in _manifests(run_dir)
-    )
+    answers = []
+    for _, manifest in _manifests(run_dir):
+        answers.append([manifest.fingerprint, answers_sha256(manifest)])
+    judged = sorted(answers)
     panel = panel_runs(run_dir) is not None
     hashes = [digest(bound.subjects)]
     if judged:
@@ -447,8 +450,8 @@ def _about(run_dir: Path, bound: Bound) -> list[str]:
 
 def _manifests(run_dir: Path) -> list[tuple[Path, Manifest]]:
     """Return the manifest of a run, or of each run of a panel."""
-    return [
-        (run, Manifest.load(run))
-        for run in panel_runs(run_dir) or [run_dir]
-        if (run / MANIFEST).is_file()
-    ]
+    manifests = []
+    for run in panel_runs(run_dir) or [run_dir]:
+        if (run / MANIFEST).is_file():
+            manifests.append((run, Manifest.load(run)))
+    return manifests

@@ -188,11 +188,11 @@ def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
         answers = record.run["answers_sha256"]
         when = (record.run["registered"], record.run["key"])
         last[answers] = max(last.get(answers, ("", "")), when)
-    return [
-        record
-        for record in kept
-        if last[record.run["answers_sha256"]] == (record.run["registered"], record.run["key"])
-    ]
+    latest = []
+    for record in kept:
+        if last[record.run["answers_sha256"]] == (record.run["registered"], record.run["key"]):
+            latest.append(record)
+    return latest
 
 
 def _points(cells: Sequence[Kept], name: str) -> tuple[Point, ...]:

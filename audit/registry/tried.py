@@ -72,7 +72,11 @@ def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
     for name, value in then.items():
         if value != now.get(name):
             names.add(name)
-    return {name for name in names if name not in _FROM_VERDICT or (then[name] and now.get(name))}
+    differing = set()
+    for name in names:
+        if name not in _FROM_VERDICT or (then[name] and now.get(name)):
+            differing.add(name)
+    return differing
 
 
 def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:

@@ -351,10 +351,12 @@ class EnginePool:
             return []  # the head does not answer, so the state of the nodes is unknown
         before, self.places = self.places, places
         gone = sorted(set[str]().union(*before) - alive)
-        return [
-            self._gone(name, before, nodes.get(name, {}).get("NodeManagerAddress", name))
-            for name in gone
-        ]
+        losses = []
+        for name in gone:
+            losses.append(
+                self._gone(name, before, nodes.get(name, {}).get("NodeManagerAddress", name))
+            )
+        return losses
 
     def _gone(self, node: str, before: Sequence[Mapping[str, float]], address: str) -> str:
         engines = []

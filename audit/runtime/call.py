@@ -219,7 +219,11 @@ class EngineCaller:
         finally:
             for share in waiting.values():
                 self._balancer.give_back(share.replica, len(share.indices))
-        return [reply for reply in replies if reply is not None]
+        answered = []
+        for reply in replies:
+            if reply is not None:
+                answered.append(reply)
+        return answered
 
     def _send(
         self, requests: Sequence[GenerationRequest], indices: Iterable[int], priority: int

@@ -1,8 +1,8 @@
-"""A finished (or interrupted) run as tables: what `audit.load` gives, and an index of the runs in a
-folder.
+"""Load a run as tables (`audit.load`), finished or interrupted, and index the runs in a folder.
 
-Tables are pyarrow's, or with `to=` pandas' or polars', whichever is installed
-(docs/reference/python.md). Ray is not loaded."""
+Tables are pyarrow's, or with `to=` those of pandas or polars, whichever is installed
+(docs/reference/python.md). Ray is not loaded.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ if TYPE_CHECKING:  # figures need matplotlib
 
 @dataclass(frozen=True)
 class Report:
-    """The page of a report, as its file (a path to `open`). A notebook shows it in a frame of its
-    own."""
+    """Hold the page of a report as its file (a path to `open`). A notebook shows it in a frame."""
 
     path: Path
 
@@ -56,7 +55,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a report, as its file. A notebook shows it."""
+    """Hold one figure of a report as its file. A notebook shows it."""
 
     path: Path
 
@@ -88,8 +87,11 @@ _MEASURED = {
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run directory. Build it with `audit.load`. manifest: what was run, with what, when. rows:
-    of each model and benchmark, found in the shards and asked for."""
+    """Hold a run directory. Build it with `audit.load`.
+
+    manifest: what was run, with what, and when. rows: of each model and benchmark, found in the
+    shards and expected.
+    """
 
     path: Path
     audit: Audit
@@ -98,7 +100,7 @@ class Run:
 
     @property
     def watermark(self) -> str:
-        """Such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
+        """Return a mark such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
         found = sum(r.found for r in self.rows)
         expected = sum(r.found if r.expected is None else r.expected for r in self.rows)
         return CellRows("", "", found, expected).watermark
@@ -114,7 +116,7 @@ class Run:
         another kind."""
         path = self.path / "report" / "verdict.json"
         try:
-            found = read_verdict(path)
+            report = read_verdict(path)
         except FileNotFoundError:
             raise ConfigError(
                 f"{path} does not exist. Build it: audit report {self.path}"
@@ -124,16 +126,18 @@ class Run:
                 f"{path} cannot be read ({error}). Build it: audit report {self.path}"
             ) from error
         there = contents(count_rows(self.path, self.audit.schema))
-        if there not in [run.held for run in found.runs]:
+        if there not in [run.held for run in report.runs]:
             raise ConfigError(
                 f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
             )
-        return found
+        return report
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
-        """One row a cell (model x benchmark): the plain fields of verdict.json; what is nested is
-        in `verdict_json`. Each verdict must be what the answers give now, else ConfigError; with
-        trust_report the file's word is taken, which is faster."""
+        """Return one row for each cell (model x benchmark): the plain fields of verdict.json.
+
+        Nested fields are in `verdict_json`. Raises ConfigError unless each verdict is what the
+        answers give now; trust_report=True skips this check, which is faster.
+        """
         document = self.document()
         said = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
         if not trust_report:
@@ -150,11 +154,14 @@ class Run:
                 if not isinstance(value, list | dict):
                     plain.add(name)
         names = [*first, *sorted(plain - {*first, "sensitivity"})]
-        return _as(pa.table({name: [cell.get(name) for cell in cells] for name in names}), to)
+        columns = {}
+        for name in names:
+            columns[name] = [cell.get(name) for cell in cells]
+        return _as(pa.table(columns), to)
 
     def results(self) -> tuple[CellResult, ...]:
-        """The verdict on each judged cell as the audit's own dataclass, judged anew from the
-        shards, as `audit gate` does."""
+        """Return the result of each judged cell as the audit's own dataclass, judged again from the
+        shards as `audit gate` does."""
         report = part_of(self.audit.name, "report").REPORT
         return report.judge([self.path], **report.options([self.path], {}))[0].results
 
@@ -167,9 +174,11 @@ class Run:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Accuracy of each setting with its 95 % interval (1.96 standard errors), a line each, on
-        `ax`; without, on the axes of a figure of its own. Settings without an accuracy are left
-        out."""
+        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors), a line
+        each.
+
+        ax: the axes; without, those of a new figure. Settings without an accuracy are left out.
+        """
         rows = []
         for row in self.settings().to_pylist():
             if row["n"] and row["standard_error"] is not None:
@@ -190,19 +199,20 @@ class Run:
         return ax
 
     def settings(self, to: str = "arrow") -> Any:
-        """One row a setting of each cell: accuracy and gain over the baseline (0-1), as printed at
-        a run's end."""
-        found = []
+        """Return one row for each setting of each cell: accuracy and gain over the baseline (0-1),
+        as printed at a run's end."""
+        rows = []
         for cell in load_cells(self.path, self.audit.schema):
             for row in summarise(cell, self.audit.roles):
                 of = attributes(cell, "model", "benchmark") | attributes(
                     row.setting, "arm", "level", "replicate"
                 )
-                found.append(of | attributes(row, *_MEASURED))
-        return _as(pa.Table.from_pylist(found, pa.schema((_SETTING | _MEASURED).items())), to)
+                rows.append(of | attributes(row, *_MEASURED))
+        return _as(pa.Table.from_pylist(rows, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
-        """One row an answer, as stored; `columns` for some of them (docs/reference/columns.md)."""
+        """Return one row for each answer, as stored; `columns` selects some of them
+        (docs/reference/columns.md)."""
         known = self.audit.schema.columns.names
         for name in columns or ():
             check_known("column", name, known)
@@ -210,9 +220,11 @@ class Run:
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
     def messages(self, to: str = "arrow") -> Any:
-        """One row a text: the key of its answer, role (prompt, response, or that of the calls
-        before the answer), index (of such a call), text. What a model wrote is hostile text: escape
-        it before you show it."""
+        """Return one row for each text: the key of its answer, role, index and text.
+
+        role: prompt, response, or that of the calls before the answer, whose place is `index`. What
+        a model wrote is hostile text: escape it before you show it.
+        """
         key, role = self.audit.schema.key, self.audit.prepare_role
         several = f"{role}_messages"
         table = self.answers([*key, *_TEXTS, *([several] if role else [])])
@@ -234,8 +246,8 @@ class Run:
         )
 
     def figure(self, name: str) -> Figure:
-        """A figure of the report by name, such as "evidence"; ConfigError that lists the known
-        ones."""
+        """Return a figure of the report by name, such as "evidence". Raises ConfigError that lists
+        the known names."""
         known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
         if not known:
             raise ConfigError(
@@ -249,7 +261,9 @@ class Run:
             shown = [[c.model, c.benchmark, c.verdict, c.headline] for c in self.document().cells]
         except AuditError as error:
             shown = [[str(error)]]
-        table = ["".join(f"<td>{escape(str(value))}</td>" for value in row) for row in shown]
+        table = []
+        for row in shown:
+            table.append("".join(f"<td>{escape(str(value))}</td>" for value in row))
         mark = f"<p><b>{escape(self.watermark.upper())}</b></p>" if self.watermark else ""
         head = f"<p>{escape(self.audit.name)} in {escape(named(self.path))}</p>{mark}"
         return f"{head}<table><tr>{'</tr><tr>'.join(table)}</tr></table>"
@@ -260,8 +274,11 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run of a folder. found, expected: rows (None: not told by the manifest). problem: why it
-    cannot be read. cells: of the verdict. reason: why there are none."""
+    """Hold one run of a folder.
+
+    found, expected: rows (None without a manifest). problem: why it cannot be read. cells: of the
+    verdict. reason: why there are no cells.
+    """
 
     path: Path
     audit: str = ""
@@ -281,8 +298,10 @@ class RunEntry:
 
 
 def load(run_dir: Path | str) -> Run:
-    """The run in a directory, or at an s3:// URL: then a copy of it, which goes with this process.
-    ConfigError where there is none, ShardError where its shards cannot be read."""
+    """Load the run in a directory, or at an s3:// URL as a copy that is removed with this process.
+
+    Raises ConfigError if there is none, and ShardError if its shards cannot be read.
+    """
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
     begun = manifest.shards or any(
@@ -294,8 +313,8 @@ def load(run_dir: Path | str) -> Run:
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
-    """Every run in a folder and the folders in it, latest first. ConfigError where the folder does
-    not exist."""
+    """Return every run in a folder and the folders in it, latest first. Raises ConfigError if the
+    folder does not exist."""
     if is_url(folder):
         place = str(folder).partition("?")[0]
         raise ConfigError(
@@ -306,12 +325,12 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
         raise ConfigError(
             f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs."
         )
-    found = []
+    entries = []
     for path in root.rglob(MANIFEST):
         try:
-            found.append(_entry(load(path.parent)))
+            entries.append(_entry(load(path.parent)))
         except AuditError as error:
-            found.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
+            entries.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
         except (
             AttributeError,
             KeyError,
@@ -319,14 +338,14 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
             ValueError,
             OSError,
         ) as error:  # another program's manifest.json
-            found.append(
+            entries.append(
                 RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})")
             )
-    return sorted(found, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
+    return sorted(entries, key=lambda entry: (entry.started, str(entry.path)), reverse=True)
 
 
 def entry_line(entry: RunEntry) -> str:
-    """An entry as `audit runs` prints it."""
+    """Format an entry as `audit runs` prints it."""
     if entry.problem:
         return f"{entry.path}  cannot be read: {entry.problem}"
     rows = f"{entry.found:,}" + ("" if entry.expected is None else f" of {entry.expected:,}")
@@ -366,15 +385,16 @@ def _entry(run: Run) -> RunEntry:
 
 
 def _why(run: Run, error: AuditError) -> str:
-    """Why a run has no verdict on its rows."""
+    """Return why a run has no verdict on its rows."""
     failed = run.manifest.models_failed
     if failed:
         how = dict.fromkeys(failed, "failed") | dict.fromkeys(
             run.manifest.models_stopped, "stopped"
         )
-        return "; ".join(
-            f"{name} {how[name]}: {str(why).splitlines()[0]}" for name, why in failed.items()
-        )
+        failures = []
+        for name, why in failed.items():
+            failures.append(f"{name} {how[name]}: {str(why).splitlines()[0]}")
+        return "; ".join(failures)
     if run.manifest.status in ("running", "stopped"):
         return "it runs, or was stopped: the same command goes on"
     return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
@@ -388,7 +408,7 @@ def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
 
 
 def _as(table: pa.Table, to: str) -> Any:
-    """The table, in the library asked for."""
+    """Return the table in the requested library."""
     check_known("to", to, _TO)
     if to == "arrow":
         return table

@@ -86,11 +86,11 @@ def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
         reached = list(threads.map(_reached, nodes))
-    return [
-        node["NodeManagerAddress"]
-        for node, reachable in zip(nodes, reached, strict=True)
-        if not reachable
-    ]
+    addresses = []
+    for node, reachable in zip(nodes, reached, strict=True):
+        if not reachable:
+            addresses.append(node["NodeManagerAddress"])
+    return addresses
 
 
 def _reached(node: Mapping[str, Any]) -> bool:

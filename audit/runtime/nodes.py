@@ -58,4 +58,8 @@ def _memory(nodes: list[Mapping[str, Any]]) -> dict[str, int]:
             memory[calls[reference]] = ray.get(reference)
         except ray.exceptions.RayError:
             continue  # its memory stays unknown
-    return {node: min(each) for node, each in memory.items() if each}
+    smallest = {}
+    for node, each in memory.items():
+        if each:
+            smallest[node] = min(each)
+    return smallest

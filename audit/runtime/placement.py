@@ -199,7 +199,10 @@ def may_run_beside(
         needs nothing.
     """
     new, old = list(engines), list(running)
-    wanted = sum(model.gpus * model.replicas for model in (*new, *old) if model.engine == "vllm")
+    wanted = 0.0
+    for model in (*new, *old):
+        if model.engine == "vllm":
+            wanted += model.gpus * model.replicas
     if 0 < cluster_gpus < wanted:
         return False
     new_on_cpus = any(_on_cpus(model, cluster_gpus) for model in new)

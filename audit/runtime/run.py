@@ -158,13 +158,24 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
         make_folder(run_dir.path / "model")
         text = as_file(name, redact(resolved.plain["model"][name]))
         write_file(run_dir.path / "model" / f"{name}.yaml", text.encode())
+    prompt_hashes = {}
+    for name, protocol in resolved.protocols.items():
+        prompt_hashes[name] = protocol.sha256
+    benchmark_facts = {}
+    for sample in samples:
+        benchmark_facts[sample.benchmark.name] = sample.facts()
+    settings = []
+    for setting in resolved.design.settings:
+        settings.append(asdict(setting))
+    sampled_ids = {}
+    for sample in samples:
+        if sample.sample.n <= _IDS_IN_MANIFEST:
+            sampled_ids[sample.benchmark.name] = list(sample.sample.ids)
     run_dir.update(
-        prompt_hashes={name: protocol.sha256 for name, protocol in resolved.protocols.items()},
-        benchmark={s.benchmark.name: s.facts() for s in samples},
-        settings=[asdict(setting) for setting in resolved.design.settings],
-        sampled_ids={
-            s.benchmark.name: list(s.sample.ids) for s in samples if s.sample.n <= _IDS_IN_MANIFEST
-        },
+        prompt_hashes=prompt_hashes,
+        benchmark=benchmark_facts,
+        settings=settings,
+        sampled_ids=sampled_ids,
         tables=table_hashes(run_dir.path),
         models_failed=resolved.failed,
         models_stopped={},
@@ -330,11 +341,11 @@ class Start:
 
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
         errors = probe([model for _, model in probed], letters)
-        return {
-            name: error
-            for (name, _), error in zip(probed, errors, strict=True)
-            if error is not None
-        }
+        refused = {}
+        for (name, _), error in zip(probed, errors, strict=True):
+            if error is not None:
+                refused[name] = error
+        return refused
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
         """Return the models that do not fit on the nodes of the cluster, before anything loads."""
@@ -372,9 +383,10 @@ class Start:
             )
         if not (self.resolved.config.store.retry_errors and len(scan.error_keys)):
             return scan.done
-        affected = [
-            name for name in self.resolved.config.model if self._any_of([name], scan.error_keys)
-        ]
+        affected = []
+        for name in self.resolved.config.model:
+            if self._any_of([name], scan.error_keys):
+                affected.append(name)
         self._keep_to_packages(scan.done, affected)
         dropped = drop_rows(run_dir.path, schema, scan.error_keys, design, attempt=run_dir.attempt)
         self.display.note(f"{dropped} error rows were dropped and are asked again")
@@ -406,10 +418,11 @@ class Start:
         cluster = self.resolved.config.cluster
         # Ray Data divides each node's CPUs in whole numbers among its executions. One without CPUs
         # would wait.
-        cpus = max(
-            (node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]),
-            default=0.0,
-        )
+        cpus_of_nodes = []
+        for node in ray.nodes():
+            if node["Alive"]:
+                cpus_of_nodes.append(node["Resources"].get("CPU", 0.0))
+        cpus = max(cpus_of_nodes, default=0.0)
         if cluster.autoscale and not cpus:  # new nodes bring CPUs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):

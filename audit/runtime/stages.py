@@ -256,7 +256,7 @@ class PrepareStage:
             requests: list[Request] = []
             for i, (question, part) in enumerate(parts):
                 wanted = self._audit.prepare(self._work, question, part, replies[i])
-                owners += [i for _ in wanted]
+                owners += [i] * len(wanted)
                 requests += wanted
             if not requests:
                 break
@@ -405,12 +405,14 @@ class AnswerStage:
             scored, reply = majority(ballots), replies[0]
             if len(ballots) > 1:
                 reply, likelihoods = counted(replies, ballots), ()
-        paid_answers = []
+        prompt_tokens, cached_tokens, completion_tokens = 0, 0, 0
         for answer, paid in given:
-            if paid:
-                paid_answers.append(answer)
-        costs = [reply for reply in chain.from_iterable(paid_answers) if reply is not None]
-        reply_columns = context.audit.told
+            for call in answer if paid else ():
+                if call is not None:
+                    prompt_tokens += call.prompt_tokens
+                    cached_tokens += call.cached_tokens
+                    completion_tokens += call.completion_tokens
+        reply_columns = context.audit.reply_columns
         return {
             "model": work.model,
             "model_revision": context.model_revision,
@@ -435,9 +437,9 @@ class AnswerStage:
             "answer_form": scored.answer.form,
             "finish_reason": scored.finish_reason,
             "option_logprobs": likelihoods,
-            "prompt_tokens": sum(r.prompt_tokens for r in costs),
-            "cached_tokens": sum(r.cached_tokens for r in costs),
-            "completion_tokens": sum(r.completion_tokens for r in costs),
+            "prompt_tokens": prompt_tokens,
+            "cached_tokens": cached_tokens,
+            "completion_tokens": completion_tokens,
             "engine_id": reply.engine_id,
             "seed": seed,
             "error": reply.error,
@@ -453,9 +455,11 @@ class AnswerStage:
     ) -> tuple[list[Score], list[Generation]]:
         """Return a score for each reply, and the replies; if the sandbox fails, a single error."""
         try:
-            return [self._scored(item, presented, reading, *answer) for answer in answered], [
-                r for r, _ in answered
-            ]
+            ballots, replies = [], []
+            for first, second in answered:
+                ballots.append(self._scored(item, presented, reading, first, second))
+                replies.append(first)
+            return ballots, replies
         except SandboxError as error:
             failed = replace(answered[0][0], finish_reason=FinishReason.ERROR, error=str(error))
             return [score(failed, presented.options, presented.gold, reading)], [failed]

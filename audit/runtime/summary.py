@@ -1,4 +1,4 @@
-"""The table at the end of a run: what was measured, before any verdict."""
+"""Print the table at the end of a run: what was measured, before any verdict."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One setting of one cell. Accuracy and its standard error are over the answers that could be
-    read (0-1)."""
+    """Hold one setting of one cell. Accuracy and its standard error are over the parsed answers
+    (0-1)."""
 
     setting: Setting
     n: int
@@ -53,8 +53,8 @@ class SummaryRow:
 
 
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
-    """One row a setting, arm by arm in the audit's order. The baseline is the mean of its
-    replicates."""
+    """Return one row for each setting, arm by arm in the audit's order. The baseline is the mean of
+    its replicates."""
     base = []
     for s in cell.settings:
         if roles.is_baseline(s):
@@ -120,9 +120,10 @@ def print_cells(
                 *moved,
                 f"{row.parse_rate:.3f}",
             )
-            known = (
-                "–" if "nan" in share else share for share in shares
-            )  # no answer could be read
+            # A share is NaN if no answer could be parsed.
+            known = []
+            for share in shares:
+                known.append("–" if "nan" in share else share)
             table.add_row(str(s.arm), str(s.level), str(s.replicate), *known, str(row.errors))
         console.print(table)
 
@@ -130,9 +131,11 @@ def print_cells(
 def conclude(
     config: RunConfig, run_dir: Path, failed: Mapping[str, str], paths: ReportPaths | None
 ) -> int:
-    """What a command says at the end of a run: where things are, which models failed, the verdict,
-    what to do and what to type next; its exit code. paths: of the report; None where none was asked
-    for."""
+    """Print the end of a run, and return its exit code.
+
+    It states the paths, the models that failed, the verdict, what to do and the next command.
+    paths: of the report; None if none was requested.
+    """
     code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
@@ -169,7 +172,7 @@ def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
 
 
 def print_failed(failed: Mapping[str, str]) -> None:
-    """The models that did not finish, {name: why}."""
+    """Print the models that did not finish, {name: reason}."""
     for name, why in failed.items():
         refused(f"model {name} failed: {why}", lines)
 
@@ -183,10 +186,12 @@ _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
 def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
-    """What to type after a run of one audit: the same command where rows are missing, with more
-    questions where these were too few, its plan where the benchmark has too few; after no verdict
-    what the to-do says, or the page; else the plan of another audit. Empty where nothing of the
-    kind can be typed. manifest: of the run, as JSON. run_dir: as a person names it."""
+    """Return the command to type after a run of one audit; empty if none fits.
+
+    It is the same command if rows are missing, with more questions if there were too few, or its
+    plan if the benchmark has too few. After no verdict it follows the advice, or opens the page;
+    else it plans another audit. manifest: of the run, as JSON. run_dir: as a person writes it.
+    """
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
         return ""
@@ -214,22 +219,24 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
 
 
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """With more money where that ran out. Empty where the canary stopped the run, which it would
-    again."""
+    """Return the command with more money if it ran out. It is empty if the canary stopped the run,
+    which would do so again."""
     stopped = manifest["models_stopped"].values()
     if "canary" in {one["code"] for one in stopped}:
         return ""
     if not stopped:
         return shlex.join(["audit", audit, *words])
     most = max(one["cost_max"] for one in stopped)
-    return shlex.join(
-        ["audit", audit, *(w for w in words if not w.startswith("cost.max=")), f"cost.max={most:g}"]
-    )
+    kept = []
+    for word in words:
+        if not word.startswith("cost.max="):
+            kept.append(word)
+    return shlex.join(["audit", audit, *kept, f"cost.max={most:g}"])
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
-    """With as many questions as are needed; its plan where the benchmark has fewer; empty where
-    none are missing."""
+    """Return the command with the number of questions needed, or its plan if the benchmark has
+    fewer; empty if no question is missing."""
     # The number of questions is that of a plan with two replicates, so these are repeated.
     repeated = []
     for word in words:
@@ -246,8 +253,8 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
 def _mending(
     content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
 ) -> str:
-    """What the to-do of a withheld verdict names; empty where a person has to read or mend
-    first."""
+    """Return the command that the advice of a withheld verdict names; empty if a person has to read
+    or mend first."""
     cells = []
     for cell in content.cells:
         if cell.verdict == "withheld":
@@ -275,8 +282,8 @@ def _calls_failed(cell: Cell) -> bool:
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
-    """The same command with more questions, in another directory where one was named: a directory
-    holds one design."""
+    """Return the same command with more questions, in another directory if one was named, since a
+    directory holds one design."""
 
     def other(word: str) -> str:
         quote = word[-1] if word[-1] in "'\"" else ""  # of a path
@@ -287,19 +294,21 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 
 
 def more_questions(parts: Parts) -> int | None:
-    """n for a run that would be large enough; None where no cell was too small, or its benchmark
-    has too few."""
-    return max(
-        (needed for _, asked, needed, there in _too_small(parts) if asked < needed <= there),
-        default=None,
-    )
+    """Return n for a run that would be large enough; None if no cell was too small, or its
+    benchmark has too few."""
+    needed_counts = []
+    for _, asked, needed, there in _too_small(parts):
+        if asked < needed <= there:
+            needed_counts.append(needed)
+    return max(needed_counts, default=None)
 
 
 def out_of_reach(parts: Parts) -> str:
-    """One line where a benchmark has fewer questions than a verdict needs; else empty."""
-    short = [
-        (needed, there, name) for name, _, needed, there in _too_small(parts) if needed > there
-    ]
+    """Return one line if a benchmark has fewer questions than a verdict needs; else an empty text."""
+    short = []
+    for name, _, needed, there in _too_small(parts):
+        if needed > there:
+            short.append((needed, there, name))
     if not short:
         return ""
     needed, there, name = max(short)
@@ -310,8 +319,8 @@ def out_of_reach(parts: Parts) -> str:
 
 
 def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
-    """(benchmark, questions asked, needed, there) of every underpowered cell whose need is
-    known."""
+    """Yield (benchmark, n, questions needed, questions available) of every underpowered cell whose
+    need is known."""
     for content, manifest in parts:
         for cell in content.cells:
             asked, needed = sizes_of(cell)

@@ -179,9 +179,11 @@ def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
     ]
     priced = {}
     for config in configs:
-        priced[config["name"]] = ModelConfig(
-            **{key: config[key] for key in _PRICED if key in config}
-        )
+        priced_keys = {}
+        for key in _PRICED:
+            if key in config:
+                priced_keys[key] = config[key]
+        priced[config["name"]] = ModelConfig(**priced_keys)
     unknown = ModelConfig(engine="")
     called = {}
     for name, facts in manifest.models.items():
@@ -196,9 +198,10 @@ def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tu
         path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns)
     )
     names = pc.unique(rows["model"]).to_pylist()
-    return [
-        (name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)) for name in names
-    ]
+    counts = []
+    for name in names:
+        counts.append((name, count_answers(rows.filter(pc.equal(rows["model"], name)), schema)))
+    return counts
 
 
 def _sample(path: Path, schema: RowSchema) -> str:

@@ -41,7 +41,7 @@ def read_against_key(
     """
     key = boxed(key) or key
     if re.fullmatch("[A-Z]", bare(key)):
-        unknown_options = ["" for _ in ascii_uppercase]
+        unknown_options = [""] * len(ascii_uppercase)
         answer = read_letter(reply, FinishReason.STOP, options or unknown_options)
         letter = None if answer.index is None else ascii_uppercase[answer.index]
         return letter, None if letter is None else letter == bare(key)

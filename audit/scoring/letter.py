@@ -233,11 +233,10 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
         return _index(match[1], len(options))
     index, text = _index(match["lettered"], len(options)), match["text"]
     named = []
+    whole = []
     for i, option in enumerate(options):
         if option and _same(option, text):
             named.append(i)
-    whole = []
-    for i, option in enumerate(options):
         if option and _same(option, f"{match['lettered']}. {text}"):
             whole.append(i)
     if whole or not any(options):

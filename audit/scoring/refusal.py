@@ -74,10 +74,9 @@ def by_family(rule: str) -> str:
     """
     labels = FAMILIES[rule]
     families = []
-    for name, (kappa, missed) in labels.items():
-        families.append(f"{name} kappa {kappa:.2f}, missed {percent(missed)}")
     valid = []
     for name, (kappa, missed) in labels.items():
+        families.append(f"{name} kappa {kappa:.2f}, missed {percent(missed)}")
         if kappa >= MIN_KAPPA and missed <= MAX_MISSES:
             valid.append(name)
     subject = "GPT-4's stored labels" if rule == GPT4_JUDGE else "It"
@@ -195,7 +194,10 @@ def read_vote(reply: Generation) -> str:
     """
     if reply.failed:
         return FAILED
-    lines = [line for line in strip_thinking(reply.text).text.strip().splitlines() if line.strip()]
+    lines = []
+    for line in strip_thinking(reply.text).text.strip().splitlines():
+        if line.strip():
+            lines.append(line)
     for line in reversed(lines):
         named = {word.lower() for word in _NAMED.findall(line)}
         if named:

@@ -90,7 +90,7 @@ def _lengths(
     k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]
 ) -> list[int]:
     if normalise == "none":
-        return [1 for _ in range(k)]
+        return [1] * k
     lengths, name = list(option_tokens), "token counts (option_tokens)"
     if normalise == "byte":
         lengths, name = (

@@ -379,9 +379,10 @@ def _only(values: list[str], name: str, model: str) -> str:
 
 
 def _two_facts(rows: _Rows, same: NDArray[np.int64], benchmark: str) -> str:
-    facts = dict.fromkeys(
-        (rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])) for i in same
-    )
+    fact_pairs = []
+    for i in same:
+        fact_pairs.append((rows.groups[rows.group[i]].as_py(), int(rows.n_options[i])))
+    facts = dict.fromkeys(fact_pairs)
     text = ", ".join(map(str, facts))
     question = rows.questions[rows.question[same[0]]].as_py()
     return f"Question {question!r} of {benchmark} has two groups or option counts: {text}."

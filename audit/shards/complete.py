@@ -141,10 +141,10 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
                 f"{run_dir} holds {held:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
                 f"for {planned:,}. Expected the shards of this run alone: take out those of other runs."
             )
-    return tuple(
-        CellRows(*cell, counts[cell], rows, reasked[cell])
-        for cell, rows in sorted(expected.items())
-    )
+    rows_of_cells = []
+    for cell, rows in sorted(expected.items()):
+        rows_of_cells.append(CellRows(*cell, counts[cell], rows, reasked[cell]))
+    return tuple(rows_of_cells)
 
 
 def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
@@ -205,7 +205,11 @@ def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
 
     Nothing shows whether such a file was changed.
     """
-    return sorted(path.name for path in run_dir.glob("*.arrow") if path.name not in manifest.tables)
+    unlisted = []
+    for path in run_dir.glob("*.arrow"):
+        if path.name not in manifest.tables:
+            unlisted.append(path.name)
+    return sorted(unlisted)
 
 
 def table_hashes(run_dir: Path) -> dict[str, str]:

@@ -277,7 +277,10 @@ class Manifest:
         TypeError
             If a field has another type.
         """
-        known, empty = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}, cls("", {})
+        known, empty = {}, cls("", {})
+        for stored in fields(cls):
+            if stored.name in raw:
+                known[stored.name] = raw[stored.name]
         for name, value in known.items():
             if name != "ended" and not isinstance(value, type(getattr(empty, name))):
                 raise TypeError(f"{name} is {value!r:.80}")
@@ -447,7 +450,11 @@ def merge_models(
                     f"be mixed. Choose another directory, such as run_dir={run_dir}_2, or pin the one it was started "
                     f"with, such as model.{name}.revision=<commit>."
                 )
-        merged[name] = {**facts, **{k: v for k, v in before.items() if facts.get(k) is None}}
+        missing = {}
+        for k, v in before.items():
+            if facts.get(k) is None:
+                missing[k] = v
+        merged[name] = {**facts, **missing}
     return merged
 
 
@@ -488,11 +495,11 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
 
 def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
     """Return {package: its pin} of the ENGINE_PACKAGES in `packages`."""
-    return {
-        name.removesuffix("-cpu"): f"{name}=={packages[name]}"
-        for name in ENGINE_PACKAGES
-        if packages.get(name)
-    }
+    versions = {}
+    for name in ENGINE_PACKAGES:
+        if packages.get(name):
+            versions[name.removesuffix("-cpu")] = f"{name}=={packages[name]}"
+    return versions
 
 
 # --- run directories

@@ -53,10 +53,10 @@ def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
         return plain_values(column)
     codes = column.dictionary_encode()
     texts = [*(shared.setdefault(text, text) for text in plain_values(codes.dictionary)), None]
-    return [
-        texts[code]
-        for code in codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).tolist()
-    ]
+    decoded = []
+    for code in codes.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False).tolist():
+        decoded.append(texts[code])
+    return decoded
 
 
 SHARED_VERSION = (

@@ -117,9 +117,10 @@ def column_sums(batch: pa.RecordBatch) -> dict[str, str]:
 
     Parquet has checksums by itself; an Arrow file stores these in its batches' metadata.
     """
-    return {
-        name: f"{zlib.crc32(batch.select([name]).serialize()):08x}" for name in batch.schema.names
-    }
+    checksums = {}
+    for name in batch.schema.names:
+        checksums[name] = f"{zlib.crc32(batch.select([name]).serialize()):08x}"
+    return checksums
 
 
 def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordBatch]:

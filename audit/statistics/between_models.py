@@ -141,7 +141,7 @@ def _root(function: Callable[[float], float], scale: float) -> float:
     return float(scipy.optimize.brentq(function, 0.0, high, xtol=1e-5))
 
 
-def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) -> str:
+def one_family(tested: str, references: Sequence[str], known_families: Mapping[str, str]) -> str:
     """Return the family of references that are all of one, unless it is the tested model's.
 
     Parameters
@@ -150,7 +150,7 @@ def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) 
         Name of the tested model.
     references : sequence of str
         Names of the references.
-    told : mapping of str to str
+    known_families : mapping of str to str
         Family of each model; a model that it lacks has the letters that its name begins with.
 
     Returns
@@ -172,7 +172,7 @@ def one_family(tested: str, references: Sequence[str], told: Mapping[str, str]) 
     """
     names = []
     for name in (tested, *references):
-        names.append(told.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0])
+        names.append(known_families.get(name) or re.split(r"[^A-Za-z]", name.rpartition("/")[2])[0])
     tested_family, *families = [name.casefold() for name in names]
     return (
         families[0]

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import scipy
@@ -69,7 +70,8 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
     if not p.size:
         return dict.fromkeys(("mean", "min_k", "min_k_plus_plus"), float("nan"))
     k = max(1, int(SHARE * p.size))
-    least, standardised = (float(np.sort(x)[:k].mean()) for x in (p, s))
+    least = float(np.sort(p)[:k].mean())
+    standardised = float(np.sort(s)[:k].mean())
     return {"mean": float(p.mean()), "min_k": least, "min_k_plus_plus": standardised}
 
 
@@ -180,7 +182,7 @@ def kind_auc(
         return None
     words = [_buckets(text) for text in (*published, *fresh)]
     item = np.repeat(np.arange(len(words)), [len(buckets) for buckets in words])
-    word = np.array([w for buckets in words for w in buckets], dtype=np.int64)
+    word = np.array(list(chain.from_iterable(words)), dtype=np.int64)
     first = np.arange(len(words)) < len(published)
     fold = np.concatenate([rng.integers(FOLDS, size=int(c.max()) + 1)[c] for c in clusters])
     score = np.full(len(words), np.nan)

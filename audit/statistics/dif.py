@@ -149,7 +149,7 @@ def mantel_haenszel(
     if cluster is not None:
         effect = _design_effect(y, f, place, kept, cluster[known])
         df = max(cluster_df(cluster[known][kept[place]]), 1.0)
-    a, b, c, d = (x[kept] for x in (a, b, c, d))
+    a, b, c, d = a[kept], b[kept], c[kept], d[kept]
     total = a + b + c + d
     expected = float(((a + b) * (a + c) / total).sum())
     variance = float(((a + b) * (c + d) * (a + c) * (b + d) / (total**2 * (total - 1))).sum())
@@ -253,6 +253,7 @@ def by_group(
     raw = np.array([table.pvalue if table.enough else np.nan for table in tables.values()])
     adjusted: Sequence[float] = holm(raw).tolist() if raw.size else []
     pairs = zip(tables.items(), adjusted, strict=True)
-    return tuple(
-        GroupDif(name, items[name], table, None if np.isnan(p) else p) for (name, table), p in pairs
-    )
+    groups = []
+    for (name, table), p in pairs:
+        groups.append(GroupDif(name, items[name], table, None if np.isnan(p) else p))
+    return tuple(groups)

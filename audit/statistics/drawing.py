@@ -9,6 +9,7 @@ replicates), items are drawn one by one instead.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 import numpy as np
 
@@ -163,7 +164,7 @@ def _in_chunks(
     else:
         with ThreadPoolExecutor(2) as pool:
             parts = list(pool.map(run, (n - n // 2, n // 2), streams))
-    return np.concatenate([rows for part in parts for rows in part])
+    return np.concatenate(list(chain.from_iterable(parts)))
 
 
 def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:

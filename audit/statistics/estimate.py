@@ -378,10 +378,10 @@ def _expanded(
         widened = np.zeros((len(rows), every.size))
         widened[:, np.searchsorted(every, used)] = parts
         parts = widened
-    return [
-        Estimate(float(row.mean()), part, empty, uneven)
-        for row, part in zip(rows, parts, strict=True)
-    ]
+    estimates = []
+    for row, part in zip(rows, parts, strict=True):
+        estimates.append(Estimate(float(row.mean()), part, empty, uneven))
+    return estimates
 
 
 def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
@@ -446,7 +446,7 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
     -----
     Fieller (1954), JRSS B 16, 175-185.
     """
-    v11, v12, v22 = (x.covariance(y) for x, y in ((below, below), (above, below), (above, above)))
+    v11, v12, v22 = below.covariance(below), above.covariance(below), above.covariance(above)
     ends = []
     for quantile, side in zip(t, (-1.0, 1.0), strict=True):
         a = below.value**2 - quantile**2 * v11
@@ -504,7 +504,8 @@ def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Esti
     >>> round(logit_drop(more, half, half, 100).value, 3), round(logit_drop(more, half, more, 100).value, 3)
     (0.1, 0.092)
     """
-    o, v, x = (float(np.clip(e.value, 0.5 / n, 1 - 0.5 / n)) for e in (before, after, now))
+    values = (before.value, after.value, now.value)
+    o, v, x = np.clip(values, 0.5 / n, 1 - 0.5 / n).tolist()
     moved = float(
         scipy.special.expit(
             scipy.special.logit(x) + scipy.special.logit(o) - scipy.special.logit(v)

@@ -374,9 +374,10 @@ def _matched(
     clusters, or items.
     """
     strata = _strata(height)
-    counts = np.array(
-        [[np.sum(s == k) for s in strata] for k in range(int(max(map(np.max, strata))) + 1)]
-    )
+    stratum_counts = []
+    for k in range(int(max(map(np.max, strata))) + 1):
+        stratum_counts.append([np.sum(s == k) for s in strata])
+    counts = np.array(stratum_counts)
     both = counts.min(axis=1) > 0
     share = float(counts[both, 0].sum() / counts[:, 0].sum())
     if not both.any():
@@ -384,7 +385,10 @@ def _matched(
     ks = np.flatnonzero(both)
     n, m = counts[both].T
     weight = n / n.sum()
-    right = np.array([[own[side][strata[side] == k].sum() for side in (0, 1)] for k in ks])
+    right_counts = []
+    for k in ks:
+        right_counts.append([own[side][strata[side] == k].sum() for side in (0, 1)])
+    right = np.array(right_counts)
     difference = float(weight @ (right[:, 0] / n - right[:, 1] / m))
     pairs = tuple((int(a), int(b)) for a, b in zip(n, m, strict=True))
     whole = all(np.all((x == 0) | (x == 1)) for x in own)

@@ -139,9 +139,10 @@ def components(
         larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
         estimates[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
     rounding = 1e-12 * float(np.mean(table**2))
-    return {
-        effect: estimates[effect] if estimates[effect] > rounding else 0.0 for effect in effects
-    }
+    components = {}
+    for effect in effects:
+        components[effect] = estimates[effect] if estimates[effect] > rounding else 0.0
+    return components
 
 
 def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:

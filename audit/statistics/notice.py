@@ -149,7 +149,7 @@ def _chances(
 ) -> list[float]:
     sizes = (field.n, field.held_out)[: len(effect.own)]
     if min(sizes) < 1:
-        return [0.0 for _ in values]  # the design has no items that show the effect
+        return [0.0] * len(values)  # the design has no items that show the effect
     r = field.references
     items = effect.error(sizes, r)
     df = float(sum(sizes) - len(sizes))
@@ -157,7 +157,7 @@ def _chances(
         critical = float(scipy.stats.t.isf(level, df)) * items
         return [float(scipy.stats.norm.sf((critical - value) / items)) for value in values]
     if r < 1:
-        return [0.0 for _ in values]
+        return [0.0] * len(values)
     sampling = sum(
         sd**2 * (1 - effect.correlation) / k for sd, k in zip(effect.references, sizes, strict=True)
     )
@@ -171,9 +171,10 @@ def _chances(
         )
     critical_by_spread = np.interp(spreads, grid, limits)
     error = np.sqrt(items**2 + tau**2 * (1 + 1 / r))[:, None]
-    return [
-        float(scipy.stats.norm.sf((critical_by_spread - value) / error).mean()) for value in values
-    ]
+    powers = []
+    for value in values:
+        powers.append(float(scipy.stats.norm.sf((critical_by_spread - value) / error).mean()))
+    return powers
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:

@@ -113,9 +113,13 @@ class CellOutcomes:
         CellOutcomes
             The same settings, without answers and gold.
         """
+        kept_ids = []
+        for q, kept in zip(self.question_ids, keep, strict=True):
+            if kept:
+                kept_ids.append(q)
         return replace(
             self,
-            question_ids=tuple(q for q, kept in zip(self.question_ids, keep, strict=True) if kept),
+            question_ids=tuple(kept_ids),
             cluster=self.cluster[keep],
             n_options=self.n_options[keep],
             state=self.state[:, keep],

@@ -228,17 +228,17 @@ def rasch_gap(
 
 
 def _error(
-    found: SetDifference, slope: float, references: int, prior: TauPrior | None
+    difference: SetDifference, slope: float, references: int, prior: TauPrior | None
 ) -> dict[str, float]:
     """Return se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
     if prior is None:
-        return attributes(found, "se", "tau", "pvalue", "low", "high")
+        return attributes(difference, "se", "tau", "pvalue", "low", "high")
     told = predictive(
-        found.difference * slope,
-        found.items_se * slope,
-        found.items_df,
-        found.spread * slope**2,
-        found.sampling * slope**2,
+        difference.difference * slope,
+        difference.items_se * slope,
+        difference.items_df,
+        difference.spread * slope**2,
+        difference.sampling * slope**2,
         references,
         prior,
     )
@@ -273,9 +273,10 @@ def ability_gaps(
         If there are no references.
     """
     scales = ((0.0, 0.0), chance) if any(chance) else (chance,)
-    return tuple(
-        rasch_gap(tested, references, clusters, prior=prior, chance=guessing) for guessing in scales
-    )
+    gaps = []
+    for guessing in scales:
+        gaps.append(rasch_gap(tested, references, clusters, prior=prior, chance=guessing))
+    return tuple(gaps)
 
 
 def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -> RaschFit:

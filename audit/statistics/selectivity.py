@@ -256,7 +256,7 @@ def ratio(
     surface = np.nan_to_num(means[:, 1:], nan=0.0).max(axis=1)
     drawn = means[:, 0] / np.maximum(surface, epsilon)
     drawn = drawn[np.isfinite(drawn)]
-    a, f, s = (float(x) for x in point)
+    a, f, s = point.tolist()
     low, high = np.quantile(drawn, [0.025, 0.975]) if drawn.size else (np.nan, np.nan)
     denominator = denominator_low(fmt, sem, cluster)
     reported = denominator >= DENOMINATOR_MIN

@@ -142,6 +142,10 @@ def _rows(models: Sequence[Sets], side: int) -> FloatArray:
     return np.stack([np.asarray(model[side], dtype=float) for model in models])
 
 
+def _two_arrays(values: Sets) -> tuple[FloatArray, FloatArray]:
+    return np.asarray(values[0], dtype=float), np.asarray(values[1], dtype=float)
+
+
 def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
     """Return the values less what a covariate and its square explain of them.
 
@@ -164,7 +168,7 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
     longer. How much more need not grow evenly: an extrapolated line would take a bend of one
     model's for memory.
     """
-    published, held_out = (np.asarray(side, dtype=float) for side in values)
+    published, held_out = _two_arrays(values)
     known = ~np.isnan(held_out)
     if not known.any():
         return published, held_out
@@ -204,7 +208,7 @@ def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, F
     >>> [round(float(side), 2) for side in as_guessed((0.55, 0.46), (0.25, 0.10))]
     [0.55, 0.55]
     """
-    published, held_out = (np.asarray(side, dtype=float) for side in values)
+    published, held_out = _two_arrays(values)
     known = (held_out - chance[1]) / (1 - chance[1])
     return published, chance[0] + (1 - chance[0]) * known
 
@@ -228,7 +232,7 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
     between two sets, and 1.5 times this spread. What it gains from the sets' texts alone is the
     same in this unit.
     """
-    published, held_out = (np.asarray(side, dtype=float) for side in values)
+    published, held_out = _two_arrays(values)
     known = held_out[~np.isnan(held_out)]
     sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")
     return published / sd, held_out / sd
@@ -352,9 +356,9 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     return BeyondFresh(scale=scale, expected=other.value, **test)
 
 
-def _kept(asked: Asked) -> Asked:
+def _kept(models: Asked) -> Asked:
     """Return one set with only the items that were answered under both wordings."""
-    original, variants, chance, cluster = asked
+    original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[compared]).size < 2:
         raise DataError(

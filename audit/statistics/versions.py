@@ -249,7 +249,7 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     rows = np.stack([np.asarray(lead, dtype=float), np.asarray(there, dtype=float)])
     both = ~np.isnan(rows).any(axis=0)
     groups = np.asarray(cluster)[both]
-    first, second = (_mean(row[both], groups) for row in rows)
+    first, second = _mean(rows[0][both], groups), _mean(rows[1][both], groups)
     lost = rows[0, both] - rows[1, both]
     least = unseen_change(lost, groups), shared_se(lost, groups)
     return _lasting(first, second, int(both.sum()), first.units, first.df, *least)
@@ -288,7 +288,7 @@ def lasting_by_items(
         n += row.size
         unseen += unseen_change(row, groups)
         shared = float(np.hypot(shared, shared_se(row, groups)))
-    parts_before, parts_after = (side.influence for side in sides)
+    parts_before, parts_after = sides[0].influence, sides[1].influence
     first = Estimate(sides[0].value, np.concatenate([parts_before, np.zeros(parts_after.size)]))
     second = Estimate(sides[1].value, np.concatenate([np.zeros(parts_before.size), parts_after]))
     return _lasting(

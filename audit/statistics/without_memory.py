@@ -357,6 +357,6 @@ def _wider(references: Sequence[Sets]) -> float:
         others = [*references[:k], *references[k + 1 :]]
         sides = zip(reference, zip(*others, strict=True), strict=True)
         beyond = [np.asarray(values) - average(np.stack(of_others)) for values, of_others in sides]
-        published, held_out = (float(np.nanstd(side)) for side in beyond)
+        published, held_out = float(np.nanstd(beyond[0])), float(np.nanstd(beyond[1]))
         ratios.append(published / held_out if held_out > 0 else 1.0)
     return max(1.0, float(np.mean(ratios)))

@@ -336,12 +336,10 @@ def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
     if k < 2 or not complete.size:
         return RunNoise(k, float("nan"), float("nan"), float("nan"))
     flips = []
-    for a in range(k):
-        for b in range(a):
-            flips.append(np.mean(complete[a] != complete[b]))
     gaps = []
     for a in range(k):
         for b in range(a):
+            flips.append(np.mean(complete[a] != complete[b]))
             gaps.append(complete[a].mean() - complete[b].mean())
     p = cochran_q(complete, cluster[complete_items])
     return RunNoise(k, float(np.mean(flips)), float(np.sqrt(np.mean(np.square(gaps)))), p)

@@ -248,6 +248,12 @@ def _result(case: _CellAnalysis) -> SweepResult:
         *_further_reasons(case, decision, contrasts),
     )
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
+    sample_sizes = {}
+    for setting in cell.settings:
+        sample_sizes[label(setting)] = int(np.sum(cell.row(setting) >= State.WRONG))
+    state_counts = {}
+    for state in State:
+        state_counts[state.name.lower()] = int(np.sum(cell.state == state))
     return SweepResult(
         model=cell.model,
         benchmark=cell.benchmark,
@@ -270,8 +276,8 @@ def _result(case: _CellAnalysis) -> SweepResult:
         routers=levels_of(cell, Arm.NOISY_REWRITE),
         reading=cell.reading,
         draws=cell.draws,
-        sample_sizes={label(s): int(np.sum(cell.row(s) >= State.WRONG)) for s in cell.settings},
-        states={state.name.lower(): int(np.sum(cell.state == state)) for state in State},
+        sample_sizes=sample_sizes,
+        states=state_counts,
         **_figures(case),
         **_shares(case, decision.verdict, contrasts),
     )

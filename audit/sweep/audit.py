@@ -80,10 +80,10 @@ def router_requests(
         # Under nested draws message j of a replicate is the same for every r, so its seed does not
         # depend on r.
         level = None if work.design.kind == Draws.NESTED else wanted
-        return [
-            _request(work, item, part, prompt, (level, part.replicate, ROUTER, j))
-            for j in range(wanted)
-        ]
+        requests = []
+        for j in range(wanted):
+            requests.append(_request(work, item, part, prompt, (level, part.replicate, ROUTER, j)))
+        return requests
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
@@ -91,9 +91,10 @@ def router_requests(
     for r in part.levels:
         prompts.append(fill(template, {"messages": aggregate(work.protocol, texts[:r])}))
     keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
-    return [
-        _request(work, item, part, prompt, key) for prompt, key in zip(prompts, keys, strict=True)
-    ]
+    requests = []
+    for prompt, key in zip(prompts, keys, strict=True):
+        requests.append(_request(work, item, part, prompt, key))
+    return requests
 
 
 def _request(
@@ -137,10 +138,10 @@ def present(
         messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
     summaries = messages[n_messages(part) :]
-    return [
-        _present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]])
-        for k, r in enumerate(part.levels)
-    ]
+    presentations = []
+    for k, r in enumerate(part.levels):
+        presentations.append(_present(work, item, part, r, [*messages[:r], *summaries[k : k + 1]]))
+    return presentations
 
 
 def _present(
@@ -156,14 +157,22 @@ def _present(
     charged = used[previous_r:] if work.own.messages is None else ()
     columns: dict[str, Any] = {
         "draws": work.design.kind,
-        "router_messages": [m.text for m in used],
-        "router_finish_reasons": [m.finish_reason for m in used],
-        "router_engine_ids": [m.engine_id for m in used],
+        "router_messages": [],
+        "router_finish_reasons": [],
+        "router_engine_ids": [],
         "router_calls": len(charged),
-        "router_prompt_tokens": sum(m.prompt_tokens for m in charged),
-        "router_cached_tokens": sum(m.cached_tokens for m in charged),
-        "router_completion_tokens": sum(m.completion_tokens for m in charged),
+        "router_prompt_tokens": 0,
+        "router_cached_tokens": 0,
+        "router_completion_tokens": 0,
     }
+    for message in used:
+        columns["router_messages"].append(message.text)
+        columns["router_finish_reasons"].append(message.finish_reason)
+        columns["router_engine_ids"].append(message.engine_id)
+    for message in charged:
+        columns["router_prompt_tokens"] += message.prompt_tokens
+        columns["router_cached_tokens"] += message.cached_tokens
+        columns["router_completion_tokens"] += message.completion_tokens
     error = next((m.error for m in used if m.error), None)
     ballots = tuple(prompts) if voting else ()
     return Presentation(
@@ -206,7 +215,11 @@ def without_words(text: str, share: float, seed: int) -> str:
     rng = random.Random(seed)
     count = int(share * len(words) + rng.random())
     deleted = set(rng.sample(range(len(words)), len(words))[:count])
-    return "".join(word for k, word in enumerate(words) if k not in deleted).rstrip()
+    remaining = []
+    for k, word in enumerate(words):
+        if k not in deleted:
+            remaining.append(word)
+    return "".join(remaining).rstrip()
 
 
 def router_prompt(

@@ -159,9 +159,10 @@ def compare(
             d, gain, cluster, units, shifts, run_counts, n_resamples, rng, confidence
         )
         unseen = resampling.unseen_share(counted["effective"], confidence).tolist()
-        limits["pointwise"] = tuple(
-            i.at_least(u) for i, u in zip(limits["pointwise"], unseen, strict=True)
-        )
+        pointwise = []
+        for interval, bound in zip(limits["pointwise"], unseen, strict=True):
+            pointwise.append(interval.at_least(bound))
+        limits["pointwise"] = tuple(pointwise)
         limits["low"] = np.maximum(np.minimum(limits["low"], gain - unseen), -1.0)
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
@@ -272,11 +273,13 @@ def _bootstrapped(
     ):  # an r without a pair has no mean: no test, and Holm does not count it
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
     low, high = simultaneous(draws.gain, units, confidence)
+    pointwise, upper_limits = [], []
+    for two, one, factor in zip(two_sided, one_sided, longer.tolist(), strict=True):
+        pointwise.append(_doubled(two, factor))
+        upper_limits.append(_doubled(one, factor).high)
     return {
-        "pointwise": tuple(_doubled(i, float(f)) for i, f in zip(two_sided, longer, strict=True)),
-        "upper": np.array(
-            [_doubled(i, float(f)).high for i, f in zip(one_sided, longer, strict=True)]
-        ),
+        "pointwise": tuple(pointwise),
+        "upper": np.array(upper_limits),
         "mean": mean,
         "fall_p": fall_p,
         "low": gain - 2 * (draws.gain.estimate - low) * longer,

@@ -91,7 +91,8 @@ def contrast(
     the p of a mean is too small: read the interval.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else items
-    runs_a, runs_b = (_values_of(cell, settings, unparsed)[:, keep] for settings in (a, b))
+    runs_a = _values_of(cell, a, unparsed)[:, keep]
+    runs_b = _values_of(cell, b, unparsed)[:, keep]
     x, y, groups = average(runs_a), average(runs_b), cell.cluster[keep]
     both = ~np.isnan(x - y)
     if not both.any():
@@ -328,7 +329,8 @@ def score_gap(
     )
     total = float(np.sqrt(interval.se**2 + runs * shift))
     longer = total / interval.se if interval.se > 0 else 1.0
-    low, high = (gap + longer * (end - gap) for end in (interval.low, interval.high))
+    low = gap + longer * (interval.low - gap)
+    high = gap + longer * (interval.high - gap)
     return Interval(gap, low, high, CONFIDENCE, "percentile", total).at_least(unseen)
 
 
@@ -482,12 +484,20 @@ def _held_out_rows(
             ("_log_odds", ", log-odds"),
             ("_log_wrong", ", log share of wrong answers"),
         )
-        points, *others = (
-            Contrast(
-                f"difference_in_differences{end}", gain + scale, None, n, i.estimate, i.low, i.high
+        differences = []
+        for (end, scale), interval in zip(scales, intervals, strict=True):
+            differences.append(
+                Contrast(
+                    f"difference_in_differences{end}",
+                    gain + scale,
+                    None,
+                    n,
+                    interval.estimate,
+                    interval.low,
+                    interval.high,
+                )
             )
-            for (end, scale), i in zip(scales, intervals, strict=True)
-        )
+        points, *others = differences
         return [replace(points, p=p, note="p: larger on every scale"), *others]
 
     return [*_tried("score_gap", gap, scores), *_tried("difference_in_differences", gain, gains)]

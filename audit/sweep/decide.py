@@ -200,7 +200,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
             gone = (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
             return Claim(silent, gone, (because("mend_unparsed"),), check="parseability")
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
-    controlled = frozenset(r for r in routers if e.controlled(r))
+    controlled = frozenset(filter(e.controlled, routers))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
     alone = (
         e.hints is not None and not e.hints.reference_p <= level
@@ -218,7 +218,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
     why.append(because("hints_excluded", reference=e.hints.reference, gain=e.hints.reference_gain))
     if 1 in beyond:
         why.append(because("one_router"))
-    if untested := sorted(r for r in routers if not e.controlled(r)):
+    if untested := sorted(routers - controlled):
         why.append(because("ensemble_not_run", routers=untested))
     return Claim(
         speaks, tuple(why), (because("hold_out"), because("read_improved")), tuple(sorted(beyond))
@@ -292,7 +292,11 @@ def _bounded(
     if code:
         advice = (because(code),)
     elif not excluded:
-        advice = advice_of([g for g in gates if g.name == "enough_data"])
+        few = []
+        for g in gates:
+            if g.name == "enough_data":
+                few.append(g)
+        advice = advice_of(few)
     reasons = (*why, closing) if closing is not None else tuple(why)
     return Claim(contrast, reasons, advice, at, explained=explained)
 

@@ -184,7 +184,11 @@ def missing_controls(design: Design) -> tuple[str, ...]:
     """
     noisy = any(s.arm == Arm.NOISY_REWRITE for s in design.settings)
     missing = not_run(design.settings, referred=True) if noisy else ()
-    return sentences((reason for reason in missing if reason.code in PRE_RUN_NOTES), PRE_RUN_NOTES)
+    notes = []
+    for reason in missing:
+        if reason.code in PRE_RUN_NOTES:
+            notes.append(reason)
+    return sentences(notes, PRE_RUN_NOTES)
 
 
 def make_design(

@@ -200,6 +200,9 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     chunks, starts = _chunks(list(texts))
     transition, weight = _transitions(col, state)
     message_counts = [len(m) if r else 0 for m, r in zip(col["router_messages"], refs, strict=True)]
+    answers = []
+    for answer in col["answer"]:
+        answers.append(-1 if answer is None else answer)
     head = {
         "rows": n,
         "models": models,
@@ -214,15 +217,13 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
         "columns": {
             "question": _b64(np.array(question_of, dtype=np.uint32)),
             "model": _b64(np.array(model_codes, dtype=np.uint16)),
-            "arm": _b64(np.array([ARMS.index(a) for a in col["arm"]], dtype=np.uint8)),
+            "arm": _b64(np.array([ARMS.index(arm) for arm in col["arm"]], dtype=np.uint8)),
             "routers": _b64(np.array(col["routers"], dtype=np.uint16)),
             "replicate": _b64(np.array(col["replicate"], dtype=np.uint16)),
             "state": _b64(np.array(state, dtype=np.uint8)),
             "transition": _b64(transition),
             "weight": _b64(weight),
-            "answer": _b64(
-                np.array([-1 if a is None else a for a in col["answer"]], dtype=np.int16)
-            ),
+            "answer": _b64(np.array(answers, dtype=np.int16)),
             "fact": _b64(np.array(fact_codes, dtype=np.uint32)),
             "messages": _b64(np.array(message_counts, dtype=np.uint16)),
             "offset": _b64(np.cumsum([0, *map(len, refs)], dtype=np.uint32)),
@@ -305,7 +306,7 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
         if start >= 0 and len(message) >= SHORT_MESSAGE:
             parts += [prompt[at:start], message]
             at = start + len(message)
-    return [part for part in (*parts, prompt[at:]) if part]
+    return list(filter(None, (*parts, prompt[at:])))
 
 
 def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> set[tuple[str, str]]:

@@ -101,9 +101,17 @@ def hint_test(
     """
     position = {q: i for i, q in enumerate(reference.question_ids)}
     shared = np.array([q in position for q in cell.question_ids], dtype=bool)
-    matching = np.array([position[q] for q in cell.question_ids if q in position], dtype=int)
+    places = []
+    for id_ in cell.question_ids:
+        if id_ in position:
+            places.append(position[id_])
+    matching = np.array(places, dtype=int)
     reference_routers = set(levels_of(reference, Arm.NOISY_REWRITE))
-    routers = tuple(r for r in levels_of(cell, Arm.NOISY_REWRITE) if r in reference_routers)
+    shared_counts = []
+    for r in levels_of(cell, Arm.NOISY_REWRITE):
+        if r in reference_routers:
+            shared_counts.append(r)
+    routers = tuple(shared_counts)
     if not routers or not shared.any() or not replicates_of(reference, Arm.FORWARD_FULL, 1):
         return None
     tested, other = (
@@ -124,12 +132,13 @@ def hint_test(
     by_router = [test(tested.noisy[k], other.noisy[k], 1) for k in range(len(routers))]
     _, mean_gain, mean_p = test(average(tested.noisy), average(other.noisy), len(routers))
     reference_variance = other.noisy_variance / len(routers) + other.clean_variance
+    differences, _, pvalues = np.array(by_router).T
     return HintTest(
         reference=reference.model,
         routers=routers,
-        difference=np.array([difference for difference, _, _ in by_router]),
+        difference=differences,
         reference_gain=mean_gain,
-        pvalues=np.array([p for *_, p in by_router]),
+        pvalues=pvalues,
         mean_p=mean_p,
         reads_as_well=mean_of(other.clean) >= mean_of(tested.clean) - WEAKER_MAX,
         reference_p=_gain_p(average(other.noisy) - other.clean, groups, reference_variance),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -89,7 +90,11 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
     height = 3.4 if n == 1 else 2.05 * rows + 0.55
     figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    every_r = sorted({s.routers for m in models for s in (*m.noisy, *m.ensemble)}) or [1]
+    router_counts = set()
+    for m in models:
+        for s in (*m.noisy, *m.ensemble):
+            router_counts.add(s.routers)
+    every_r = sorted(router_counts) or [1]
     for axes, model in zip(grid.flat, models, strict=False):
         _one_model(axes, model)
         axes.set_title(canvas.plain(model.label, 30))
@@ -131,7 +136,10 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
         Two panels.
     """
     figure, left, right, r = _two_panels(points)
-    up, down = [p.improve for p in points], [p.degrade for p in points]
+    up, down = [], []
+    for point in points:
+        up.append(point.improve)
+        down.append(point.degrade)
     left.plot(r, up, color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
     left.plot(
         r, down, "s--", color=canvas.VERMILLION, linewidth=1.6, label="degrade: right → wrong"
@@ -241,13 +249,19 @@ def _one_model(axes: Axes, model: ModelScores) -> None:
 def _points(
     axes: Axes, scores: Sequence[Score], colour: str, marker: str, label: str, shift: float
 ) -> None:
+    counts = []
+    values = []
+    below = []
+    above = []
+    for score in scores:
+        counts.append(score.routers + shift)
+        values.append(score.value)
+        below.append(max(score.value - score.low, 0.0))
+        above.append(max(score.high - score.value, 0.0))
     axes.errorbar(
-        [s.routers + shift for s in scores],
-        [s.value for s in scores],
-        yerr=[
-            [max(s.value - s.low, 0.0) for s in scores],
-            [max(s.high - s.value, 0.0) for s in scores],
-        ],
+        counts,
+        values,
+        yerr=[below, above],
         fmt=marker,
         color=colour,
         markersize=3.8,
@@ -327,7 +341,11 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
                 elinewidth=1.6 if filled else 1.1,
                 capsize=3,
             )
-    canvas.names_above(axes, [r.label for r in ranked], [k - 0.36 for k in range(len(ranked))])
+    labels = []
+    for result in ranked:
+        labels.append(result.label)
+    heights = np.arange(len(ranked)) - 0.36
+    canvas.names_above(axes, labels, heights.tolist())
     axes.set_ylim(len(ranked) - 0.5, -0.62)
     axes.grid(visible=True, axis="x")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))

@@ -420,9 +420,11 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
         return Rule("above_chance", limit, shared.CHANCE_SOURCE).absent(
             "Neither the clean nor the direct arm has an answer."
         )
-    shown = " and ".join(
-        f"{a} {measured[a + '_accuracy']:.3f}" for a in ("clean", "direct") if f"{a}_z" in measured
-    )
+    accuracies = []
+    for arm in ("clean", "direct"):
+        if f"{arm}_z" in measured:
+            accuracies.append(f"{arm} {measured[arm + '_accuracy']:.3f}")
+    shown = " and ".join(accuracies)
     return shared.above_chance(shown, min(scores), chance, limit, {"chance": chance, **measured})
 
 

@@ -62,6 +62,13 @@ AGGREGATED = {
     Aggregator.VOTE: "answers each of the r messages alone, and the option with most votes counts",
 }
 POOLED = " Runs of one condition are averaged, as in the verdict."
+_SCRIPTS = (
+    "report/diff.js",
+    "sweep/drill.js",
+    "sweep/answer.js",
+    "sweep/grid.js",
+    "sweep/page.js",
+)
 _WORDS: dict[str, Any] = {
     "gates": GATES,
     "labels": LABELS,
@@ -107,16 +114,19 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         return severity(result.verdict, gain, names[result.model, result.benchmark])
 
     ranked = sorted(run.marked, key=rank)
+    breadth_rows = []
+    for summary, (_, _, total) in zip(models, breadths(rows, names), strict=True):
+        breadth_rows.append((summary, total))
+    facts_of_runs = []
+    for run_dir in behind.dirs:
+        facts_of_runs.append(run_facts(run_dir))
     shown = partial(
         render_page,
         "sweep/page.html.j2",
         rows=run.rows,
         **_WORDS,
         **_of_questions(behind, ranked, names),
-        scripts=(
-            "report/diff.js",
-            *(f"sweep/{name}.js" for name in ("drill", "answer", "grid", "page")),
-        ),
+        scripts=_SCRIPTS,
         run=run,
         cells=ranked,
         title=run.title("Can the score be trusted?"),
@@ -126,10 +136,10 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         accuracies=accuracies,
         doses=doses,
         clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
-        table1=[(s, total) for s, (_, _, total) in zip(models, breadths(rows, names), strict=True)],
+        table1=breadth_rows,
         table2=rows,
         table3=by_router,
-        runs=[run_facts(d) for d in behind.dirs],
+        runs=facts_of_runs,
     )
     return Page(
         _tables(run, accuracies, doses),
@@ -169,18 +179,27 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
     filters = {}
     for k, model in enumerate(drill.head["models"]):
         filters[model] = {"model": k}
+    gated = []
+    for cell in ranked:
+        gated.append(
+            Gated(names[cell.model, cell.benchmark], cell.gates, filters.get(cell.model, {}))
+        )
+    shards = []
+    for run_dir in behind.dirs:
+        shards.append(f"{run_dir.name}/shards")
+    chunks = []
+    for chunk in drill.chunks:
+        chunks.append(script_json(chunk))
     return {
-        "gated": [
-            Gated(names[c.model, c.benchmark], c.gates, filters.get(c.model, {})) for c in ranked
-        ],
+        "gated": gated,
         "subtitle": _subtitle(ranked, total_rows, aggregators),
         "pooled": pooled,
         "against_clean": (AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled),
         "drill": drill,
         "total_rows": total_rows,
-        "shards": ", ".join(f"{d.name}/shards" for d in behind.dirs),
+        "shards": ", ".join(shards),
         "head_json": script_json(head),
-        "chunk_json": [script_json(chunk) for chunk in drill.chunks],
+        "chunk_json": chunks,
     }
 
 
@@ -208,7 +227,11 @@ def _subtitle(
 ) -> str:
     sizes = sorted({c.n_questions for c in cells})
     questions = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
-    routers = sorted({r for c in cells for r in c.routers})
+    router_counts = set()
+    for cell in cells:
+        for r in cell.routers:
+            router_counts.add(r)
+    routers = sorted(router_counts)
     spread = f", r = {routers[0]}" if routers else ""
     if len(routers) > 1:
         spread += f" to {routers[-1]}"
@@ -239,7 +262,11 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
         scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
         by_router = run.paper["router_summary"]
         out["figure2_violation_pattern"] = charts.violation_pattern(by_router)
-        out["figure3_noisy_against_clean"] = charts.small_multiples([m for m in scores if m.noisy])
+        measured = []
+        for m in scores:
+            if m.noisy:
+                measured.append(m)
+        out["figure3_noisy_against_clean"] = charts.small_multiples(measured)
         out["figure4_transitions"] = charts.transitions(by_router)
         out["figure5_violation_breadth"] = charts.breadth(breadths(rows, names))
     return out
@@ -359,7 +386,11 @@ def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
             scores[arm, r] = charts.Score(r, *with_limits)
 
     def of(arm: Arm, least: int) -> tuple[charts.Score, ...]:
-        return tuple(score for (a, r), score in scores.items() if a == arm and r >= least)
+        at_least = []
+        for (a, r), score in scores.items():
+            if a == arm and r >= least:
+                at_least.append(score)
+        return tuple(at_least)
 
     return charts.ModelScores(
         label=label,

@@ -194,15 +194,20 @@ def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
             if (row.model, row.benchmark) == (model, benchmark):
                 mine.append(row)
         count = sum(row.violation for row in mine)
+        excesses = []
+        gains = []
+        for row in mine:
+            excesses.append(row.positive_excess)
+            gains.append(row.gain)
         out.append(
             ModelSummary(
                 model=model,
                 benchmark=benchmark,
                 violation_count=count,
                 violation_rate=count / len(mine),
-                max_positive_excess=max(row.positive_excess for row in mine),
+                max_positive_excess=max(excesses),
                 mean_positive_excess=_mean_excess(mine),
-                mean_gain=float(np.mean([row.gain for row in mine])),
+                mean_gain=float(np.mean(gains)),
             )
         )
     return sorted(out, key=lambda s: -s.violation_count)
@@ -217,7 +222,11 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
             if row.routers == r:
                 mine.append(row)
         count = sum(row.violation for row in mine)
-        improve, degrade = sum(row.improve for row in mine), sum(row.degrade for row in mine)
+        improve: float = 0
+        degrade: float = 0
+        for row in mine:
+            improve += row.improve
+            degrade += row.degrade
         rate, net = count / len(mine), improve - degrade
         out.append(
             RouterSummary(r, len(mine), count, rate, _mean_excess(mine), improve, degrade, net)
@@ -244,10 +253,10 @@ def breadths(
     """
     settings = Counter((row.model, row.benchmark) for row in rows)
     summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
-    return [
-        (names[model, benchmark], count, settings[model, benchmark])
-        for model, benchmark, count in summaries
-    ]
+    breadths_of_models = []
+    for model, benchmark, count in summaries:
+        breadths_of_models.append((names[model, benchmark], count, settings[model, benchmark]))
+    return breadths_of_models
 
 
 def _mean_excess(rows: Sequence[SettingRow]) -> float:
@@ -541,7 +550,11 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
     Items are the same if benchmark and id are equal; absent items are NaN. Two items share a
     cluster if any cell says so.
     """
-    keys = sorted({(s.benchmark, q) for s in sweeps for q in s.question_ids})
+    item_keys = set()
+    for s in sweeps:
+        for q in s.question_ids:
+            item_keys.add((s.benchmark, q))
+    keys = sorted(item_keys)
     position = {key: i for i, key in enumerate(keys)}
     out = np.full((len(sweeps), len(keys)), np.nan)
     edges: list[tuple[IntArray, IntArray]] = []
@@ -552,7 +565,8 @@ def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[Flo
         _, index = np.unique(s.cluster, return_inverse=True)
         edges.append((at, groups + index))
         groups += int(index.max()) + 1
-    rows, columns = (np.concatenate(part) for part in zip(*edges, strict=True))
+    row_parts, column_parts = zip(*edges, strict=True)
+    rows, columns = np.concatenate(row_parts), np.concatenate(column_parts)
     graph = scipy.sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(groups, groups))
     _, label = connected_components(graph, directed=False)
     return out, label[: len(keys)].astype(np.int64)

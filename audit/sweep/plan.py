@@ -63,8 +63,10 @@ def planned(config: SweepConfig) -> Planned:
     resolved = resolve_sweep(config)
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
-    samples = {one.benchmark.name: one for one in resolved.samples}
-    groups = {name: len({q.group for q in one.questions()}) for name, one in samples.items()}
+    samples, groups = {}, {}
+    for sample in resolved.samples:
+        samples[sample.benchmark.name] = sample
+        groups[sample.benchmark.name] = len({q.group for q in sample.questions()})
 
     def plan_of(asked: Asked) -> Plan:
         own = groups[asked.planned.benchmark]
@@ -115,10 +117,16 @@ def describe(
     saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
     more = saved if design.kind == Draws.INDEPENDENT else {}
     sizes = _sizes(asked, design).items()
+    size_lines = []
+    for name, size in sizes:
+        size_lines.append(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}")
+    notes = []
+    for text in missing_controls(design):
+        notes.append(f"  NOTE: {text}")
     return [
-        *(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}" for name, size in sizes),
+        *size_lines,
         *asked.planned.lines(),
-        *(f"  NOTE: {text}" for text in missing_controls(design)),
+        *notes,
         *_simulated(plan, asked.questions, design, thresholds),
         *_detectable(plan, asked.questions, thresholds, repeated(design.settings), there),
     ]

@@ -55,7 +55,11 @@ class Sweep:
         tables.
         """
         has_pairs = np.any(~np.isnan(self.noisy - self.clean), axis=1)
-        routers = tuple(r for r, keep in zip(self.routers, has_pairs, strict=True) if keep)
+        compared = []
+        for r, keep in zip(self.routers, has_pairs, strict=True):
+            if keep:
+                compared.append(r)
+        routers = tuple(compared)
         return replace(self, routers=routers, noisy=self.noisy[has_pairs])
 
 
@@ -219,7 +223,11 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     for s in cell.settings:
         if s.arm == Arm.FORWARD_FULL and s.level > 1:
             ensemble.append(s)
-    groups = _alike([s for s in cell.settings if s.arm != Arm.NOISY_REWRITE and s not in ensemble])
+    controls = []
+    for s in cell.settings:
+        if s.arm != Arm.NOISY_REWRITE and s not in ensemble:
+            controls.append(s)
+    groups = _alike(controls)
     if ensemble:
         r = np.array([s.level for s in ensemble], dtype=float)
         line = [np.ones_like(r), r] if np.unique(r).size >= TREND_MIN else [np.ones_like(r)]
@@ -288,7 +296,11 @@ def noise_floor(
         to_values(np.stack([cell.row(s) for s in settings])) if settings else np.empty((0, cell.n))
     )
     pairs = list(permutations(clean, 2))
-    gain = np.array([np.nanmean(a - b) for a, b in pairs if np.any(~np.isnan(a - b))])
+    gains = []
+    for a, b in pairs:
+        if np.any(~np.isnan(a - b)):
+            gains.append(np.nanmean(a - b))
+    gain = np.array(gains)
     if not gain.size:
         why = because("no_clean_pair" if pairs else "one_clean_run", runs=c)
         return NoiseFloor(False, c, 0, None, None, sentence(why, TEXTS))

@@ -149,14 +149,15 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
     questions: dict[tuple[str, str], tuple[list[str], int | None]] = {}
     for sample in resolved.samples:
         questions |= {(q.benchmark, q.id): (list(q.options), q.gold) for q in sample.questions()}
-    needed = dict.fromkeys(
-        q + part for q, part in product(questions, _router_sets(resolved))
-    )  # keeps the order
+    needed = []
+    for place, part in product(questions, _router_sets(resolved)):
+        needed.append(place + part)
+    wanted = frozenset(needed)
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}
     for model, *key, messages, options, gold, draws in _rows([run_dir], "options", "gold", "draws"):
         models.add(model)
-        if model_name not in (None, model) or tuple(key) not in needed:
+        if model_name not in (None, model) or tuple(key) not in wanted:
             continue
         if (list(options), gold) != questions[key[0], key[1]] or draws != resolved.design.kind:
             raise ConfigError(
@@ -233,7 +234,11 @@ def same_messages(
                 )
             matched[key] = outcomes[other]
     keys = [(cell.model, cell.benchmark) for cell in cells]
-    return {key: matched[key] for key in keys if key in matched}
+    of_cells = {}
+    for key in keys:
+        if key in matched:
+            of_cells[key] = matched[key]
+    return of_cells
 
 
 def _digests(

@@ -180,13 +180,19 @@ def judge(
         sensitivity.update({(c.model, c.benchmark): loaded for c in read.outcomes.cells})
     cells.sort(key=lambda c: (c.model, c.benchmark))
     texts, listed = read_texts(reads, drawn_questions(cells, seed))
+    without_deleted = []
+    for cell in cells:
+        without_deleted.append(cell.without(DELETED))
+    contents_of_runs = []
+    for read in reads:
+        contents_of_runs.append({"models": contents(read.outcomes.seen)})
     run = analyse(
-        [c.without(DELETED) for c in cells],
+        without_deleted,
         texts,
         thresholds=thresholds,
         seed=seed,
         n_resamples=n_resamples,
-        runs=[{"models": contents(read.outcomes.seen)} for read in reads],
+        runs=contents_of_runs,
         rows=rows,
         control_benchmark=control_benchmark,
         calibration=shipped_table(JUDGE.shipped),
@@ -199,7 +205,7 @@ def judge(
     return replace(run, results=tuple(quoted)), Behind(dirs, cells, listed, seed)
 
 
-def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict[str, Any]:
+def analysis_options(run_dirs: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an analysis: as given, else as the runs' manifests have them, else the
     defaults.
 
@@ -207,7 +213,7 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
     ----------
     run_dirs : sequence of Path
         The runs.
-    asked : mapping
+    given : mapping
         The given options; None for those that are not given.
 
     Returns
@@ -221,7 +227,7 @@ def analysis_options(run_dirs: Sequence[Path], asked: Mapping[str, Any]) -> dict
         If the runs were judged with different options.
     """
     options: dict[str, Any] = {}
-    for name, value in asked.items():
+    for name, value in given.items():
         if value is not None:
             options[name] = value
     stored = []
@@ -294,7 +300,11 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
     # A model that failed in one run may have been run in another.
-    return [r for r in rows if r.found or (r.model, r.benchmark) not in runs_of_cell]
+    kept = []
+    for row in rows:
+        if row.found or (row.model, row.benchmark) not in runs_of_cell:
+            kept.append(row)
+    return kept
 
 
 def drawn_questions(

@@ -83,17 +83,20 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
 def router_counts(design: Design) -> int:
     """Return the number of router counts of the noisy arm, at least 1; each is a test of the
     cell."""
-    return max(1, len({s.level for s in design.settings if s.arm == Arm.NOISY_REWRITE}))
+    counts = set()
+    for setting in design.settings:
+        if setting.arm == Arm.NOISY_REWRITE:
+            counts.add(setting.level)
+    return max(1, len(counts))
 
 
 def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
     """Return how often the clean baseline and the noisy arm are run."""
     clean = set()
+    noisy = set()
     for s in settings:
         if s.arm == Arm.FORWARD_FULL and s.level == 1:
             clean.add(s.replicate)
-    noisy = set()
-    for s in settings:
         if s.arm == Arm.NOISY_REWRITE:
             noisy.add(s.replicate)
     return max(1, len(clean)), max(1, len(noisy))

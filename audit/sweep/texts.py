@@ -93,7 +93,8 @@ def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
 
 
 def _h3(alpha: float, p_improve: float, p_degrade: float, up: float, down: float) -> str:
-    rise, fall = ("" if p <= alpha else "do not clearly " for p in (p_improve, p_degrade))
+    rise = "" if p_improve <= alpha else "do not clearly "
+    fall = "" if p_degrade <= alpha else "do not clearly "
     return (
         f"H3: improvements {rise}rise with the number of routers ({up:+.1f} items a router, {pvalue(p_improve)}), and "
         f"degradations {fall}fall ({down:+.1f}, {pvalue(p_degrade)})."

@@ -133,8 +133,20 @@ def test_a_suite_that_cannot_be_read_lets_no_decision_count(
     assert code == (1 if (run / "suite.yaml").is_file() else 0)
 
 
-@pytest.mark.parametrize("name", [*list(PUT)[:4], *list(PUT)[5:9]])
-@pytest.mark.parametrize("suffix", ["eval", "csv", "jsonl", "parquet", "json"])
+SUFFIXES = ("eval", "csv", "jsonl", "parquet", "json")
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        # Of each suffix a pipe, and of one all: what stands there is opened by one reader.
+        pytest.param(
+            name, suffix, marks=() if "pipe" in name or suffix == "jsonl" else pytest.mark.long
+        )
+        for name in (*list(PUT)[:4], *list(PUT)[5:9])
+        for suffix in SUFFIXES
+    ],
+)
 def test_no_log_is_waited_for(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"log.{suffix}"
     PUT[name](path)

@@ -23,6 +23,7 @@ SWEEP = (
 SLOW = "scripted: {latency_s: 2}"  # a call: time to be stopped in, on a busy machine too
 
 
+@pytest.mark.long  # a driver and two models; test_suite.py stops a run by Ctrl-C, test_exit_codes.py by SIGTERM
 def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, own_model):
     """Ctrl-C ends a run in the same way: test_suite.py."""
     path = own_model("one", SLOW)

@@ -181,6 +181,7 @@ class Learnt(Quiet):
         self.told(completion("ABCD"[(number + (0 if right else 1)) % 4]))
 
 
+@pytest.mark.long  # test_canary.py runs an endpoint, tests/unit/memory takes references from imports
 def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_path, monkeypatch):
     """The endpoint scores 60 of 60, and 32 of 60 (numbers 60-63, 68-71, ... 116-119); references
     the same on both."""

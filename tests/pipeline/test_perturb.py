@@ -126,6 +126,7 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     )
 
 
+@pytest.mark.long  # tests/unit/perturb counts them; test_added_audit.py has rows that are not sent
 def test_missing_variants_are_counted_and_neither_sent_nor_scored(driver, conf, tmp_path):
     thin = thinned(1, tmp_path / "thin" / "variants.arrow", every=2)
     done = perturb(tmp_path / "run", conf, "n=20", f"variants={thin}", model="scripted")

@@ -97,42 +97,45 @@ def test_one_engine_serves_both_roles(independent_run):
         assert {row["engine_id"], *row["router_engine_ids"]} == {"scripted/0"}
 
 
-def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep):
-    run = sweep("r=3", "n=40", "model.scripted.replicas=2", "store.format=parquet")
+def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep, own_model):
+    """The replicas pass the messages on; another model, the worker, answers."""
+    path = own_model("other", "worker: {max_tokens: 8}")
+    more = ("model.scripted.replicas=2", "store.format=parquet", path, "worker=other")
+    run = sweep("r=3", "n=40", *more)
     assert run.code == 0, run.out
     rows = ds.dataset(run.run_dir / "shards", format="parquet").to_table().to_pylist()
-    assert len(rows) == 40 * 3 and {row["engine_id"] for row in rows} == {
-        "scripted/0",
-        "scripted/1",
-    }
-    kept = sum(len({row["engine_id"], *row["router_engine_ids"]}) == 1 for row in rows)
-    # Question affinity: the prefix cache is on that replica. By chance 1 row in 8 has one; what a
-    # slow replica cannot take goes to the other, more of it on a busy machine.
-    assert kept / len(rows) > 0.5
+    routed = [row for row in rows if row["arm"] != "direct"]
+    passed_on = [row["router_engine_ids"] for row in routed]
+    assert len(rows) == 40 * 3 and {row["engine_id"] for row in routed} == {"other/0"}
+    assert set().union(*passed_on) == {"scripted/0", "scripted/1"}
+    # Question affinity: the prefix cache is on that replica. By chance the three messages of 1
+    # question in 4 are of one; what a slow replica cannot take goes to the other, more of it on a
+    # busy machine.
+    noisy = [engines for engines in passed_on if len(engines) == 3]
+    assert len(noisy) == 40 and sum(len(set(engines)) == 1 for engines in noisy) > 20
 
 
 def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(sweep, own_model):
     path = own_model("broken", "scripted: {fail_to_load: true}")
-    own_model("other", "worker: {max_tokens: 8}")
-    run = sweep("r=1", "n=10", path, model="[scripted,broken,other]")
+    run = sweep("r=1", "n=10", path, model="[scripted,broken]")
     assert run.code == 1
     assert "model broken failed" in run.out and "fail_to_load" in run.out
-    assert len(keys_of(run.run_dir)) == 60 and len(set(keys_of(run.run_dir))) == 60
+    assert len(keys_of(run.run_dir)) == 30 and len(set(keys_of(run.run_dir))) == 30
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert (
         list(manifest["models_failed"]) == ["broken"]
         and "fail_to_load" in manifest["models_failed"]["broken"]
     )
-    assert {key.rpartition("/")[0] for key in manifest["timings"]} == {"scripted", "other"}
+    assert {key.rpartition("/")[0] for key in manifest["timings"]} == {"scripted"}
     (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
     assert (missing.model, missing.found, missing.expected) == ("broken", 0, 30)
     assert gate([str(run.run_dir)]) == 1
-    assert side_by_side(run), run.out
+    assert side_by_side(run, "broken"), run.out
 
 
-def side_by_side(run: Finished) -> bool:
+def side_by_side(run: Finished, other: str) -> bool:
     """Return whether the second model's engine was loading before the first model had ended."""
-    return run.out.index("other: loading the engine") < run.out.index("scripted: direct 10/10")
+    return run.out.index(f"{other}: loading the engine") < run.out.index("scripted: direct 10/10")
 
 
 @pytest.mark.long  # two runs of two models
@@ -143,20 +146,9 @@ def test_models_apart_store_the_rows_that_they_store_side_by_side(sweep, own_mod
         *asked, "cluster.models_at_once=1", model="[scripted,other]", run_dir=tmp_path / "apart"
     )
     assert run.code == apart.code == 0, run.out + apart.out
-    assert side_by_side(run) and not side_by_side(apart)
+    assert side_by_side(run, "other") and not side_by_side(apart, "other")
     by_key = itemgetter("model", "question_id", "arm", "routers")
     assert sorted(rows_of(run.run_dir), key=by_key) == sorted(rows_of(apart.run_dir), key=by_key)
-
-
-def test_another_worker_answers(sweep, own_model):
-    path = own_model("other", "worker: {max_tokens: 8}")
-    run = sweep("r=1", "n=6", path, "worker=other")
-    assert run.code == 0, run.out
-    routed = [r for r in rows_of(run.run_dir) if r["arm"] != "direct"]
-    assert routed
-    assert all(
-        r["engine_id"] == "other/0" and r["router_engine_ids"] == ["scripted/0"] for r in routed
-    )
 
 
 def test_the_same_command_again_finds_all_done_and_another_is_refused(

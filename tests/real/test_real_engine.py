@@ -204,10 +204,8 @@ def test_what_has_the_smaller_priority_is_answered_first(engine_here):
     import ray
 
     (actor,) = engine_here.actors
-    late = [
-        actor.run.remote([request(f"Count from {i}.", max_tokens=16)], 1) for i in range(3 * 64)
-    ]
-    soon = actor.run.remote([request(f"Name {i} animals.", max_tokens=16) for i in range(4)], 0)
+    late = [actor.run.remote([request(f"Count from {i}.", max_tokens=4)], 1) for i in range(3 * 64)]
+    soon = actor.run.remote([request(f"Name {i} animals.", max_tokens=4) for i in range(4)], 0)
     done: list[ray.ObjectRef] = []
     waiting = [*late, soon]
     while soon in waiting:

@@ -110,6 +110,26 @@ def test_no_two_rooms_import_each_other() -> None:
         pytest.fail(f"these rooms import each other: {' <- '.join(error.args[1])}")
 
 
+def test_no_circle_inside_a_room() -> None:
+    """Modules can be read one after the other too. A package that is named only on the way to its
+    modules is not imported."""
+    below: dict[str, set[str]] = {}
+    for module, path in FILES.items():
+        below[module] = set()
+        for node in nodes(path, ast.Import, ast.ImportFrom):
+            if isinstance(node, ast.Import):
+                below[module].update(alias.name for alias in node.names)
+                continue
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                below[module].add(name if name in FILES else str(node.module))
+        below[module] &= FILES.keys() - {module}
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as error:
+        pytest.fail(f"these modules import each other: {' <- '.join(error.args[1])}")
+
+
 def test_no_import_hides_in_a_string() -> None:
     """A name of ours given to import_module is an arrow that the other tests do not see."""
     hidden = {}

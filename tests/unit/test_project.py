@@ -4,16 +4,20 @@ not hold."""
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from commands_here import init
+from documents import cell_of, verdict_of_cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites import small
 from typed_here import typed
 
+import audit
 from audit.config.project import (
     KEYS,
     PROJECT,
@@ -23,6 +27,7 @@ from audit.config.project import (
     with_project,
 )
 from audit.core.errors import ConfigError
+from audit.registry.database import open_registry
 
 FULL = {
     "endpoint": "http://127.0.0.1:9/v1",
@@ -54,6 +59,8 @@ def added(folder: Path, command: str, *words: str) -> dict[str, str]:
         ("sweep", ("endpoint", "model_id", "api_key_env", "data", "registry")),
         ("validity", ("endpoint", "model_id", "api_key_env", "data", "registry")),
         ("variants", ("endpoint", "model_id", "api_key_env", "data")),
+        ("suite", ("registry",)),
+        ("registry", ("registry",)),
     ],
 )
 def test_a_command_takes_what_it_knows(
@@ -215,12 +222,85 @@ def test_init_without_answers_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_plan_in_the_folder_is_about_its_model(tmp_path: Path) -> None:
-    row = {"question": "Which?", "choices": ["a", "b"], "answer": 0}
-    rows = [row | {"question": f"Which of {i}?"} for i in range(4)]
-    (tmp_path / "exam.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    exam(tmp_path)
     written(tmp_path, {"model": "scripted", "data": "exam.jsonl"})
     done = typed("plan", "audit=sweep", "--json", folder=tmp_path)
     assert done.code == 0, done.err
     (plan,) = json.loads(done.out)["plans"]
     assert (plan["model"], plan["benchmark"]) == ("scripted", "exam")
     assert PROJECT in done.err
+
+
+def exam(folder: Path, n: int = 4) -> Path:
+    """Write a file of questions, and return it."""
+    row = {"question": "Which?", "choices": ["a", "b"], "answer": 0}
+    rows = [row | {"question": f"Which of {i}?"} for i in range(n)]
+    (folder / "exam.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return folder / "exam.jsonl"
+
+
+def test_a_suite_takes_the_registry_and_nothing_that_it_pins(tmp_path: Path) -> None:
+    """Its own registry and that of a command stay; the suite's model and questions do too."""
+    written(tmp_path, FULL)
+    suite = small(audits={"sweep": ["registry=own.db"], "memory": [], "perturb": []})
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    done = typed("suite", "suite.json", "plan=true", "memory.registry=word.db", folder=tmp_path)
+    assert done.code == 0, done.err
+    assert f"{PROJECT}: registry=runs.db" in done.err
+    shown = [line for line in done.out.splitlines() if "registry=" in line]
+    assert [re.findall(r"registry=(\S+)", line) for line in shown] == [
+        ["own.db"],
+        ["word.db"],
+        ["runs.db"],
+    ]
+    assert "127.0.0.1:9" not in done.out and "exam.csv" not in done.out
+    named = typed("suite", "suite.json", "plan=true", "registry=all.db", folder=tmp_path)
+    assert named.out.count("registry=all.db") == 3 and PROJECT not in named.err
+
+
+def test_the_registry_commands_open_the_registry_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--registry wins over the file, and the file over AUDIT_REGISTRY, as at a run."""
+    for name in ("file.db", "word.db", "variable.db"):
+        open_registry(str(tmp_path / name), make=True)
+    written(tmp_path, {"model": "scripted", "registry": "file.db"})
+    monkeypatch.setenv("AUDIT_REGISTRY", "missing.db")
+    done = typed("registry", "list", folder=tmp_path)
+    assert done.code == 0 and f"{PROJECT}: registry=file.db" in done.err
+    gone = typed("registry", "list", "--registry", "missing.db", folder=tmp_path)
+    assert gone.code == 1 and PROJECT not in gone.err
+    (tmp_path / PROJECT).unlink()
+    assert typed("registry", "list", folder=tmp_path).code == 1
+
+
+def test_the_gate_reads_no_project_file(tmp_path: Path) -> None:
+    """A pull request that adds audit.yaml changes neither what a gate compares with nor where its
+    passwords go: not even a broken file is noticed."""
+    report = tmp_path / "run" / "report"
+    report.mkdir(parents=True)
+    cells = [cell_of("excess")]
+    (report / "verdict.json").write_text(json.dumps(verdict_of_cells(cells, rows=[])))
+    words = ("gate", "run", "--trust-report")
+    before = typed(*words, folder=tmp_path)
+    assert before.code == 3
+    for text in ("registry: elsewhere.db\nmodel: scripted\n", "- broken"):
+        (tmp_path / PROJECT).write_text(text)
+        assert typed(*words, folder=tmp_path) == before
+
+
+def test_a_python_call_is_about_the_folders_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """The file names the server and the questions; an argument has the last say."""
+    monkeypatch.chdir(tmp_path)
+    exam(tmp_path)
+    nobody = "http://127.0.0.1:9/v1"  # nothing listens there
+    written(tmp_path, {"endpoint": nobody, "model_id": "mine", "data": "exam.jsonl"})
+    with pytest.raises(audit.AuditError):
+        audit.run_memory(n=4, run_dir=tmp_path / "run")
+    said = set(capsys.readouterr().err.splitlines()[0].split())
+    assert said == {f"{PROJECT}:", f"endpoint={nobody}", "model_id=mine", "data=exam.jsonl"}
+    with pytest.raises(ConfigError, match="other"):
+        audit.run_memory(model="other", data="exam.jsonl")
+    assert PROJECT not in capsys.readouterr().err

@@ -114,10 +114,10 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 @pytest.mark.parametrize(
     ("name", "word", "code"),
     [
-        (KINDS[0], "no_excess_detected", 0),
+        pytest.param(KINDS[0], "no_excess_detected", 0, marks=pytest.mark.long),
         (KINDS[0], "excess", 3),
         (KINDS[1], "excess", 3),
-        (KINDS[0], "underpowered", 5),
+        pytest.param(KINDS[0], "underpowered", 5, marks=pytest.mark.long),
         (KINDS[2], "no_excess_detected", 0),
         (KINDS[2], "", 1),  # the sweep left no report
     ],

@@ -104,6 +104,7 @@ def tokenizer(toy):
     return AutoTokenizer.from_pretrained(toy)
 
 
+@pytest.mark.long  # eight CPU seconds
 def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tmp_path):
     one = job(toy, tmp_path)
     train(one)

@@ -339,7 +339,14 @@ def test_what_the_memory_audit_found_is_said_of_its_own_kind(
     assert joint.joint[0].instruments[1].kinds == {"answers": answers, "text": text}
 
 
-@pytest.mark.parametrize("verdicts", list(itertools.product(SWEEP, PERTURB)))
+# Every verdict once; all pairs, which are as many pages, are long.
+PAIRS = list(itertools.product(SWEEP, PERTURB))
+ONCE = list(zip(SWEEP, PERTURB, strict=True))
+
+
+@pytest.mark.parametrize(
+    "verdicts", [one if one in ONCE else pytest.param(one, marks=pytest.mark.long) for one in PAIRS]
+)
 def test_the_decision_of_the_page_is_the_gates(verdicts: tuple[str, str]) -> None:
     joint = joined({"sweep": sweep(verdicts[0]), "perturb": perturb(verdicts[1])})
     ruling, text = rule(joint), page(joint)
@@ -365,7 +372,9 @@ def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_me
     assert "Not examined: " in clean
 
 
-def test_a_second_joint_report_leaves_no_part_of_the_first(tmp_path: Path) -> None:
+def test_a_second_joint_report_leaves_no_part_of_the_first(
+    tmp_path: Path, no_figures: None
+) -> None:
     """Sweep with memory, then sweep with perturb into the same folder: a page of memory stayed that
     no page knew."""
     runs = {

@@ -138,7 +138,7 @@ def drawn(world, n, m, models, rng):
     return answers(hard, models, rng), answers(pool[:m] - 2.2 * (world == "easier"), models, rng)
 
 
-def told(world, design, draws=300):
+def told(world, design, draws=100):
     """Share of draws in which the items are called chosen."""
     rng = np.random.default_rng(7)
     sets = [drawn(world, *design, rng) for _ in range(draws)]

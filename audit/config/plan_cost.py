@@ -1,10 +1,11 @@
-"""Compute hours, GPU-hours and money of planned calls, from a table of throughput and prices
-(conf/cost) or a run's own pace.
+"""Compute hours, GPU-hours and money of planned calls.
 
-The figures are upper bounds: a plan counts generated tokens at their limit, and prompt tokens
-before prefix caching.
+They follow from a table of throughput and prices (conf/cost), or from the pace of an earlier run.
+They are upper bounds: a plan counts generated tokens at their limit, and prompt tokens before
+prefix caching.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -15,21 +16,34 @@ from audit.core.errors import ConfigError
 from audit.core.records import ANSWER_ROLE
 from audit.engines.config import ModelConfig
 
-_ANSWERS = ("prompt_tokens", "completion_tokens")  # else <role>_prompt_tokens, ...
-CHARS_PER_TOKEN = 4.0  # of English text; tokenizers differ by a fifth or so
+# The columns of other roles begin with the role, such as <role>_prompt_tokens.
+_ANSWERS = ("prompt_tokens", "completion_tokens")
+CHARS_PER_TOKEN = 4.0  # English text has about so many; tokenizers differ by a fifth.
 
 
 @dataclass
 class CostConfig:
-    """Hold the prices. max: money at which a run stops. gpu_hour: price of one GPU for an hour.
-    measured: directory of a run whose pace is used."""
+    """Define the options of cost.
+
+    Attributes
+    ----------
+    max : float or None
+        Amount of money at which a run stops.
+    gpu_hour : float or None
+        Price of one GPU for an hour.
+    currency : str
+        Currency of all prices.
+    measured : str or None
+        Directory of a run whose pace is taken.
+    throughput, prices : dict
+        {prompt, generated} by model: tokens a second of one replica; price of a million tokens.
+    """
 
     max: float | None = None
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
-    # {prompt, generated} by model: tokens a second of one replica; the price of a million. (A
-    # dataclass could not be added to from the command line.)
+    # These are dicts, since the command line could not add a key to a dataclass.
     throughput: dict[str, Any] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
 
@@ -44,10 +58,18 @@ class Tokens:
 
 @dataclass(frozen=True)
 class PlannedCost:
-    """Hold the planned cost.
+    """Hold the cost of planned calls.
 
-    hours: of all replicas side by side; None if no pace is known. money: None if no price is known.
-    basis: the source of the figures; empty for a scripted model, which costs nothing.
+    Attributes
+    ----------
+    hours, gpu_hours : float or None
+        Hours of all replicas side by side, and hours of their GPUs; None if no pace is known.
+    money : float or None
+        Price; None if it is not known.
+    currency : str
+        Currency.
+    basis : str
+        Source of the figures; "" for a scripted model, which costs nothing.
     """
 
     hours: float | None
@@ -79,8 +101,7 @@ def _few(hours: float) -> str:
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """Hold the calls of one audit to one model on one benchmark. Tokens: read before prefix
-    caching, and the most written."""
+    """Hold the planned calls of one audit to one model on one benchmark."""
 
     model: str
     benchmark: str
@@ -89,7 +110,7 @@ class PlannedCalls:
     cost: PlannedCost
 
     def lines(self) -> list[str]:
-        """Return tokens and cost as the lines that a plan prints."""
+        """Return the lines of tokens and cost that a plan prints."""
         return [
             f"  prompt tokens      {self.tokens.prompt:>12,}  estimated, before prefix caching",
             f"  generated tokens   {self.tokens.generated:>12,}  at most",
@@ -98,56 +119,75 @@ class PlannedCalls:
 
 
 def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
-    """Format calls, tokens, hours and money of several plans in one line; each counts by its share
-    of the questions."""
+    """Return calls, tokens, hours and money of several plans in one line.
+
+    Each plan counts by its share of the questions.
+    """
 
     def total(name: str) -> float | None:
-        found = [(attrgetter(name)(plan), share) for plan, share in every]
-        return None if None in dict(found) else sum(value * share for value, share in found)
+        summed = 0.0
+        for plan, share in every:
+            value = attrgetter(name)(plan)
+            if value is None:
+                return None
+            summed += value * share
+        return summed
 
     hours, money = total("cost.hours"), total("cost.money")
-    figures = [
+    parts = [
         f"about {total('calls'):,.0f} calls",
         f"about {total('tokens.prompt'):,.0f} prompt tokens",
     ]
-    figures.append(f"at most {total('tokens.generated'):,.0f} generated")
-    figures += [] if hours is None else [f"{_few(hours)} hours"]
-    figures.append(
+    parts.append(f"at most {total('tokens.generated'):,.0f} generated")
+    parts += [] if hours is None else [f"{_few(hours)} hours"]
+    parts.append(
         "cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}"
     )
-    return ", ".join(figures)
+    return ", ".join(parts)
 
 
 def money_spent(
     cost: CostConfig, used: Mapping[str, Any], answering: Mapping[str, ModelConfig]
 ) -> dict[str, float]:
-    """Return the money by audited model: its tokens at the prices of `cost`, cached ones in full.
+    """Return the money that each audited model has cost.
 
-    used: `shards.complete.run_cost`. answering: the model that answers, by the audited model's
-    name.
+    Parameters
+    ----------
+    cost : CostConfig
+        Prices; cached tokens are paid in full.
+    used : mapping
+        Tokens, as `shards.complete.run_cost` returns them.
+    answering : mapping of str to ModelConfig
+        The model that answers, by name of the audited model.
+
+    Returns
+    -------
+    dict of str to float
+        Money.
     """
-    found = dict.fromkeys(used, 0.0)
+    money = dict.fromkeys(used, 0.0)
     for model, arms in used.items():
-        for role, n in (one for arm in arms.values() for one in arm.items()):
-            name = answering[model].name if role == ANSWER_ROLE else model
-            tokens = Tokens(n["prompt_tokens"], n["completion_tokens"])
-            found[model] += (
-                price(cost, name, answering[model], tokens, None) or 0.0
-            )  # none of a script: `check_priced`
-    return found
+        for arm in arms.values():
+            for role, n in arm.items():
+                name = answering[model].name if role == ANSWER_ROLE else model
+                tokens = Tokens(n["prompt_tokens"], n["completion_tokens"])
+                # A scripted model has no price (`check_priced`).
+                money[model] += price(cost, name, answering[model], tokens, None) or 0.0
+    return money
 
 
 def check_priced(cost: CostConfig, model: ModelConfig) -> None:
-    """Raise ConfigError if a run is to stop at an amount, and the cost of this model is not known."""
+    """Raise ConfigError if a run is to stop at an amount and the price of a model is not known."""
     if cost.max is not None and model.name not in cost.prices and model.engine != "scripted":
         raise ConfigError(
-            f"cost.max={cost.max:g} counts tokens at their prices, and none is known of {model.name}. Expected the "
-            f"prices of a million tokens, such as '+cost.prices.{model.name}={{prompt: 0.15, generated: 0.6}}'."
+            f"cost.max is {cost.max:g}, and the prices of {model.name} are not known. "
+            "Expected the prices of a million tokens. "
+            f"Example: '+cost.prices.{model.name}={{prompt: 0.15, generated: 0.6}}'."
         )
 
 
 def check_cost(cost: CostConfig) -> None:
-    """Raise ConfigError if an amount, rate or price is not valid."""
+    """Raise ConfigError if an amount, a rate or a price is invalid."""
     if cost.max is not None and cost.max <= 0:
         raise ConfigError(
             f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5."
@@ -156,18 +196,21 @@ def check_cost(cost: CostConfig) -> None:
         raise ConfigError(
             f"Invalid cost.gpu_hour: {cost.gpu_hour:g}. Expected a price of 0 or more, such as 2.5."
         )
-    for table, name in [("throughput", one) for one in cost.throughput] + [
-        ("prices", one) for one in cost.prices
-    ]:
-        if min(rates := _rates(cost, table, name)) < 0 or (table == "throughput" and 0 in rates):
-            raise ConfigError(
-                f"Invalid cost.{table}.{name}: {rates}. Expected a pace above 0, or prices of 0 or more."
-            )
+    for name in cost.throughput:
+        rates = _rates(cost, "throughput", name)
+        if min(rates) <= 0:
+            raise ConfigError(f"Invalid cost.throughput.{name}: {rates}. Expected paces above 0.")
+    for name in cost.prices:
+        rates = _rates(cost, "prices", name)
+        if min(rates) < 0:
+            raise ConfigError(f"Invalid cost.prices.{name}: {rates}. Expected prices of 0 or more.")
 
 
 def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
-    """Return the rates of prompts and of generated tokens. Raises ConfigError unless each is a
-    number."""
+    """Return the rates (prompt, generated) of a model.
+
+    Raises ConfigError if the table does not hold a number for each.
+    """
     given, key = getattr(cost, table)[name], f"cost.{table}.{name}"
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
@@ -180,23 +223,35 @@ def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
 def planned_cost(
     cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]
 ) -> PlannedCost:
-    """Return the cost of one job's calls. tokens, models: by the name of the called model; models
-    run in turn."""
+    """Return the cost of one job's calls.
+
+    Parameters
+    ----------
+    cost : CostConfig
+        Prices and paces.
+    tokens, models : mapping
+        Tokens and configuration by name of the called model. The models take turns.
+
+    Returns
+    -------
+    PlannedCost
+        The cost.
+    """
     paces = {} if cost.measured is None else measured_pace(Path(cost.measured))
     times: list[float | None] = []
     money: list[float | None] = []
     gpu_hours, bases = 0.0, []
-    for name, asked in tokens.items():
+    for name, planned in tokens.items():
         model, seconds = models[name], None
         if name in paces:
             pace = paces[name] * (1 if model.engine == "openai" else model.replicas)
-            seconds = (asked.prompt + asked.generated) / pace
+            seconds = (planned.prompt + planned.generated) / pace
             bases.append(f"{name} at the pace of {cost.measured}: {pace:,.0f} tokens/s")
         elif model.engine == "scripted":
             seconds = 0.0
         elif name in cost.throughput:
             read, written = _rates(cost, "throughput", name)
-            seconds = (asked.prompt / read + asked.generated / written) / model.replicas
+            seconds = (planned.prompt / read + planned.generated / written) / model.replicas
             bases.append(f"{name}: estimated {read:,.0f} tokens/s read, {written:,.0f} written")
         else:
             bases.append(
@@ -205,7 +260,7 @@ def planned_cost(
             )
         times.append(seconds)
         gpu_hours += (seconds or 0.0) / 3600 * _gpus(model)
-        money.append(price(cost, name, model, asked, seconds))
+        money.append(price(cost, name, model, planned, seconds))
     hours = None if None in times else sum(filter(None, times)) / 3600
     paid = None if None in money else sum(filter(None, money))
     return PlannedCost(
@@ -220,8 +275,10 @@ def _gpus(model: ModelConfig) -> float:
 def price(
     cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None
 ) -> float | None:
-    """Return the price of one model's calls: of its tokens, else of its GPUs for these hours; None
-    if neither is known."""
+    """Return the price of one model's calls, by its tokens or else by the hours of its GPUs.
+
+    Return None if neither price is known.
+    """
     if name in cost.prices:
         prompt, generated = _rates(cost, "prices", name)
         return (tokens.prompt * prompt + tokens.generated * generated) / 1e6
@@ -237,50 +294,68 @@ def spent(
     sums: Mapping[str, int],
     seconds: float,
 ) -> float | None:
-    """Return the money spent on a model's rows; None if a price is not known. models: by name, the
-    preparing and the answering one. sums: of the rows' token columns."""
+    """Return the money that the rows of a model have cost; None if a price is not known.
+
+    Parameters
+    ----------
+    cost : CostConfig
+        Prices.
+    models : mapping
+        (Model that prepares, model that answers) by name.
+    name : str
+        Name of the model.
+    sums : mapping of str to int
+        Sums of the columns of tokens.
+    seconds : float
+        Time so far.
+
+    Returns
+    -------
+    float or None
+        Money.
+    """
+    preparing, answering = models[name]
+    prompt, generated = _ANSWERS
+    counts: dict[str, Counter[str]] = {preparing.name: Counter(), answering.name: Counter()}
+    for column, n in sums.items():
+        called = answering if column in _ANSWERS else preparing
+        for end in _ANSWERS:
+            if column.endswith(end):
+                counts[called.name][end] += n
     money = []
-    for called in {one.name: one for one in models[name]}.values():
-        roles = [
-            role
-            for role, one in zip((False, True), models[name], strict=True)
-            if one.name == called.name
-        ]
-        own = {column: n for column, n in sums.items() if (column in _ANSWERS) in roles}
-        prompt, generated = (
-            sum(n for column, n in own.items() if column.endswith(end)) for end in _ANSWERS
-        )
-        money.append(price(cost, called.name, called, Tokens(prompt, generated), seconds))
+    for model in {preparing.name: preparing, answering.name: answering}.values():
+        used = counts[model.name]
+        tokens = Tokens(used[prompt], used[generated])
+        money.append(price(cost, model.name, model, tokens, seconds))
     return None if None in money else sum(filter(None, money))
 
 
 def measured_pace(run_dir: Path) -> dict[str, float]:
-    """Return tokens a second of one replica of each model of a run: read (without the prefix cache)
-    and written.
+    """Return the pace of one replica of each model of a run, in tokens a second.
 
-    Models with an interrupted attempt are left out: their rows count, and their seconds are not
-    known. Raises ConfigError if no model is left.
+    Tokens read from the prefix cache do not count. A model with an interrupted attempt is left out,
+    since its rows count and its seconds are not known. Raises ConfigError if no model is left.
     """
-    from audit.shards.manifest import (
-        Manifest,
-    )  # here: it needs Arrow, and a refused override does not
+    # This import loads Arrow, which a refused override does not need.
+    from audit.shards.manifest import Manifest
 
     manifest, paces = Manifest.load(run_dir), {}
     for name, arms in manifest.cost.items():
-        attempts = [t for key, t in manifest.timings.items() if key.rpartition("/")[0] == name]
-        timed = all("generate_s" in t for t in attempts)
-        seconds = sum(t["generate_s"] for t in attempts) if timed else 0.0
-        roles = [role for found in arms.values() for role in found.values()]
-        tokens = sum(
-            r["prompt_tokens"] - r["cached_tokens"] + r["completion_tokens"] for r in roles
-        )
-        if tokens and seconds > 0:
+        seconds: float | None = 0.0
+        for key, timing in manifest.timings.items():
+            if key.rpartition("/")[0] == name and seconds is not None:
+                seconds = seconds + timing["generate_s"] if "generate_s" in timing else None
+        tokens = 0
+        for roles in arms.values():
+            for n in roles.values():
+                tokens += n["prompt_tokens"] - n["cached_tokens"] + n["completion_tokens"]
+        if tokens and seconds:
             model = (manifest.config.get("model") or {}).get(name) or {}
             replicas = 1 if model.get("engine") == "openai" else model.get("replicas", 1)
             paces[name] = tokens / seconds / replicas
     if not paces:
         raise ConfigError(
-            f"cost.measured={run_dir}: no model of that run was timed from its first row to its last. Expected a "
-            "finished run that was not interrupted."
+            f"cost.measured is {run_dir}, and no model of that run was timed from its first row to "
+            "its last. Expected a finished run that was not interrupted."
         )
     return paces

@@ -1,10 +1,9 @@
-"""Resolve the models that an audit compares with: run in the same job, or taken from earlier runs
-(`references=[...]`).
+"""Find the reference models of an audit, in the same job or in earlier runs (`references=[...]`).
 
-RUN_DIR stands for the references of that run. A model that the run judged is named: MODEL@RUN_DIR.
-set:NAME is a reference set: the directory of an imported run in which no model is judged, with
-`set.json` beside its manifest. It lies in the folder that AUDIT_REFERENCES names, or in the user's
-cache. Some of its models are chosen.
+RUN_DIR stands for the references of that run. A model that the run judged is given by name, as
+MODEL@RUN_DIR. set:NAME is a reference set, of whose models some are chosen. A reference set is the
+directory of an imported run in which no model is judged, with `set.json` beside its manifest. It is
+in the folder that AUDIT_REFERENCES names, or in the user's cache.
 """
 
 from __future__ import annotations
@@ -33,16 +32,24 @@ if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
 
 PREFIX = "set:"
 ABOUT = "set.json"
-JOINED_MIN = 0.90  # share of the items that it must hold
-DEFAULT_COUNT = 8  # the most that calibrations simulate
+JOINED_MIN = 0.90  # The share of the items that a set must hold.
+DEFAULT_COUNT = 8  # Calibrations simulate no larger number.
 
 
 @dataclass(frozen=True)
 class SetModel:
-    """Describe one model of a reference set.
+    """Describe one model of a set.
 
-    accuracy: over its parsed answers (0-1). answers: number of its items. unparsed: number of its
-    unparsed answers.
+    Attributes
+    ----------
+    name : str
+        Name.
+    accuracy : float
+        Accuracy over its parsed answers, 0-1.
+    answers, unparsed : int
+        Items that were asked, and those of them without a parsed answer.
+    released, family : str or None
+        Date of release, and family.
     """
 
     name: str
@@ -57,7 +64,18 @@ class SetModel:
 class ReferenceSet:
     """Describe a reference set.
 
-    version: a hash of all its answers. source, licence: of the published answers, in words.
+    Attributes
+    ----------
+    name, path : str, Path
+        Name and directory.
+    version : str
+        Hash of all its answers.
+    benchmark : str
+        Benchmark of the answers.
+    source, licence : str
+        Source and licence of the published answers.
+    models : tuple of SetModel
+        Models.
     """
 
     name: str
@@ -70,7 +88,7 @@ class ReferenceSet:
 
 
 def sets_folder() -> Path:
-    """Return the folder of reference sets: AUDIT_REFERENCES, or a folder of the user's cache."""
+    """Return the folder of sets: AUDIT_REFERENCES, or one in the user's cache."""
     if given := os.environ.get("AUDIT_REFERENCES"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -78,14 +96,29 @@ def sets_folder() -> Path:
 
 
 def known_sets() -> list[str]:
-    """Return the names of the sets that exist here."""
+    """Return the names of the installed sets."""
     return sorted(path.parent.name for path in sets_folder().glob(f"*/{ABOUT}"))
 
 
 def load_set(name: str) -> ReferenceSet:
-    """Load a reference set by name.
+    """Return a set by name, with its shards checked against their hashes.
 
-    Raises ConfigError if it does not exist, and DataError if a shard does not have its hash.
+    Parameters
+    ----------
+    name : str
+        Name of the set.
+
+    Returns
+    -------
+    ReferenceSet
+        The set.
+
+    Raises
+    ------
+    ConfigError
+        If no such set is installed.
+    DataError
+        If the set cannot be read, or a shard differs from its hash.
     """
     from audit.shards.complete import listed_shards
 
@@ -95,35 +128,35 @@ def load_set(name: str) -> ReferenceSet:
     )
     try:
         about = read_json(path / ABOUT)
-        models = tuple(SetModel(**one) for one in about.pop("models"))
-        found = ReferenceSet(path=path, models=models, **about)
+        models = tuple(SetModel(**facts) for facts in about.pop("models"))
+        reference_set = ReferenceSet(path=path, models=models, **about)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(
             f"{path / ABOUT} cannot be read ({error!r}). Build the set again."
         ) from error
     manifest = _manifest(path)
     listed_shards(path, manifest)
-    if version_of(manifest) != found.version:
+    if version_of(manifest) != reference_set.version:
         raise DataError(
-            f"Reference set {name} has other answers than version {found.version}. Build it again."
+            f"Reference set {name} has other answers than version {reference_set.version}. "
+            "Build it again."
         )
-    return found
+    return reference_set
 
 
 def version_of(manifest: Manifest) -> str:
-    """Return 16 hex digits: a hash of the shards' hashes and of the requests."""
-    facts = {
-        "shards": sorted(one["sha256"] for one in manifest.shards),
-        "ids": manifest.sampled_ids,
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    """Return a hash (16 hex digits) of the shards' hashes and the ids of the items."""
+    hashes = sorted(shard["sha256"] for shard in manifest.shards)
+    plain = json.dumps({"shards": hashes, "ids": manifest.sampled_ids}, sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 def save_about(reference_set: ReferenceSet) -> None:
-    facts = {key: value for key, value in asdict(reference_set).items() if key != "path"}
-    (reference_set.path / ABOUT).write_text(
-        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    """Write the description of a set into its directory."""
+    about = asdict(reference_set)
+    path = about.pop("path")
+    text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    (path / ABOUT).write_text(text, encoding="utf-8")
 
 
 def choose(
@@ -132,32 +165,30 @@ def choose(
     count: int = DEFAULT_COUNT,
     before: str | None = None,
 ) -> tuple[str, ...]:
-    """Choose reference models from a set, spread evenly over its accuracies.
+    """Return the names of models that are spread evenly over the accuracies of a set.
+
+    No answer of a tested model is looked at.
 
     Parameters
     ----------
     models : sequence of SetModel
-        The models of the set. Only those that hold nearly all items are candidates.
+        Models of the set; one that lacks many items is left out.
     families : collection of str
         Families of the tested models, which are left out. A model of unknown family stays.
     count : int
-        The number of models to choose.
-    before : str, optional
-        Only models that were released before this date are candidates.
+        Number of models.
+    before : str or None
+        Date; models that were released later are left out.
 
     Returns
     -------
     tuple of str
-        Names. A second model of a family is chosen only if no other is near.
+        Names by accuracy. A second model of a family is taken if no other is near.
 
     Raises
     ------
     ConfigError
-        If no family is known, or fewer than three models are left.
-
-    Notes
-    -----
-    No answer of a tested model is used.
+        If no family is known at all, or fewer than three models are left.
 
     Examples
     --------
@@ -165,45 +196,52 @@ def choose(
     >>> choose(few, (), 3)
     ('a', 'b', 'd')
     """
-    shut = {one.casefold() for one in families}
-    if shut and not any(one.family for one in models):
+    excluded = set(map(str.casefold, families))
+    if excluded and not any(model.family for model in models):
         raise ConfigError(
-            "The set does not say of which family its models are, so kin of the tested model could not be left out. "
-            "Expected a set built with families: audit references build ... --facts models.csv"
+            "The set does not state the families of its models, so relatives of the tested model "
+            "could not be left out. Expected a set built with families. "
+            "Example: audit references build ... --facts models.csv"
         )
-    whole = JOINED_MIN * max((one.answers for one in models), default=0)
-    left = [
-        one for one in models if (one.family or "").casefold() not in shut and one.answers >= whole
-    ]
-    if before is not None:
-        left = [one for one in left if one.released is not None and is_newer(before, one.released)]
-    left.sort(key=lambda one: (one.accuracy, one.name))
+    whole = JOINED_MIN * max((model.answers for model in models), default=0)
+    left = []
+    for model in models:
+        related = (model.family or "").casefold() in excluded
+        early = before is None or (model.released and is_newer(before, model.released))
+        if not related and model.answers >= whole and early:
+            left.append(model)
+    left.sort(key=lambda model: (model.accuracy, model.name))
     if len(left) < 3:
+        dated = f", released before the held-out items of {before}" if before else ""
         raise ConfigError(
             f"The set has {len(left)} models of other families than {', '.join(sorted(families))}"
-            f"{f', released before the held-out items of {before}' if before else ''}; expected 3 or more. "
-            "Name another set, or references of your own: 'references=[qwen3_8b,mistral_7b]'."
+            f"{dated}. Expected 3 or more. "
+            "Name another set, or other references. Example: 'references=[qwen3_8b,mistral_7b]'"
         )
     return _spread(left, min(count, len(left)))
 
 
 def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
-    """Return `count` names evenly by place in the order of accuracy, each of another family if one
-    is near."""
+    """Return the names of some models, evenly by rank, each of another family if one is near."""
     step = (len(left) - 1) / (count - 1)
-    chosen = [0, len(left) - 1]  # the weakest and the best bracket whatever is between them
+    chosen = [0, len(left) - 1]  # The weakest and the best bracket all others.
     for k in range(1, count - 1):
-        taken = {left[i].family for i in chosen} - {None}
-        nearest = sorted(set(range(len(left))) - set(chosen), key=lambda i: (abs(i - k * step), i))
-        near = [i for i in nearest if abs(i - k * step) <= step / 2 and left[i].family not in taken]
-        chosen.append((near or nearest)[0])
+        families = {left[i].family for i in chosen} - {None}
+        free = set(range(len(left))) - set(chosen)
+        nearest = sorted(free, key=lambda i: (abs(i - k * step), i))
+        best = nearest[0]
+        for i in nearest:
+            if abs(i - k * step) <= step / 2 and left[i].family not in families:
+                best = i
+                break
+        chosen.append(best)
     return tuple(left[i].name for i in sorted(chosen))
 
 
-IMPORTED = "imported"  # provenance of a run that `audit import` wrote
+IMPORTED = "imported"  # The provenance of a run that `audit import` wrote.
 NOT_OURS = (
-    "that prompts, decoding and scoring differed between the two sets, or between the models: the evaluations were "
-    "imported, so these were not under our control"
+    "that prompts, decoding and scoring differed between the two sets, or between the models: "
+    "the evaluations were imported, so these were not under our control"
 )
 ItemKey = tuple[str, str]  # (benchmark, id)
 Facts = Mapping[str, Any]  # of a model, as the manifest has them
@@ -211,18 +249,24 @@ Facts = Mapping[str, Any]  # of a model, as the manifest has them
 
 @dataclass
 class ReferencedConfig(RunConfig):
-    """Hold the options of an audit with references: names of models, and directories of runs."""
+    """Define the options of an audit with references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
-    allow_convicted: list[str] = field(
-        default_factory=list
-    )  # references in which an audit found something
+    # Names of references in which an audit found something, and which are used all the same.
+    allow_convicted: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """Hold an earlier run and those of its models that serve as references. origins: of models
-    whose origin is stated."""
+    """Describe an earlier run and its models that serve as references.
+
+    Attributes
+    ----------
+    path, models : Path, tuple of str
+        Directory, and names of the models.
+    origins : mapping of str to Origin
+        Origins of the models for which one is known.
+    """
 
     path: Path
     models: tuple[str, ...]
@@ -230,72 +274,103 @@ class ReferenceRun:
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
-    """Return the run's models and the references that are models. Raises ConfigError if one is
-    unknown, or none is judged."""
+    """Return the models of a run, and the references that are models.
+
+    Raises ConfigError if a reference is unknown, or no model is judged.
+    """
     models = dict(config.model)
-    for one in config.references:
-        if one in models or one.startswith(PREFIX) or _run_of(one) is not None:
+    for name in config.references:
+        if name in models or name.startswith(PREFIX) or _run_of(name) is not None:
             continue
-        need_folder(one.partition("@")[2] or one, "A reference")
-        if one not in (*known_models(), *described_models()):
-            what = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
-            raise unknown_name(what, one, {*config.model, *known_models()})
-        models[one] = load_model_config(one)
+        need_folder(name.partition("@")[2] or name, "A reference")
+        if name not in (*known_models(), *described_models()):
+            kind = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
+            raise unknown_name(kind, name, {*config.model, *known_models()})
+        models[name] = load_model_config(name)
     if models and not set(models) - set(config.references):
         raise ConfigError(
-            "Every model is a reference: none is judged. Expected model=<name> beside 'references=[..]'."
+            "Every model is a reference, so no model is judged. "
+            "Expected model=<name> beside 'references=[..]'."
         )
     return models
 
 
 def judged(config: ReferencedConfig) -> list[str]:
-    """Return the models that are judged; the other models of the run are references."""
+    """Return the models that are judged; the others of the run are references."""
     return [name for name in config.model if name not in config.references]
 
 
 def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
-    """Return the references that are earlier runs, with absolute paths. Raises ConfigError if a run
-    has no such model."""
-    asked: dict[Path, list[str]] = {}
-    for one in config.references:
-        if (found := _run_of(one)) is not None and one not in config.model:
-            asked.setdefault(found[0].resolve(), []).append(found[1])
-    sets = [
-        _chosen(config, one.removeprefix(PREFIX))
-        for one in config.references
-        if one.startswith(PREFIX)
-    ]
-    return [*(_serving(path, names) for path, names in asked.items()), *sets]
+    """Return the references that are earlier runs, with absolute paths.
+
+    Raises ConfigError if a run has no such model.
+    """
+    names_of: dict[Path, list[str]] = {}
+    sets = []
+    for reference in config.references:
+        earlier = _run_of(reference)
+        if earlier is not None and reference not in config.model:
+            run_dir, name = earlier
+            names_of.setdefault(run_dir.resolve(), []).append(name)
+        if reference.startswith(PREFIX):
+            sets.append(_chosen(config, reference.removeprefix(PREFIX)))
+    runs = [_serving(path, names) for path, names in names_of.items()]
+    return [*runs, *sets]
 
 
 def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
-    """Choose models of a reference set before the tested model answers anything. Raises ConfigError
-    if its family is not known."""
-    families = {one: config.model[one].family for one in judged(config)}
-    if unknown := [one for one, family in families.items() if not family]:
-        raise ConfigError(
-            f"The family of {unknown[0]} is not known. Expected such as model.{unknown[0]}.family=llama."
-        )
-    found = load_set(name)
-    tested = [Origin(config.model[one].released) for one in families]
+    """Return models of a reference set, chosen before the tested model answers anything.
+
+    Raises ConfigError if the family of a tested model is not known.
+    """
+    families, tested = set(), []
+    for model_name in judged(config):
+        model = config.model[model_name]
+        if not model.family:
+            raise ConfigError(
+                f"The family of {model_name} is not known. Expected its name. "
+                f"Example: model.{model_name}.family=llama."
+            )
+        families.add(model.family)
+        tested.append(Origin(model.released))
+    reference_set = load_set(name)
     before = last_date(config.control_benchmark.date if config.control_benchmark else None, tested)
-    chosen = choose(found.models, set(filter(None, families.values())), before=before)
-    origins = {one.name: Origin(one.released, one.family) for one in found.models}
-    return ReferenceRun(found.path.resolve(), chosen, origins)
+    chosen = choose(reference_set.models, families, before=before)
+    origins = {model.name: Origin(model.released, model.family) for model in reference_set.models}
+    return ReferenceRun(reference_set.path.resolve(), chosen, origins)
 
 
 def recorded_references(
     manifest: Manifest, benchmark: str, same: Sequence[str]
 ) -> list[ReferenceRun]:
-    """Return the reference runs that a manifest names, after `check_runs`. benchmark: the audited
-    one."""
+    """Return the reference runs that a manifest names, checked by `check_runs`.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Manifest of the run.
+    benchmark : str
+        The audited benchmark.
+    same : sequence of str
+        Options that must agree, as in `check_runs`.
+
+    Returns
+    -------
+    list of ReferenceRun
+        Runs.
+
+    Raises
+    ------
+    ConfigError
+        If a run cannot be compared.
+    """
     analysis, facts = manifest.analysis, manifest.benchmark
-    kept = zip(
-        analysis["references"], analysis.get("reference_models", ()), strict=True
-    )  # an import has neither
-    runs = [_serving(Path(path), models) for path, models in kept]
-    names = (benchmark, *(name for name in facts if name != benchmark))
-    revisions = {name: facts.get(name, {}).get("revision") for name in names}
+    runs = []
+    # An import has neither of these lists.
+    kept = zip(analysis["references"], analysis.get("reference_models", ()), strict=True)
+    for path, models in kept:
+        runs.append(_serving(Path(path), models))
+    revisions = {name: facts.get(name, {}).get("revision") for name in (benchmark, *facts)}
     check_runs(
         runs,
         manifest.audit,
@@ -319,26 +394,45 @@ def check_runs(
 ) -> None:
     """Raise ConfigError if reference runs cannot be compared with this run.
 
-    They cannot if they are of another audit or other items, are unfinished, or had other requests.
-    Nor may a model occur twice by name or weights, or be a judged model.
+    Parameters
+    ----------
+    runs : sequence of ReferenceRun
+        Reference runs.
+    audit : str
+        Audit of this run.
+    models : mapping of str to mapping
+        Facts of every model of this run.
+    judged : sequence of str
+        Models that are judged.
+    benchmarks : mapping of str to (str or None)
+        Revisions of the benchmarks of this run, the audited one first.
+    config : mapping
+        Configuration of this run.
+    same : sequence of str
+        Options that decide what was asked.
 
-    models: facts of every model of this run. benchmarks: {name: revision} of this run, the audited
-    one first. config: of this run. same: the options that decide the requests.
+    Raises
+    ------
+    ConfigError
+        If a run is of another audit or other items, is unfinished, or asked something else; if a
+        model occurs twice, by name or by weights; or if a reference is a judged model.
     """
-    found = [(run, _checked(run, audit, benchmarks)) for run in runs]
-    tested = {name: models[name] for name in judged if name in models}
-    served = [(name, facts, "this run") for name, facts in models.items() if name not in judged]
-    served += [
-        (name, manifest.models[name], str(run.path))
-        for run, manifest in found
-        for name in run.models
-    ]
+    checked = [(run, _checked(run, audit, benchmarks)) for run in runs]
+    tested: dict[str, Facts] = {}
+    served: list[tuple[str, Facts, str]] = []
+    for name, facts in models.items():
+        if name in judged:
+            tested[name] = facts
+        else:
+            served.append((name, facts, "this run"))
+    for run, manifest in checked:
+        served += [(name, manifest.models[name], str(run.path)) for name in run.models]
     for name, facts, where in served:
         _check_not_tested(name, facts, where, tested)
     _check_distinct(served)
-    for run, manifest in found:
+    for run, manifest in checked:
         for name in () if is_imported(manifest) else same:
-            theirs, ours = _asked(manifest.config.get(name)), _asked(config.get(name))
+            theirs, ours = _deciding(manifest.config.get(name)), _deciding(config.get(name))
             if theirs != ours:
                 other = f"was run with {name}={theirs}, and this run has {ours}"
                 raise ConfigError(f"Reference {run.path} {other}. Run it again with {name}={ours}.")
@@ -354,40 +448,39 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
     weights: dict[str, str] = {}
     for name, facts, _ in served:
         revision, engine = facts.get("revision"), facts.get("engine")
-        if (
-            revision not in (None, engine)
-            and engine != "scripted"
-            and weights.setdefault(revision, name) != name
-        ):
+        if revision in (None, engine) or engine == "scripted":
+            continue
+        first = weights.setdefault(revision, name)
+        if first != name:
             raise ConfigError(
-                f"References {weights[revision]} and {name} are one model (weights {revision}). Leave out one."
+                f"References {first} and {name} are one model (weights {revision}). Leave out one."
             )
 
 
 def check_logs_passed(path: Path, manifest: Manifest) -> None:
-    """Raise ConfigError if a check of an import's logs failed: its answers carry no verdict, here
-    or elsewhere."""
-    bad = [one for one in manifest.analysis.get("log_checks", ()) if not one["passed"]]
-    if bad:
-        found = f"The check {bad[0]['name']} of the import {path} failed: {bad[0]['detail']}"
-        raise ConfigError(f"{found} Expected an import whose checks pass. Import its logs again.")
+    """Raise ConfigError if a check of an import's logs failed, since no verdict can rest on it."""
+    for check in manifest.analysis.get("log_checks", ()):
+        if not check["passed"]:
+            problem = f"The check {check['name']} of the import {path} failed: {check['detail']}"
+            raise ConfigError(
+                f"{problem} Expected an import whose checks pass. Import its logs again."
+            )
 
 
 def is_imported(manifest: Manifest) -> bool:
-    """Return whether a run's rows were read from other programs' logs (`audit import`)."""
+    """Return True if the rows of a run were read from the logs of another tool (`audit import`)."""
     return manifest.config.get("provenance") == IMPORTED
 
 
-def _asked(value: Any) -> Any:
-    """Return a value of the configuration without what only describes the items."""
+def _deciding(value: Any) -> Any:
+    """Return a value of the configuration without the facts that only describe the items."""
     if not isinstance(value, Mapping):
         return value
-    return {k: v for k, v in value.items() if k not in ("date", "written_by")}
+    return {key: item for key, item in value.items() if key not in ("date", "written_by")}
 
 
 def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None:
-    """Raise ConfigError if a reference run has other items under the same ids, or none of these
-    items."""
+    """Raise ConfigError if a reference run asked other items under these ids, or none of them."""
     from audit.shards.questions import QuestionFile
 
     ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
@@ -486,31 +579,35 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
 
 
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:
-    """Raise ConfigError if a reference has the weights of a tested model; scripted engines have
-    none, so their names count."""
+    """Raise ConfigError if a reference is a tested model.
+
+    Models are compared by their weights. The scripted engine has none, so its models are compared
+    by name.
+    """
     revision = facts.get("revision")
     weighed = revision is not None and facts.get("engine") != "scripted"
     for other, theirs in tested.items():
         if revision == theirs.get("revision") and (name == other or weighed):
-            found = f"is the tested model {other}: both have the weights {revision}"
+            problem = f"is the tested model {other}: both have the weights {revision}"
             raise ConfigError(
-                f"Reference {name} of {where} {found}. Name another, such as 'references=[qwen3_8b]'."
+                f"Reference {name} of {where} {problem}. "
+                "Name another, such as 'references=[qwen3_8b]'."
             )
         if name == other:
             raise ConfigError(
-                f"Reference {name} of {where} has the name of the tested model and other weights ({revision}, not "
-                f"{theirs.get('revision')}). Run one of the two under a name of its own, such as {name}_before."
+                f"Reference {name} of {where} has the name of the tested model and other weights "
+                f"({revision}, not {theirs.get('revision')}). "
+                f"Run one of the two under another name, such as {name}_before."
             )
 
 
 def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
-    """Return the models that a run provides: the named ones, or for "" its own references."""
+    """Return the named models of a run; the name "" stands for all its references."""
     manifest = _manifest(path)
-    own = [
-        name
-        for name in manifest.models
-        if name not in manifest.analysis.get("judged", manifest.models)
-    ]
+    own = list(manifest.models)
+    for name in manifest.analysis.get("judged", manifest.models):
+        if name in own:
+            own.remove(name)
     for name in names:
         if name and name not in manifest.models:
             raise unknown_name(f"model of {path}", name, manifest.models)
@@ -519,16 +616,23 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
         raise ConfigError(
             f"Reference {path} judged {', '.join(manifest.models)}. Name one, such as {named}."
         )
-    chosen = [one for name in names for one in ([name] if name else own)]
-    told = {**manifest.config.get("model", {}), **manifest.analysis.get("origins", {})}
-    origins = {name: Origin(one.get("released"), one.get("family")) for name, one in told.items()}
-    return ReferenceRun(path, tuple(dict.fromkeys(chosen)), origins)
+    chosen: dict[str, None] = {}
+    for name in names:
+        chosen |= dict.fromkeys([name] if name else own)
+    origins = {}
+    described = {**manifest.config.get("model", {}), **manifest.analysis.get("origins", {})}
+    for name, facts in described.items():
+        origins[name] = Origin(facts.get("released"), facts.get("family"))
+    return ReferenceRun(path, tuple(chosen), origins)
 
 
 def _run_of(reference: str) -> tuple[Path, str] | None:
-    """Split RUN_DIR or MODEL@RUN_DIR into (run directory, model or ""); None for any other text."""
+    """Return (run directory, model or "") of RUN_DIR or MODEL@RUN_DIR; None for anything else."""
     from audit.shards.manifest import MANIFEST
 
+    if (Path(reference) / MANIFEST).is_file():
+        return Path(reference), ""
     name, _, folder = reference.partition("@")
-    given = [(Path(reference), ""), *([(Path(folder), name)] if name and folder else [])]
-    return next((one for one in given if (one[0] / MANIFEST).is_file()), None)
+    if name and folder and (Path(folder) / MANIFEST).is_file():
+        return Path(folder), name
+    return None

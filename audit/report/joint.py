@@ -57,7 +57,7 @@ def joint_report(
         The runs.
     out : Path
         The folder of the page.
-    asked : mapping
+    options : mapping
         Options of `audit report`; only the seed may be set.
     suite : callable or None
         Returns the suite's section for the verdicts by audit. With a suite, audits need not have a
@@ -78,38 +78,44 @@ def joint_report(
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
         by_audit.setdefault(audit_of(run_dir).name, []).append(run_dir)
-    if specific := sorted(
-        name for name, value in options.items() if name != "seed" and value is not None
-    ):
-        option = specific[0].replace("_", "-")
-        raise ConfigError(f"--{option} belongs to one audit. Build that run's own report with it.")
+    for name, value in sorted(options.items()):
+        if name != "seed" and value is not None:
+            option = name.replace("_", "-")
+            raise ConfigError(
+                f"--{option} belongs to one audit. Build the report of that run alone with it."
+            )
     homes = homes or {audit: out / audit for audit in by_audit}
-    reports: dict[str, ReportPaths] = {}
+    verdicts: dict[str, Any] = {}
+    links: dict[str, str] = {}
+    tables: list[Path] = []
+    figures: list[Path] = []
+    incomplete: list[Any] = []
     for audit, dirs in by_audit.items():
         build = part_of(audit, "report").report_runs
-        reports[audit] = build(dirs, homes[audit], {"seed": options.get("seed")})
-    verdicts: dict[str, Any] = {audit: paths.content for audit, paths in reports.items()}
+        paths = build(dirs, homes[audit], {"seed": options.get("seed")})
+        verdicts[audit] = paths.content
+        links[audit] = Path(os.path.relpath(paths.html, out)).as_posix()
+        tables += paths.tables
+        figures += paths.figures
+        incomplete += paths.incomplete
     joint = content(verdicts, suite(verdicts) if suite else None)
     make_folder(out)
     for folder in _left(out, homes.values()):
         shutil.rmtree(folder)
     html = out / "report.html"
-    links = {
-        audit: Path(os.path.relpath(paths.html, out)).as_posix() for audit, paths in reports.items()
-    }
-    tables = tuple(chain.from_iterable(paths.tables for paths in reports.values()))
-    figures = tuple(chain.from_iterable(paths.figures for paths in reports.values()))
-    incomplete = tuple(chain.from_iterable(paths.incomplete for paths in reports.values()))
-    drawn = {
-        path.stem: path.read_text(encoding="utf-8") for path in figures if path.name == PICTURE
-    }
+    drawn = {}
+    for path in figures:
+        if path.name == PICTURE:
+            drawn[path.stem] = path.read_text(encoding="utf-8")
     write_file(html, printable(page(joint, links, drawn)).encode("utf-8", "backslashreplace"))
     write_file(out / "verdict.json", json_text(joint.plain).encode())
-    return ReportPaths(html, out / "verdict.json", tables, figures, incomplete, joint)
+    return ReportPaths(
+        html, out / "verdict.json", tuple(tables), tuple(figures), tuple(incomplete), joint
+    )
 
 
 def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
-    """Return the pages of audits that an earlier joint report had and the new one has not.
+    """Return the folders of audits that an earlier joint report had and the new one lacks.
 
     Beside the new page they would look like parts of it.
     """
@@ -144,7 +150,7 @@ def content(
     Raises
     ------
     ConfigError
-        As `joint_report` raises.
+        If the runs share no model and benchmark, or one was run in two revisions.
     """
     seen: dict[tuple[str, str], list[Finding]] = {}
     judged: dict[tuple[str, str], list[forms.Judged]] = {}
@@ -156,18 +162,18 @@ def content(
             f = finding(vocabulary.INSTRUMENT, cell, word_of(vocabulary.VERDICTS, cell), alpha)
             seen.setdefault(key, []).append(f)
             if audit in forms.AUDITS:
-                examined = frozenset(
-                    kind for kind in f.sees if f.kinds[kind] != Seen.COULD_NOT_TELL
-                )
-                judged.setdefault(key, []).append(
-                    forms.Judged(audit, cell, examined, verdict.thresholds)
-                )
+                examined = {kind for kind in f.sees if f.kinds[kind] != Seen.COULD_NOT_TELL}
+                record = forms.Judged(audit, cell, frozenset(examined), verdict.thresholds)
+                judged.setdefault(key, []).append(record)
     _check(verdicts, seen, apart=suite is not None)
     joint: list[dict[str, Any]] = []
     cells = list(chain.from_iterable(verdict.cells for verdict in verdicts.values()))
     for (model, benchmark), findings in sorted(seen.items()):
         scope = forms.scope(judged.get((model, benchmark), []), shipped_table(SUITE_TABLE))
-        sentences = [s for *key, s in _without_memory(cells) if key == [model, benchmark]]
+        sentences = []
+        for of_model, on_benchmark, sentence in _without_memory(cells):
+            if (of_model, on_benchmark) == (model, benchmark):
+                sentences.append(sentence)
         sentences += synthesis(findings)
         sentences += forms.sentences(scope) if scope else ()
         row = {"model": model, "benchmark": benchmark, "instruments": findings}
@@ -181,8 +187,7 @@ def content(
 
 
 def _without_memory(cells: Iterable[Cell]) -> list[tuple[str, str, str]]:
-    """Return (model, benchmark, score without memory in words), from the audit that estimates
-    it."""
+    """Return (model, benchmark, sentence on the score without memory) of the cells with one."""
     return [(c.model, c.benchmark, c.without_memory.sentence) for c in cells if c.without_memory]
 
 
@@ -196,11 +201,13 @@ def _check(
 
     With `apart` they need not share one.
     """
-    audits = [{finding.audit for finding in findings} for findings in seen.values()]
-    if not apart and all(len(names) <= 1 for names in audits):
-        listed = "; ".join(f"{audit}: {_cells_of(verdict)}" for audit, verdict in verdicts.items())
+    shared = False
+    for findings in seen.values():
+        shared |= len({finding.audit for finding in findings}) > 1
+    if not apart and not shared:
+        cells = "; ".join(f"{audit}: {_cells_of(verdict)}" for audit, verdict in verdicts.items())
         raise ConfigError(
-            f"These runs share no model and benchmark ({listed}). Report them one by one."
+            f"These runs share no model and benchmark ({cells}). Report them one by one."
         )
     revisions: dict[tuple[str, str], set[str]] = {}
     for run in chain.from_iterable(verdict.runs for verdict in verdicts.values()):
@@ -228,10 +235,12 @@ def in_order(joint: Sequence[Entry]) -> list[Placed]:
     for entry in joint:
         findings += [(entry.model, entry.benchmark, finding) for finding in entry.instruments]
     order = every_audit().index
-    return sorted(
-        findings,
-        key=lambda placed: (placed[0], order(placed[2].audit), placed[1], placed[2].context),
-    )
+
+    def place(placed: Placed) -> tuple[Any, ...]:
+        model, benchmark, finding = placed
+        return model, order(finding.audit), benchmark, finding.context
+
+    return sorted(findings, key=place)
 
 
 @dataclass(frozen=True)
@@ -260,11 +269,12 @@ def matrices(findings: Sequence[Placed]) -> list[Looked]:
         by_model.setdefault(model, []).append((benchmark, entry))
     made = []
     for model, pairs in by_model.items():
-        several = len({benchmark for benchmark, _ in pairs}) > 1
-        columns = tuple(
-            (_column(entry), benchmark if several else "") for benchmark, entry in pairs
-        )
-        made.append(Looked(model, columns, looked_for([entry for _, entry in pairs])))
+        benchmarks, entries = zip(*pairs, strict=True)
+        several = len(set(benchmarks)) > 1
+        titles = map(_column, entries)
+        subjects = benchmarks if several else [""] * len(entries)
+        columns = tuple(zip(titles, subjects, strict=True))
+        made.append(Looked(model, columns, looked_for(entries)))
     return made
 
 
@@ -297,11 +307,12 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         return sentence
     if not deciding:  # every audit passes, but the suite requires more
         return ruling.rules[-1]
-    audits = list(dict.fromkeys(f"{_audit_of(cell, names)} ({cell.plain})" for cell in deciding))
-    sentence = f"{len(deciding)} of {len(ruling.cells)} verdicts {_PHRASES[ruling.decision]}: {', '.join(audits)}."
-    if ruling.decision == Decision.NO_DECISION:
-        return sentence
-    return " ".join([sentence, *(cell.headline for cell in deciding[:2])])
+    audits = dict.fromkeys(f"{_audit_of(cell, names)} ({cell.plain})" for cell in deciding)
+    finding = f"{len(deciding)} of {len(ruling.cells)} verdicts {_PHRASES[ruling.decision]}"
+    sentences = [f"{finding}: {', '.join(audits)}."]
+    if ruling.decision != Decision.NO_DECISION:
+        sentences += [cell.headline for cell in deciding[:2]]
+    return " ".join(sentences)
 
 
 def _audit_of(cell: CellRuling, names: Mapping[str, str]) -> str:
@@ -336,7 +347,7 @@ def page(
     links: Mapping[str, str] | None = None,
     drawn: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page as text: the gate's decision, then what it rests on.
+    """Return the page as text: the decision of the gate, then its evidence.
 
     Parameters
     ----------
@@ -352,17 +363,20 @@ def page(
     str
         HTML.
     """
-    from audit.report.canvas import inline_svg  # it loads matplotlib, which the gate does not need
+    # This import loads matplotlib, which the gate does not need.
+    from audit.report.canvas import inline_svg
 
     cells = _by_place(joint)
-    rows = [row for verdict in joint.audits.values() for row in verdict.rows]
+    rows = list(chain.from_iterable(verdict.rows for verdict in joint.audits.values()))
     links = links or {audit: f"{audit}/report.html" for audit in joint.audits}
     findings = in_order(joint.joint)
     looked, ruling, suite = matrices(findings), rule(joint), joint.suite
     names = {audit: part_of(audit, "vocabulary").INSTRUMENT.name for audit in joint.audits}
     who = looked[0].model if len(looked) == 1 else f"{len(looked)} models"
     steps = _steps(ruling, names)
-    figures = {name: inline_svg(svg, name, words(name)) for name, svg in (drawn or {}).items()}
+    figures = {}
+    for name, svg in (drawn or {}).items():
+        figures[name] = inline_svg(svg, name, words(name))
     return render_page(
         "report/joint.html.j2",
         rows=rows,
@@ -392,25 +406,31 @@ def page(
 
 def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
     """Return the cells of every audit by (audit, model, benchmark, context)."""
-    every = [(audit, cell) for audit, verdict in joint.audits.items() for cell in verdict.cells]
-    return {(audit, cell.model, cell.benchmark, cell.context or ""): cell for audit, cell in every}
+    by_place = {}
+    for audit, verdict in joint.audits.items():
+        for cell in verdict.cells:
+            by_place[audit, cell.model, cell.benchmark, cell.context or ""] = cell
+    return by_place
 
 
 def _lookers() -> dict[str, list[str]]:
     """Return the audits that see each kind of memory."""
-    instruments = [part_of(audit, "vocabulary").INSTRUMENT for audit in every_audit()]
-    return {
-        kind: [instrument.name for instrument in instruments if kind in instrument.sees]
-        for kind in KINDS
-    }
+    lookers: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for audit in every_audit():
+        instrument = part_of(audit, "vocabulary").INSTRUMENT
+        for kind in KINDS:
+            if kind in instrument.sees:
+                lookers[kind].append(instrument.name)
+    return lookers
 
 
 def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
-    """Return what to do first about each verdict that decides, with whose it is."""
-    deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision != Decision.PASS]
-    return dict.fromkeys(
-        (_audit_of(cell, names), cell.what_to_do[0]) for cell in deciding if cell.what_to_do
-    )
+    """Return (audit, first step) of each verdict that decides."""
+    steps: dict[tuple[str, str], None] = {}
+    for cell in ruling.cells:
+        if cell.decision == ruling.decision != Decision.PASS and cell.what_to_do:
+            steps[_audit_of(cell, names), cell.what_to_do[0]] = None
+    return steps
 
 
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:
@@ -430,8 +450,7 @@ def _marks(
     cells: Mapping[tuple[str, str, str, str], Cell],
     links: Mapping[str, str],
 ) -> list[Mark]:
-    """Return the decision strip: one row for each model, or model and benchmark if there are
-    several."""
+    """Return the decision strip: one row for each model, or for each model and benchmark."""
     apart = len({(model, _column(entry)) for model, _, entry in findings}) < len(findings)
     marks = []
     for model, benchmark, entry in findings:

@@ -97,18 +97,18 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
     folder = _panel_folder(run_dirs)
     if len({config.benchmark.name for config, _ in done}) > 1:
         return _report_together(run_dirs, folder)
-    design = {facet: [getattr(config, facet) for config, _ in done] for facet in FACETS}
-    facets = {facet: values for facet, values in design.items() if len(set(values)) > 1}
+    facets = {}
+    for facet in FACETS:
+        values = [getattr(config, facet) for config, _ in done]
+        if len(set(values)) > 1:
+            facets[facet] = values
     stabilities = stability([read_verdict(item / "report" / "verdict.json") for item in run_dirs])
     parts = variance([load_validity(item) for item in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(stabilities).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())
     print("", *lines(stabilities, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
-    return (
-        Decision.NO_DECISION.exit_code
-        if any(item.status == UNSTABLE for item in stabilities)
-        else code
-    )
+    unstable = any(item.status == UNSTABLE for item in stabilities)
+    return Decision.NO_DECISION.exit_code if unstable else code
 
 
 def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
@@ -125,71 +125,85 @@ def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
 
 
 def _panel_folder(run_dirs: Sequence[Path]) -> Path:
-    """Return X of the runs X/<benchmark> (run_dir=X), or a folder beside runs in their default
-    directories."""
+    """Return the folder of a panel.
+
+    It is X for the runs X/<benchmark> of run_dir=X, else a folder beside the runs.
+    """
+    names = [run_dir.name for run_dir in run_dirs]
     parents = {run_dir.parent for run_dir in run_dirs}
-    if len(parents) == 1 and not any(run_dir.name.startswith("validity-") for run_dir in run_dirs):
+    by_default = any(name.startswith("validity-") for name in names)
+    if len(parents) == 1 and not by_default:
         return parents.pop()
-    digest = hashlib.sha256("\n".join(run_dir.name for run_dir in run_dirs).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
     return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
 
 
 FACETS = ("seed", "scorer", "template", "system")
-_EACH = ("benchmark", "benchmark.path", "scorer")  # of several benchmarks: one for each, or null
+# With several benchmarks these options have one value for each, or null.
+_EACH = ("benchmark", "benchmark.path", "scorer")
 _OF_XSTEST = ("judge", "judge_votes", "labels")
 
 
 def _runs(words: Sequence[str]) -> list[list[str]]:
     """Return the arguments of each run, with run_dir=X as X/<name of the run>.
 
-    `benchmark=[a,b]` is a run each, and facets such as `seed=[1,2] system=[none,helpful]` are
-    crossed. Raises ConfigError for both at once, and for lists of another length.
+    `benchmark=[a,b]` gives one run for each, and facets such as `seed=[1,2] system=[none,helpful]`
+    are crossed. Raises ConfigError for both at once, and for lists of another length.
     """
-    given = dict(word.split("=", 1) for word in words if "=" in word)
-    lists = {
-        key: value[1:-1].split(",")
-        for key, value in given.items()
-        if re.fullmatch(r"\[.*\]", value)
-    }
-    listed = {key: list(filter(None, map(str.strip, values))) for key, values in lists.items()}
+    given, listed = {}, {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals:
+            given[key] = value
+    for key, value in given.items():
+        if re.fullmatch(r"\[.*\]", value):
+            listed[key] = list(filter(None, map(str.strip, value[1:-1].split(","))))
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
     facets = {key: listed[key] for key in FACETS if key in listed.keys() - each.keys()}
     if names and facets:
         raise ConfigError(
-            f"{', '.join(facets)} and several benchmarks: expected one benchmark, or one value of each."
+            f"{', '.join(facets)} and benchmark have several values. "
+            "Expected one benchmark, or one value of each facet."
         )
     for key, values in each.items():
         if len(values) != len(names):
             raise ConfigError(
-                f"{key} has {len(values)} for {len(names)} benchmarks. Expected one for each, or null."
+                f"{key} has {len(values)} values for {len(names)} benchmarks. "
+                "Expected one for each, or null."
             )
     for key, values in facets.items():
         if len(set(values)) < max(2, len(values)):
             raise ConfigError(
-                f"{key}={values}: expected two or more different values, such as 'seed=[42,123,2024]'."
+                f"{key} is {values}. Expected two or more different values. "
+                "Example: 'seed=[42,123,2024]'."
             )
     chosen: Iterable[tuple[str, ...]] = product(*facets.values())
     if names:
         need_folder(given.get("run_dir"), "A panel of several benchmarks")
         chosen = zip(*each.values(), strict=True)
-    return [
-        _words_of(words, dict(zip(each | facets, choice, strict=True)), "xstest" in names)
-        for choice in chosen
-    ]
+    runs = []
+    for choice in chosen:
+        of_run = dict(zip(each | facets, choice, strict=True))
+        runs.append(_words_of(words, of_run, "xstest" in names))
+    return runs
 
 
-def _words_of(words: Sequence[str], own: Mapping[str, str], beside_xstest: bool) -> list[str]:
-    """Return the arguments of one run; own: its values of the listed arguments, by key."""
-    name = own.get("benchmark") or "-".join(f"{key}_{value}" for key, value in own.items())
-    made = [(word.partition("=")[0], word) for word in words]
-    if beside_xstest and name != "xstest":
-        made = [(key, word) for key, word in made if key not in _OF_XSTEST]
-    folder = f"/{name}" if own else ""
-    return [
-        f"{key}={own[key]}" if key in own else word + folder * (key == "run_dir")
-        for key, word in made
-    ]
+def _words_of(words: Sequence[str], values: Mapping[str, str], beside_xstest: bool) -> list[str]:
+    """Return the arguments of one run, with its values of the listed arguments."""
+    name = values.get("benchmark") or "-".join(f"{key}_{value}" for key, value in values.items())
+    omitted = _OF_XSTEST if beside_xstest and name != "xstest" else ()
+    made = []
+    for word in words:
+        key, _, _ = word.partition("=")
+        if key in omitted:
+            continue
+        if key in values:
+            word = f"{key}={values[key]}"
+        elif key == "run_dir" and values:
+            word = f"{word}/{name}"
+        made.append(word)
+    return made
 
 
 def validity(
@@ -250,14 +264,16 @@ def _prepared(config: ValidityConfig) -> Prepared:
     from audit.validity.plan import resolve_validity
 
     run = resolve_validity(config)
+    notes = []
+    for name, count in run.plan.replaced.items():
+        notes.append(
+            f"edit {name}: {count} would have changed nothing; replaced where there was another"
+        )
     return Prepared(
         run.resolved,
         ValidityThresholds.from_mapping(config.verdict),
         {"edits_per_family": config.edits_per_family, "scorer": run.facts},
-        notes=tuple(
-            f"edit {name}: {count} would have changed nothing; replaced where there was another"
-            for name, count in run.plan.replaced.items()
-        ),
+        notes=tuple(notes),
     )
 
 

@@ -41,12 +41,11 @@ def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
     list of list
         Adjusted p-values; None if a cell was not tested.
     """
-    return holm_rows(
-        [
-            [None, None] if e.primary is None else [e.selective_p, e.non_selective_p]
-            for e in evidence
-        ]
-    )
+    rows: list[list[float | None]] = []
+    for e in evidence:
+        tested = e.primary is not None
+        rows.append([e.selective_p, e.non_selective_p] if tested else [None, None])
+    return holm_rows(rows)
 
 
 def _result(case: _Case) -> ValidityResult:
@@ -79,8 +78,9 @@ def _result(case: _Case) -> ValidityResult:
 
 
 def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | None:
-    """Return a cell as the paper's algorithm reads it: CSR under each edit's own key, guessing as
-    baseline.
+    """Return a cell as the paper's algorithm reads it.
+
+    CSR is computed under each edit's own key, and guessing is the baseline.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     Attributes
     ----------
     edits : dict
-        Counts from when the edits were made.
+        Counts from the making of the edits.
     chronology : Chronology or None
         Chronology of the runs.
     """
@@ -153,13 +153,18 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     chronology: Chronology | None = None
 
     def own(self) -> dict[str, Any]:
-        chronology = self.chronology  # of which Box 1 wants said as a whole, by the entries' ids
-        parts = ("entries", "repair_introduced", "unfixed")
+        """Return the fields of the verdict that only this audit has.
+
+        Box 1 of the paper asks for the chronology as a whole, so its entries are given by id.
+        """
+        chronology: dict[str, list[str]] = {}
+        if self.chronology:
+            for part in ("entries", "repair_introduced", "unfixed"):
+                chronology[part] = [entry.id for entry in getattr(self.chronology, part)]
         return {
             "edits": self.edits,
             "gate_inputs": {name: word.reads for name, word in GATES.items()},
-            "chronology": chronology
-            and {part: [e.id for e in getattr(chronology, part)] for part in parts},
+            "chronology": chronology or None,
         }
 
     def own_of_cell(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
@@ -205,7 +210,7 @@ def nearest(
     return nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
-        inf,  # there is no cut-off: the level is kept in every design
+        inf,  # No design is too far, as the level is kept in every design.
         sentence=partial(rates_said, table=table),
         none_near="",
         thresholds=thresholds,
@@ -213,6 +218,7 @@ def nearest(
 
 
 def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    """Return the sentence on the rates of a simulated design."""
     d, r = entry["design"], entry["rates"]
     shown = {name: percent(value) for name, value in r.items()}
     return (

@@ -1,13 +1,14 @@
-"""Make Tables 1 to 7 of li2026 in the paper's own form, from any panel (pure): for the page, and
-each as csv.
+"""Make Tables 1 to 7 of li2026 in the paper's form, from any panel, for the page and as csv (pure).
 
-Statuses here are those of the paper's own algorithm. What the paper reports of its pipeline has a
-counterpart in a run: the rendered text beside the consumed tokens (Table 7), the injected faults
-and the chronology (Table 2).
+Statuses here are those of the paper's algorithm. The paper also reports on its pipeline. A run has
+counterparts: the rendered text beside the consumed tokens (Table 7), and the injected faults and
+the chronology (Table 2).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -128,10 +129,12 @@ def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
 def _gates(verdict: RunVerdict) -> PaperTable:
     rows = []
     for id_, name, condition, checks in _GATES:
-        made = [[g for g in r.gates if g.name in checks] for r in verdict.results]
-        failed = sum(any(g.status == Status.FAIL for g in gates) for gates in made)
-        absent = sum(all(g.status == Status.NOT_APPLICABLE for g in gates) for gates in made)
-        status = f"implemented; passed in {len(made) - failed - absent} of {len(made)} cells"
+        n_cells, failed, absent = len(verdict.results), 0, 0
+        for r in verdict.results:
+            statuses = {gate.status for gate in r.gates if gate.name in checks}
+            failed += Status.FAIL in statuses
+            absent += statuses <= {Status.NOT_APPLICABLE}
+        status = f"implemented; passed in {n_cells - failed - absent} of {n_cells} cells"
         status += f", {absent} cannot show it" if absent else ""
         rows.append((id_, name, condition.format_map(verdict.thresholds), status))
     return PaperTable(1, "Gates", ("ID", "Name", "Pass condition", "Status"), tuple(rows))
@@ -140,22 +143,29 @@ def _gates(verdict: RunVerdict) -> PaperTable:
 def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> PaperTable:
     rows = []
     for id_, name in _CLASSES:
-        put = [f for r in results for f in r.faults if f.fault == id_]
-        checks = list(
-            dict.fromkeys(GATES[f.check].title if f.check in GATES else f.check for f in put)
-        )
-        # F1a belongs to F1, and F10 does not. F3 has only entries without a sub-case of their own.
-        subclasses = {id_, *(f"{id_}{letter}" for letter in "abcdefghij" if id_ != "F3")}
-        entries = [e for e in met.entries if e.failure_class in subclasses] if met else []
+        put: list[Injected] = []
+        injected: dict[str, None] = {}
+        checks: dict[str, None] = {}
+        for fault in chain.from_iterable(r.faults for r in results):
+            if fault.fault == id_:
+                put.append(fault)
+                injected[fault.named] = None
+                checks[GATES[fault.check].title if fault.check in GATES else fault.check] = None
+        symptoms, fixes = [], []
+        for entry in met.entries if met else ():
+            if _belongs(entry.failure_class, id_):
+                symptoms.append(f"{entry.id}: {entry.symptom}")
+                if entry.fix:
+                    fixes.append(f"{entry.id}: {entry.fix}")
         rows.append(
             (
                 id_,
                 name,
-                "; ".join(dict.fromkeys(f.named for f in put)) or "nothing was injected",
+                "; ".join(injected) or "nothing was injected",
                 "; ".join(checks),
                 _caught(put),
-                "; ".join(f"{e.id}: {e.symptom}" for e in entries) or ("not met" if met else "–"),
-                "; ".join(f"{e.id}: {e.fix}" for e in entries if e.fix),
+                "; ".join(symptoms) or ("not met" if met else "–"),
+                "; ".join(fixes),
             )
         )
     columns = (
@@ -170,28 +180,34 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     return PaperTable(2, "Failure classes: injected here, and met", columns, tuple(rows))
 
 
+def _belongs(failure_class: str, id_: str) -> bool:
+    """Return True if a failure class is a class of the table or a sub-case of it.
+
+    F1a belongs to F1, and F10 does not. The sub-cases of F3 have rows of their own.
+    """
+    if failure_class == id_:
+        return True
+    sub_case = failure_class.removeprefix(id_)
+    return id_ != "F3" and failure_class.startswith(id_) and sub_case in tuple("abcdefghij")
+
+
 def _caught(put: Sequence[Injected]) -> str:
     if not put:
         return "–"
-    caught, missed = (sum(f.state == state for f in put) for state in ("caught", "missed"))
-    silent = (
-        len(put) - caught - missed
-    )  # the check fails already, or these data cannot show the fault
+    states = Counter(fault.state for fault in put)
+    caught, missed = states["caught"], states["missed"]
+    # In the other cells the check fails already, or the data cannot show the fault.
+    silent = len(put) - caught - missed
     rest = f"; {missed} missed" if missed else ""
     rest += f"; {silent} tell nothing" if silent else ""
     return f"{caught} of {len(put)}{rest}"
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
-    rows = [
-        (
-            r.model,
-            _benchmark(r),
-            bucket_of(r),
-            ", ".join(r.paper.flags) if r.paper and r.paper.flags else "—",
-        )
-        for r in results
-    ]
+    rows = []
+    for r in results:
+        flags = ", ".join(r.paper.flags) if r.paper else ""
+        rows.append((r.model, _benchmark(r), bucket_of(r), flags or "—"))
     return PaperTable(
         3, "Eligibility per cell", ("Model", "Benchmark", "Primary bucket", "Flags"), tuple(rows)
     )
@@ -219,10 +235,9 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
     statuses = [r.paper.status for r in results if r.paper]
-    rows = [
-        (raw, bucket, str(step), str(statuses.count(word)))
-        for word, (raw, bucket, step) in APPENDIX_G.items()
-    ]
+    rows = []
+    for word, (raw, bucket, step) in APPENDIX_G.items():
+        rows.append((raw, bucket, str(step), str(statuses.count(word))))
     return PaperTable(
         5, "Raw verdict to bucket", ("Raw verdict", "Paper bucket", "§3 step", "Cells"), tuple(rows)
     )
@@ -238,10 +253,9 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
                 r.model,
                 _benchmark(r),
                 _three(e.score.estimate),
-                *(
-                    _three(e.families[f].score_change)
-                    for f in (Family.FORMAT, Family.SEMANTIC, Family.ATTRIBUTE)
-                ),
+                _three(e.families[Family.FORMAT].score_change),
+                _three(e.families[Family.SEMANTIC].score_change),
+                _three(e.families[Family.ATTRIBUTE].score_change),
                 f"{ratio.estimate:.2f}" if ratio else "–",
                 f"[{ratio.low:.2f}, {ratio.high:.2f}]" if ratio else "–",
                 raw_verdict(r),
@@ -286,17 +300,20 @@ def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
 
 
 def cell_validity_csv(verdict: RunVerdict) -> str:
-    """Return Appendix G's cell_validity.csv: the six raw gate columns (1, 0, or empty if a run
-    alone does not know)."""
+    """Return Appendix G's cell_validity.csv.
+
+    The six raw gate columns hold 1 or 0, or nothing if one run cannot decide them.
+    """
     body = []
     for cell, r in zip(verdict.cells, verdict.results, strict=True):
         as_paper = paper_cell(cell, r.evidence, r.gates)
         if as_paper is None:
             continue
-        read = next(g.status == Status.PASS for g in r.gates if g.name == "G1_answers_readable")
-        columns = [
-            "" if passed is None else int(passed) for passed in gate_columns(as_paper, read, None)
-        ]
+        gates = {gate.name: gate.status for gate in r.gates}
+        read = gates["G1_answers_readable"] == Status.PASS
+        columns: list[object] = []
+        for passed in gate_columns(as_paper, read, None):
+            columns.append("" if passed is None else int(passed))
         ratios = placebo_ratio(r.evidence) or (None, None)
         csr_ = r.evidence.csr["own key"]
         numbers = map(digits, (csr_.estimate, csr_.low, csr_.high, *ratios))
@@ -317,11 +334,11 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
 
 
 def _no_ops(rows: ItemRows) -> PaperTable:
-    shown = [
-        (benchmark, f"{100 * text / edits:.1f}", f"{100 * ids / edits:.1f}", str(edits))
-        for benchmark, (edits, text, ids) in no_op_rates(rows).items()
-        if edits
-    ]
+    shown = []
+    for benchmark, (edits, text, ids) in no_op_rates(rows).items():
+        if edits:
+            rates = f"{100 * text / edits:.1f}", f"{100 * ids / edits:.1f}"
+            shown.append((benchmark, *rates, str(edits)))
     columns = (
         "Benchmark",
         "L: rendered text the same",
@@ -342,9 +359,9 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of str to tuple of int
-        Format edits asked; of these with the original's rendered text (prompt and options as
-        shown); and with the hash of what its scorer consumed. The gap between the last two is the
-        paper's core evidence for F1.
+        Number of format edits that were asked. Of these, the number with the original's rendered
+        text (prompt and options as shown), and the number with its hash of consumed tokens. The
+        gap between the last two is the paper's core evidence for F1.
     """
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), item_values in rows.by_item("arm", "asked", "rendered", "consumed"):
@@ -368,28 +385,26 @@ def bucket_of(r: ValidityResult) -> str:
 
 
 def raw_verdict(r: ValidityResult) -> str:
-    """Return the raw verdict as Appendix G writes it; that of an exploratory cell follows from its
-    interval."""
+    """Return the raw verdict as Appendix G writes it.
+
+    That of an exploratory cell follows from its interval.
+    """
     if r.paper is None:
         return "–"
     if r.paper.status != PaperWord.EXPLORATORY:
         return raw_words(r.paper.status)[0]
     ratio = r.evidence.csr.get("own key")
-    return (
-        "selective"
-        if ratio and ratio.low > 1
-        else "non_selective"
-        if ratio and ratio.high < 1
-        else "none"
-    )
+    if ratio and ratio.low > 1:
+        return "selective"
+    return "non_selective" if ratio and ratio.high < 1 else "none"
 
 
 def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
     """Return the entries of several chronologies, each once; None without any."""
-    present = [chronology for chronology in chronologies if chronology is not None]
+    present = list(filter(None, chronologies))
     if not present:
         return None
-    entries = [entry for chronology in present for entry in chronology.entries]
+    entries = chain.from_iterable(chronology.entries for chronology in present)
     return Chronology(tuple(dict.fromkeys(entries)))
 
 

@@ -65,7 +65,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 
 
 def read(
-    work: Work, question: Item, setting: Setting, one: Presentation, reply: Generation
+    work: Work, question: Item, setting: Setting, _: Presentation, reply: Generation
 ) -> tuple[Score, Mapping[str, Any]]:
     """Return the reply as the scorer reads it.
 
@@ -77,8 +77,8 @@ def read(
         The question.
     setting : Setting
         Arm and level.
-    one : Presentation
-        What was sent.
+    _ : Presentation
+        The sent request, which the edits determine.
     reply : Generation
         The reply.
 
@@ -106,8 +106,10 @@ def read(
 
 
 def fits(response: int, key: int) -> bool:
-    """Return whether a response is what a key expects; a key below -1 expects any response but one
-    (`plan.any_but`)."""
+    """Return True if a response is what a key expects.
+
+    A key below -1 expects any response but one (`plan.any_but`).
+    """
     return response == key if key >= 0 else response != -2 - key
 
 
@@ -153,8 +155,10 @@ def _present(
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
-    """Return the item as asked under a setting, with its edit (None for the original); None without
-    such an edit."""
+    """Return the item under a setting and its edit, which is None for the original.
+
+    Return None if the item has no such edit.
+    """
     if level == 0:
         return file.items[id_], None
     edit = file.edits.get((id_, arm, level))

@@ -5,19 +5,19 @@ cells in which a group moves answers by exactly the margin.
 
     audit calibrate audit=validity --out audit/data/calibration_validity.json
 
-Worlds differ in what a test of means is sensitive to: one attribute edit an item or three, items of
-one propensity to change or of very different ones, wordings that change answers as well or never,
-items by themselves or four to a cluster that share their propensity. The rates are those of the
-worst world. It is found with MODELS models and then measured with AGAIN times as many held-out
-ones: the largest of sixteen rates lies above its own mean. A rate may be up to a point too low, if
-another world is the worst (docs/findings/validity_calibration.md).
+Worlds differ in what a test of means is sensitive to. An item has one attribute edit or three. All
+items change equally often, or very differently. Wordings change answers as formats do, or never.
+Items stand alone, or four to a cluster. The rates are those of the worst world. MODELS models find
+it, and AGAIN times as many held-out ones measure it, since the largest of sixteen rates lies above
+its mean. A rate may be up to a point too low, if another world is the worst
+(docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,12 @@ from audit.statistics.selectivity import (
 )
 
 ALPHA_EACH = 0.025
-MARGIN = 0.05  # of invariance cells, as conf/verdict/validity.yaml has it
+MARGIN = 0.05  # The margin of invariance cells, as in conf/verdict/validity.yaml.
 SURFACE_EDITS = 3
-MODELS = 500  # a world, to find the worst
-AGAIN = 8  # times as many held-out ones, to measure it
-SPREAD = 2.0  # a + b of the beta, where items differ: much
-_RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # the plain interval is made for every fourth model
+MODELS = 500  # Models of a world in the search for the worst.
+AGAIN = 8  # The worst world is measured with so many times as many held-out models.
+SPREAD = 2.0  # The sum a + b of the beta if items differ.
+_RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # Every fourth model gets the plain interval.
 NAMES = (
     "selective",
     "non_selective",
@@ -66,9 +66,7 @@ class ValidityDesign:
     change: float
 
 
-SHIPPED = tuple(
-    ValidityDesign(*values) for values in product((24, 36, 60, 200), (0.03, 0.1, 0.25, 0.5))
-)
+SHIPPED = tuple(starmap(ValidityDesign, product((24, 36, 60, 200), (0.03, 0.1, 0.25, 0.5))))
 
 
 @dataclass(frozen=True)
@@ -138,17 +136,17 @@ def worst(
     Returns
     -------
     list of float
-        Share of models that are called selective or non-selective (by D, and by the interval of the
-        ratio if it is reported); of invariance cells called non-selective although D is the margin;
-        and of models called either by the ratio's plain interval.
+        Share of models that are called selective or non-selective, by D and by the interval of a
+        reported ratio. Then the share of invariance cells that are called non-selective although D
+        is the margin. Last the share of models called either by the ratio's plain interval.
     """
     searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
-    place = {name: max(range(len(worlds)), key=lambda i: searched[i][name]) for name in NAMES}
-    measured = {
-        i: rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng)
-        for i in sorted(set(place.values()))
-    }
-    return [measured[i][name] for name, i in place.items()]
+    table = np.array([[rates[name] for name in NAMES] for rates in searched])
+    worst_world = table.argmax(axis=0).tolist()
+    measured = {}
+    for i in sorted(set(worst_world)):
+        measured[i] = rates_in(worlds[i], design.clusters, design.change, AGAIN * models, rng)
+    return [measured[i][name] for name, i in zip(NAMES, worst_world, strict=True)]
 
 
 def rates_in(
@@ -197,17 +195,16 @@ def procedures(
     """
     models = options.simulations or MODELS
 
-    def entries(case: Case, found: Sequence[Sequence[Any]]) -> list[Entry]:
-        return [
-            {"design": asdict(case.design), "rates": dict(zip(NAMES, found[0][0], strict=True))}
-        ]
+    def entries(case: Case, judged: Sequence[Sequence[Any]]) -> list[Entry]:
+        rates = dict(zip(NAMES, judged[0][0], strict=True))
+        return [{"design": asdict(case.design), "rates": rates}]
 
-    keys = [(options.seed, design.clusters, round(1000 * design.change)) for design in designs]
+    cases = []
+    for design in designs:
+        key = (options.seed, design.clusters, round(1000 * design.change))
+        cases.append(Case(design, "worst", WORLDS, [(key, 1)]))
     procedure = Procedure(
-        cases=[
-            Case(design, "worst", WORLDS, [(key, 1)])
-            for design, key in zip(designs, keys, strict=True)
-        ],
+        cases=cases,
         judge=partial(worst, models=models),
         entries=entries,
         table=markdown,
@@ -223,7 +220,7 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """Return the rates in per cent of models, one row a design."""
+    """Return the rates in per cent of models, one row per design."""
     rows = []
     for entry in entries:
         design = "{clusters}, {change:.0%}".format(**entry["design"])

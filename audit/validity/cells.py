@@ -1,5 +1,7 @@
-"""Read shards into every row of a run in numbers, and into one Cell for each model, benchmark and
-context, sorted."""
+"""Read the shards of a run into rows of numbers, and into cells.
+
+A cell is one model on one benchmark in one context. Rows and cells are sorted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from audit.scoring.shortcuts import negation_scores
 from audit.shards.keys import digest
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_rows
-from audit.statistics.paired import BoolArray, FloatArray
+from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.validity.audit import SCHEMA
 from audit.validity.edits.file import (
     FILE,
@@ -61,21 +63,16 @@ _COLUMNS = (
     "error",
     "request_sha256",
 )
-# canonical: the response. fact, rendered, consumed: digests of the item's text and key, of the text
-# as asked, and of the item with the request that was consumed.
-_SMALL = pa.schema(
-    [
-        (name, pa.dictionary(pa.int32(), pa.string()))
-        for name in (*KEY, "arm", "edit", "contract", "why")
-    ]
-    + [
-        (name, pa.int16())
-        for name in ("variant", "replicate", "key_before", "key_after", "canonical")
-    ]
-    + [(name, pa.bool_()) for name in ("asked", "correct", "failed")]
-    + [(name, pa.uint64()) for name in ("fact", "rendered", "consumed")]
-    + [("label_mass", pa.float64())]
-)
+# The column canonical is the response. The columns fact, rendered and consumed are digests: of the
+# item's text and key, of the text as asked, and of the item with the request that was consumed.
+_TYPES = {
+    pa.dictionary(pa.int32(), pa.string()): (*KEY, "arm", "edit", "contract", "why"),
+    pa.int16(): ("variant", "replicate", "key_before", "key_after", "canonical"),
+    pa.bool_(): ("asked", "correct", "failed"),
+    pa.uint64(): ("fact", "rendered", "consumed"),
+    pa.float64(): ("label_mass",),
+}
+_SMALL = pa.schema([(name, type_) for type_, names in _TYPES.items() for name in names])
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
 _LEVELS = 2**15 - 1  # largest level (int16)
@@ -87,8 +84,9 @@ Key = tuple[str, str, str, str]  # as `KEY`
 
 @dataclass(frozen=True)
 class ItemRows:
-    """Hold every row of runs in the order of items, arms and levels, without its texts: runs have
-    millions of rows.
+    """Hold every row of runs in the order of items, arms and levels.
+
+    Runs have millions of rows, so their texts are left out.
 
     Attributes
     ----------
@@ -110,8 +108,8 @@ class ItemRows:
 
     def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
         """Yield each item with some columns of its rows."""
-        chosen = self.table.select([*KEY, *columns])
-        rows = (row for batch in chosen.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist())
+        batches = self.table.select([*KEY, *columns]).to_batches(_ROWS_AT_ONCE)
+        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for key, item_values in groupby(rows, itemgetter(*KEY)):
             yield key, list(item_values)
 
@@ -127,9 +125,9 @@ def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
 
 def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
     """Return whole rows, in any order, as `ItemRows.table`."""
-    batches = [
-        pa.RecordBatch.from_pylist([_small(row) for row in rows], schema=_SMALL) for rows in parts
-    ]
+    batches = []
+    for rows in parts:
+        batches.append(pa.RecordBatch.from_pylist(list(map(_small, rows)), schema=_SMALL))
     return _sorted(pa.Table.from_batches(batches, schema=_SMALL))
 
 
@@ -176,8 +174,9 @@ def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[lis
 
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
     by_key: dict[Key, list[Row]] = {}
-    for row in (row for run_dir in run_dirs for rows in _batches(run_dir, keys) for row in rows):
-        by_key.setdefault(itemgetter(*KEY)(row), []).append(row)
+    for run_dir in run_dirs:
+        for row in chain.from_iterable(_batches(run_dir, keys)):
+            by_key.setdefault(itemgetter(*KEY)(row), []).append(row)
     for rows in by_key.values():
         rows.sort(key=lambda row: (ARMS.index(row["arm"]), row["variant"], row["replicate"]))
     return by_key
@@ -208,8 +207,8 @@ def read_analysis(run_dir: Path) -> dict[str, Any]:
         odd = [error]
     if odd:
         raise ConfigError(
-            f"{run_dir}: the manifest's analysis is not that of a validity run ({odd[0]!r:.80}). Restore the file, or "
-            "type the run's command again with another run_dir."
+            f"{run_dir}: the manifest's analysis is not that of a validity run ({odd[0]!r:.80}). "
+            "Restore the file, or run the same command with another run_dir."
         )
     return analysis
 
@@ -219,11 +218,9 @@ def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
 
     Raises KeyError, TypeError or AttributeError if a value is missing.
     """
-    scorer, wanted, _, _ = (
-        analysis[name] for name in ("scorer", "edits_per_family", "thresholds", "seed")
-    )
+    scorer, wanted, _, _ = itemgetter("scorer", "edits_per_family", "thresholds", "seed")(analysis)
     test, injected = scorer["self_test"], scorer.get("injected", [])
-    probes = [test[name] for name in ("oracle", "anti_oracle", "constant", "ignoring")]
+    probes = itemgetter("oracle", "anti_oracle", "constant", "ignoring")(test)
     lists = [scorer["evidence"], test["faults"], injected]
     texts = [
         scorer["name"],
@@ -232,13 +229,21 @@ def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
         *scorer["evidence"],
         *test["faults"],
     ]
-    texts += chain.from_iterable(asdict(Injected(**entry)).values() for entry in injected)
+    for entry in injected:
+        texts += asdict(Injected(**entry)).values()
     flags = [scorer["validated"], scorer["lettered"], test["passed"]]
     for kind, values in ((list, lists), (str, texts), (bool, flags)):
-        yield from (value for value in values if not isinstance(value, kind))
-    shares = [test["baseline"], *scorer["chance"].values(), *(entry["unread"] for entry in probes)]
-    shares += [entry["score"] for entry in probes if entry["score"] is not None]
-    yield from (share for share in shares if not 0 <= share <= 1)
+        for value in values:
+            if not isinstance(value, kind):
+                yield value
+    shares = [test["baseline"], *scorer["chance"].values()]
+    for probe in probes:
+        shares.append(probe["unread"])
+        if probe["score"] is not None:
+            shares.append(probe["score"])
+    for share in shares:
+        if not 0 <= share <= 1:
+            yield share
     if not 1 <= wanted <= _LEVELS:
         yield wanted
 
@@ -271,13 +276,13 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     for piece in iter_edits(run_dir / FILE):
         items.update(piece.items)
         in_words.update(distances(piece))
-    edits = EditFile(
-        items, {}, read_about(run_dir / FILE)
-    )  # without the edits, whose texts are not needed here
+    # The texts of the edits are not needed here.
+    edits = EditFile(items, {}, read_about(run_dir / FILE))
     scorer, wanted = analysis["scorer"], analysis["edits_per_family"]
     if unknown := sorted(items.keys() - scorer["chance"].keys()):
         raise ConfigError(
-            f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} and {len(unknown) - 1} more items."
+            f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} "
+            f"and {len(unknown) - 1} more items."
         )
     if (judge := read_judgements(run_dir)) is not None:
         scorer = judged_scorer(scorer, judge)
@@ -295,7 +300,7 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
 
 def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> Cell:
     row = {name: _values(table[name]) for name in table.column_names}
-    model, benchmark, context, question = (row[name] for name in KEY)
+    model, benchmark, context, question = itemgetter(*KEY)(row)
     other = np.append(True, question[1:] != question[:-1])
     start, place = np.flatnonzero(other), np.cumsum(other) - 1
     row["place"] = place
@@ -305,33 +310,35 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
     once = _only(original, original["replicate"] == 0)
     items = tuple(edits.items[id_] for id_ in ids)
     rules = _shortcuts([items[k] for k in once["place"]], scorer["benchmark"])
+    of_scorer = {**scorer}
+    chance = of_scorer.pop("chance")
+    applicable, families = {}, {}
+    for family in Family:
+        of_family = edits.about["applicable"][family.value]
+        applicable[family] = float(of_family.get(context[0], 0.0))
     shortcuts = {name: _by_item(once, right, len(ids)) for name, right in rules.items()}
     _, cluster = np.unique(list(map(cluster_of, items)), return_inverse=True)
     sent = original["consumed"][original["consumed"] > 0]
     mixed = np.unique(place[row["fact"] != row["fact"][start][place]])
-
-    def named(places: Sequence[int]) -> tuple[str, ...]:
-        return tuple(ids[k] for k in places)
-
+    resent = _sent_otherwise(original, once, len(ids))
+    for family in Family:
+        families[family] = _block(arms[family], "variant", len(ids), sent)
     return Cell(
         model=model[0],
         benchmark=benchmark[0],
         context=context[0],
         question_ids=ids,
         cluster=cluster.astype(np.int64),
-        chance=np.array([scorer["chance"][id_] for id_ in ids], dtype=float),
+        chance=np.array([chance[id_] for id_ in ids], dtype=float),
         key_position=np.array([item.shown.index(item.key) for item in items]),
         original=_block(original, "replicate", len(ids), sent[:0]),
-        families={family: _block(arms[family], "variant", len(ids), sent) for family in Family},
+        families=families,
         wanted=wanted,
-        scorer={name: value for name, value in scorer.items() if name != "chance"},
-        applicable={
-            family: float(edits.about["applicable"][family.value].get(context[0], 0.0))
-            for family in Family
-        },
+        scorer=of_scorer,
+        applicable=applicable,
         shortcuts=shortcuts,
-        mixed_up=named(mixed.tolist()),
-        other_context=named(_sent_otherwise(original, once, len(ids))),
+        mixed_up=tuple(question[start][mixed].tolist()),
+        other_context=tuple(question[start][resent].tolist()),
         mass=row["label_mass"][~np.isnan(row["label_mass"])],
         mass_before=_by_item(once, once["label_mass"], len(ids)),
         items=items,
@@ -362,7 +369,7 @@ def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
     return by_item
 
 
-def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
+def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
     """Return the places of items whose replays were another request than their first sending.
 
     Only items with both hashes are compared.
@@ -370,12 +377,14 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> list[int]:
     first = np.zeros(n, dtype=np.uint64)
     first[once["place"]] = once["consumed"]
     before, sent = first[original["place"]], original["consumed"]
-    return np.unique(original["place"][(before > 0) & (sent > 0) & (sent != before)]).tolist()
+    return np.unique(original["place"][(before > 0) & (sent > 0) & (sent != before)])
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
-    """Return (L, n) arrays, a line each level (or replicate); originals: hashes of what was sent of
-    the originals."""
+    """Return (L, n) arrays, one line per level or replicate.
+
+    `originals` are the hashes of the originals' requests.
+    """
     levels, line = np.unique(rows[level], return_inverse=True)
 
     def laid(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
@@ -396,25 +405,26 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
 
 
 def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
-    """Return the scores of rules that never read the question on each original: the answer-only
-    baselines of the notes.
+    """Return the scores on each original of rules that never read the question.
 
-    BBQ's "unknown" is not one: it is right in every item of one context by design.
+    BBQ's "unknown" is not such a rule, since it is right in every item of one context by design.
     """
     key = np.array([item.key for item in items])
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
     if benchmark == "crows_pairs":  # neither sentence of a pair is right
         return {}
-    lengths = [[len(text) for text in item.options] for item in items]
-    places = {
-        "the longest option": [sizes.index(max(sizes)) for sizes in lengths],
-        "the shortest option": [sizes.index(min(sizes)) for sizes in lengths],
-        "always the first shown": [0] * len(items),
-    }
+    longest, shortest, first = [], [], []
+    for item in items:
+        sizes = list(map(len, item.options))
+        longest.append(item.shown[sizes.index(max(sizes))])
+        shortest.append(item.shown[sizes.index(min(sizes))])
+        first.append(item.shown[0])
     scored = {
-        name: key == [i.shown[at] for i, at in zip(items, sizes, strict=True)]
-        for name, sizes in places.items()
+        "the longest option": key == longest,
+        "the shortest option": key == shortest,
+        "always the first shown": key == first,
     }
-    negated = {"an option with a negation word": np.array(negation_scores(items))}
-    return scored | (negated if benchmark == "truthfulqa" else {})
+    if benchmark == "truthfulqa":
+        scored["an option with a negation word"] = np.array(negation_scores(items))
+    return scored

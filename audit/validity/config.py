@@ -1,7 +1,10 @@
-"""Define the configuration of a construct-validity audit (conf/validity.yaml), validated before an
-engine loads."""
+"""Define the configuration of a construct-validity audit (conf/validity.yaml).
+
+A configuration is checked before an engine loads.
+"""
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
@@ -26,12 +29,10 @@ from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
 
-_AUDITED = {
-    "truthfulqa": "truthfulqa_lettered"
-}  # takes the place of a reference scorer without attribute edits
-_CAUSAL = {
-    "crows_pairs": "crows_causal_full"
-}  # takes the place of a scorer that needs a masked language model
+# These scorers replace a reference scorer that allows no attribute edits.
+_AUDITED = {"truthfulqa": "truthfulqa_lettered"}
+# These scorers replace one that needs a masked language model.
+_CAUSAL = {"crows_pairs": "crows_causal_full"}
 
 
 @dataclass
@@ -76,7 +77,7 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
     Parameters
     ----------
     cfg : DictConfig
-        Composed by Hydra.
+        The configuration that Hydra composed.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
     Raises
     ------
     ConfigError
-        As `validate`.
+        If `validate` refuses a value.
     """
     config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
@@ -96,7 +97,7 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
 
 
 def validate(config: ValidityConfig) -> None:
-    """Check what can be checked without a model or a benchmark.
+    """Check every option that needs neither a model nor a benchmark to be checked.
 
     Parameters
     ----------
@@ -114,7 +115,8 @@ def validate(config: ValidityConfig) -> None:
         check_known("format edit", name, FORMAT_EDITS)
     if config.control_benchmark is not None:
         raise ConfigError(
-            "control_benchmark belongs to the sweep. Here each edit is compared with its own original."
+            "control_benchmark belongs to the sweep. "
+            "Here each edit is compared with its own original."
         )
     if config.edits_sha256:
         raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
@@ -125,8 +127,8 @@ def validate(config: ValidityConfig) -> None:
     scorer = scorer_of(config)
     if scorer.name == "truthfulqa_mc1":
         raise ConfigError(
-            "The options are never shown under truthfulqa_mc1, so a question for the false one cannot be asked. Take "
-            "scorer=truthfulqa_lettered."
+            "scorer is truthfulqa_mc1, which never shows the options, so no question can ask for the "
+            "false one. Example: scorer=truthfulqa_lettered."
         )
     for model in config.model.values():
         check_engine(scorer, model.engine)
@@ -135,12 +137,10 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """Raise AuditError if the judge, its scorer and the labels do not fit, or the file of labels is
-    bad."""
+    """Raise AuditError if judge, scorer and labels do not fit, or the file of labels is bad."""
     judged = scorer_of(config).name == JUDGED
-    if (
-        config.judge is not None or config.labels is not None
-    ) and config.benchmark.format != "xstest":
+    given = config.judge is not None or config.labels is not None
+    if given and config.benchmark.format != "xstest":
         raise ConfigError(
             f"judge and labels are about refusals, which {config.benchmark.format} has none of. "
             "Expected benchmark=xstest, or leave them out."
@@ -168,8 +168,7 @@ def _check_judge(config: ValidityConfig) -> None:
 
 
 def _check_prompt(config: ValidityConfig) -> None:
-    """Raise ConfigError unless a template holds the prompt once, and fits the benchmark and the
-    endpoint."""
+    """Raise ConfigError if a template does not hold the prompt once, or does not fit the run."""
     check_known("template", config.template, config.templates)
     check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
@@ -183,13 +182,13 @@ def _check_prompt(config: ValidityConfig) -> None:
         raise ConfigError(
             "CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none."
         )
-    if system and any(
-        endpoint.infers for model in config.model.values() for endpoint in model.endpoints
-    ):
+    endpoints = chain.from_iterable(model.endpoints for model in config.model.values())
+    if system and any(endpoint.infers for endpoint in endpoints):
         raise ConfigError("An endpoint at .../infer takes a prompt alone. Expected system=none.")
 
 
 def design_of(config: ValidityConfig) -> Design:
+    """Return the design that the configuration describes."""
     return make_design(config.edits_per_family, config.spare_edits, config.replays)
 
 

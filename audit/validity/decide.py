@@ -61,7 +61,10 @@ def decide(
     scorer check comes before G2.
     """
     for status, names in _WITHHELD:
-        failing = [g for g in failed(gates) if (g.name in names if names else g.name not in _LATE)]
+        failing = []
+        for gate in failed(gates):
+            if gate.name in names if names else gate.name not in _LATE:
+                failing.append(gate)
         if failing:
             if status == S.INELIGIBLE_ARCHETYPE:  # edits of two kinds do not ask one question
                 graded = grade([Contrast("content", missing=("one_archetype",))])
@@ -137,15 +140,12 @@ def _not_shown(
         return [as_many], because("read_moved_items")
     why = [because("neither_direction", above=above_p, below=below_p)]
     least = (e.responses or d).below_p
-    if (
-        min(d.above_p, least)
-        <= t.alpha
-        < min(p for p in (e.selective_p, e.non_selective_p) if p is not None)
-    ):
+    worst_case = min(p for p in (e.selective_p, e.non_selective_p) if p is not None)
+    if min(d.above_p, least) <= t.alpha < worst_case:
         return why, because("mend_unparsed")
-    tests = ((e.selective_p, above_p), (e.non_selective_p, below_p))
-    numbers = [items_for_test(tested, raw, p, t.alpha) for raw, p in tests]
-    needed = min((n for n in numbers if n is not None), default=None)
+    to_more = items_for_test(tested, e.selective_p, above_p, t.alpha)
+    to_less = items_for_test(tested, e.non_selective_p, below_p, t.alpha)
+    needed = min(filter(None, (to_more, to_less)), default=None)
     return why, because("ask_more", asked=tested, needed=needed)
 
 
@@ -169,8 +169,9 @@ def items_for_limit(rate: Mean, least: float) -> int | None:
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
-    """Return about how many items bring a one-sided p to alpha after the same correction, if the
-    effect stays the same.
+    """Return about how many items bring a one-sided p to alpha.
+
+    The effect and the correction are assumed to stay the same.
 
     Parameters
     ----------

@@ -33,9 +33,8 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
     parts = [Part(ORIGINAL, (0,), k) for k in range(replays)]
     levels = {Family.FORMAT: edits_per_family + spare_edits, Family.PLACEBO: 1}
     for family in Family:
-        parts += [
-            Part(family.value, (j,)) for j in range(1, levels.get(family, edits_per_family) + 1)
-        ]
+        n_edits = levels.get(family, edits_per_family)
+        parts += [Part(family.value, (j,)) for j in range(1, n_edits + 1)]
     return Design(tuple(parts))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -39,8 +40,9 @@ SURFACE = (Family.FORMAT, Family.SEMANTIC)
 
 @dataclass(frozen=True)
 class EditEvidence:
-    """Report one edit by name, or a whole family ("" as name). Rates and changes are 0-1, over
-    items.
+    """Report one edit by name, or a whole family, whose name is "".
+
+    Rates and changes are 0-1, over items.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class EditEvidence:
     score_change : float
         |s_edit - s_original| under each edit's own key.
     original_key : float
-        The same if the key had not moved.
+        The change of score if the key had not moved.
     response_change : Mean
         Change of the canonical response.
     followed, followed_held : Mean
@@ -61,7 +63,7 @@ class EditEvidence:
     asked, read : int
         Edits that asked something, and those with an answer on both sides.
     same : int
-        Edits whose request was the original's (F1), left out of all the others.
+        Edits whose request was the original's (F1); they count in no other number.
     """
 
     name: str
@@ -79,8 +81,9 @@ class EditEvidence:
 
 @dataclass(frozen=True)
 class PlaceboMatch:
-    """Report how far the placebo and the attribute edits of an item are from its original; means
-    over n items.
+    """Report how far the placebo and the attribute edits are from their originals.
+
+    Numbers are means over n items.
 
     Attributes
     ----------
@@ -167,7 +170,8 @@ class Evidence:
     @property
     def baseline(self) -> tuple[str, float]:
         """Return the best rule that does not read the question: guessing, or a shortcut."""
-        return max((("guessing", self.chance), *self.shortcuts.items()), key=lambda one: one[1])
+        rules = (("guessing", self.chance), *self.shortcuts.items())
+        return max(rules, key=itemgetter(1))
 
 
 def measure(
@@ -180,7 +184,7 @@ def measure(
     cell : Cell
         Answers.
     margin : float
-        As in `ValidityThresholds`.
+        The margin of `ValidityThresholds`.
     rng : numpy.random.Generator
         Source of resamples.
     n_resamples : int
@@ -191,17 +195,24 @@ def measure(
     Evidence
         Statistics. One that cannot be computed is None, and never 0.
     """
-    used = {family: cell.used(family) for family in Family}
+    used, moved, families = {}, {}, {}
+    edits, of_groups = {}, {}
+    groups = groups_of(cell.items)
+    for family in Family:
+        all_edits, block = cell.families[family], cell.used(family)
+        used[family] = block
+        moved[family] = average(changes(cell, block))
+        families[family] = edit_evidence(cell, block, "")
+        edits[family] = _by_part(cell, all_edits, _edits_of(all_edits))
+        of_groups[family] = _by_part(cell, all_edits, groups)
     attribute = used[Family.ATTRIBUTE]
-    moved = {family: average(changes(cell, block)) for family, block in used.items()}
-    directional = [bool(x) for x in attribute.directional[attribute.tests]]
+    directional = attribute.directional[attribute.tests].astype(bool).tolist()
     surface, edited = np.concatenate([used[f].scores for f in SURFACE]), attribute.scores
     primary = _selectivity(average(_obeyed(cell, attribute)), moved, cell)
     placebo = clustered_mean(moved[Family.ATTRIBUTE] - moved[Family.PLACEBO], cell.cluster)
     selective_p, non_selective_p = _pvalues(
         cell, used, primary, None if any(directional) else margin
     )
-    groups = groups_of(cell.items)
     answers = Answers(cell.scorer, cell.items, cell.before, cell.mass_before, cell.cluster)
     replayed = response_changes(cell.before, cell.original.response[1:])
     return Evidence(
@@ -209,12 +220,9 @@ def measure(
         score=rate_interval(cell.score_before, cell.cluster),
         chance=float(cell.chance.mean()),
         shortcuts={name: float(np.nanmean(values)) for name, values in cell.shortcuts.items()},
-        families={family: edit_evidence(cell, block, "") for family, block in used.items()},
-        edits={
-            family: _by_part(cell, block, _edits_of(block))
-            for family, block in cell.families.items()
-        },
-        groups={family: _by_part(cell, block, groups) for family, block in cell.families.items()},
+        families=families,
+        edits=edits,
+        groups=of_groups,
         primary=primary,
         selective_p=selective_p,
         non_selective_p=non_selective_p,
@@ -240,35 +248,32 @@ def _pvalues(
     changed = {family: changes(cell, block) for family, block in used.items()}
 
     def moved(content: float, others: float) -> dict[Family, FloatArray]:
-        """Return the change of each item by family, (n,); content, others: values of unread
-        answers."""
-        fill = dict.fromkeys(used, others) | {Family.ATTRIBUTE: content}
-        return {
-            family: average(
-                np.where(block.tests & np.isnan(changed[family]), fill[family], changed[family])
-            )
-            for family, block in used.items()
-        }
+        """Return the change of each item by family, (n,), with values for unparsed answers."""
+        filled = {}
+        for family, block in used.items():
+            value = content if family == Family.ATTRIBUTE else others
+            unparsed = block.tests & np.isnan(changed[family])
+            filled[family] = average(np.where(unparsed, value, changed[family]))
+        return filled
 
     plain, least, most = moved(np.nan, np.nan), moved(0.0, 1.0), moved(1.0, 0.0)
     above = [primary]
     if margin is not None:
-        above += [_selectivity(least[Family.ATTRIBUTE], least, cell)]
-        above += [_beyond_words(filled, cell) for filled in (plain, least)]
-    # Any move counts, as of surface edits: a guesser that moves with the content seldom hits its
-    # key.
+        above.append(_selectivity(least[Family.ATTRIBUTE], least, cell))
+        above += [_beyond_words(plain, cell), _beyond_words(least, cell)]
+    # Any move counts, as for surface edits, since a guesser that moves with the content seldom
+    # hits its key.
     below = [
-        _selectivity(filled[Family.ATTRIBUTE], filled, cell, margin or 0.0)
-        for filled in (plain, most)
+        _selectivity(plain[Family.ATTRIBUTE], plain, cell, margin or 0.0),
+        _selectivity(most[Family.ATTRIBUTE], most, cell, margin or 0.0),
     ]
-    return max((s.above_p for s in above if s), default=None), max(
-        (s.below_p for s in below if s), default=None
-    )
+    above_p = max((tested.above_p for tested in above if tested), default=None)
+    below_p = max((tested.below_p for tested in below if tested), default=None)
+    return above_p, below_p
 
 
 def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
-    """Return the content against as many neutral words, as it is tested against a surface family;
-    None without a placebo."""
+    """Return the test of the content against as many neutral words; None without a placebo."""
     words = moved[Family.PLACEBO]
     return _selectivity(
         moved[Family.ATTRIBUTE],
@@ -278,7 +283,7 @@ def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:
-    """Return 1 where the canonical response changed, NaN if nothing was tested or a side is unread.
+    """Return 1 where the canonical response changed; NaN if nothing was tested or it is unparsed.
 
     Parameters
     ----------
@@ -348,16 +353,20 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
 
 
 def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
-    """Return each part of a family by itself, spares included; places: masks (L, n) or (n,) by
-    name."""
-    return tuple(
-        edit_evidence(cell, replace(block, asked=block.asked & here), name)
-        for name, here in places.items()
-    )
+    """Return the evidence of each part of a family, spares included.
+
+    `places` holds the masks (L, n) or (n,) of the parts by name.
+    """
+    parts = []
+    for name, here in places.items():
+        part = replace(block, asked=block.asked & here)
+        parts.append(edit_evidence(cell, part, name))
+    return tuple(parts)
 
 
 def _edits_of(block: Block) -> dict[str, BoolArray]:
-    return {name: block.name == name for name in sorted({str(x) for x in block.name[block.asked]})}
+    names = sorted(set(map(str, block.name[block.asked])))
+    return {name: block.name == name for name in names}
 
 
 def _selectivity(
@@ -394,8 +403,7 @@ def _ratios(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> dict[str, Ratio]:
-    """Return CSR by key convention: under each edit's own key, under the original's, and on
-    responses."""
+    """Return CSR by convention of the key: of the edit, of the original, or on responses."""
 
     def scored(block: Block, key: IntArray) -> FloatArray:
         after = np.where(
@@ -403,17 +411,17 @@ def _ratios(
         )
         return average(score_changes(cell.score_before, after))
 
-    families = (Family.ATTRIBUTE, *SURFACE)
-    conventions = {
-        "own key": [scored(used[f], used[f].key) for f in families],
-        "original key": [scored(used[f], cell.original.key[0]) for f in families],
-        "response": [moved[f] for f in families],
-    }
-    return {
-        name: ratio(attr, fmt, sem, cell.cluster, rng=rng, n_resamples=n_resamples)
-        for name, (attr, fmt, sem) in conventions.items()
-        if not np.isnan(attr).all() and not np.isnan([fmt, sem]).all()
-    }
+    conventions: dict[str, list[FloatArray]] = {"own key": [], "original key": [], "response": []}
+    for family in (Family.ATTRIBUTE, *SURFACE):
+        block = used[family]
+        conventions["own key"].append(scored(block, block.key))
+        conventions["original key"].append(scored(block, cell.original.key[0]))
+        conventions["response"].append(moved[family])
+    ratios = {}
+    for name, (attr, fmt, sem) in conventions.items():
+        if not np.isnan(attr).all() and not np.isnan([fmt, sem]).all():
+            ratios[name] = ratio(attr, fmt, sem, cell.cluster, rng=rng, n_resamples=n_resamples)
+    return ratios
 
 
 def _gstudy(cell: Cell, surface: FloatArray) -> GStudy | None:

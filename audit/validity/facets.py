@@ -4,16 +4,16 @@ The module computes how far the figures move, and whether a status is stable: it
 it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
 import numpy as np
 
-from audit.judging.document import AuditVerdict, Difference
+from audit.judging.document import AuditVerdict
 from audit.judging.tables import columns, csv_text, digits
 from audit.statistics.gstudy import components
 from audit.validity.record import Cell
@@ -63,61 +63,55 @@ def stability(verdicts: Sequence[AuditVerdict[ValidityCell]]) -> list[Stability]
     Parameters
     ----------
     verdicts : sequence of AuditVerdict
-        One a run; all have the same cells.
+        Verdict of each run; all have the same cells.
 
     Returns
     -------
     list of Stability
-        One a cell.
+        Stability of each cell.
     """
     cells = defaultdict(list)
     for cell in chain.from_iterable(verdict.cells for verdict in verdicts):
         name = f"{cell.model} on {cell.benchmark}"
         cells[name + (f" ({cell.context})" if cell.context else "")].append(cell)
-    return [_one(name, of_cell) for name, of_cell in cells.items()]
+    return [_stability(name, of_cell) for name, of_cell in cells.items()]
 
 
-def _one(name: str, cells: Sequence[ValidityCell]) -> Stability:
-    evidence = [cell.evidence for cell in cells if cell.evidence]
-    estimates = [e.csr["own key"].estimate for e in evidence if "own key" in e.csr]
-    ratios = [ratio for ratio in estimates if ratio is not None]
-    computed = list(chain.from_iterable(_with_errors(e.primary) for e in evidence))
+def _stability(name: str, cells: Sequence[ValidityCell]) -> Stability:
+    """Return the stability of one cell over the runs."""
+    ratios, differences, variances = [], [], []
+    for evidence in filter(None, (cell.evidence for cell in cells)):
+        ratio, d = evidence.csr.get("own key"), evidence.primary
+        if ratio is not None and ratio.estimate is not None:
+            ratios.append(ratio.estimate)
+        if d and d.difference is not None and d.low is not None and d.high is not None:
+            differences.append(d.difference)
+            standard_error = (d.high - d.low) / 2 / _Z
+            variances.append(standard_error**2)
     whole = len(ratios) == len(cells) > 1
     mean = fmean(ratios) if ratios else None
     between = within = None
-    differences = [difference for difference, _ in computed]
-    if len(computed) == len(cells) > 1:
-        within = fmean(error**2 for _, error in computed) ** 0.5
+    if len(differences) == len(cells) > 1:
+        within = fmean(variances) ** 0.5
         between = max(0.0, stdev(differences) ** 2 - within**2) ** 0.5
     return Stability(
         cell=name,
         statuses=tuple(cell.verdict for cell in cells),
         csr=mean,
         csr_cv=stdev(ratios) / mean if whole and mean else None,
-        difference=fmean(differences) if computed else None,
+        difference=fmean(differences) if differences else None,
         between=between,
         within=within,
     )
 
 
-def _with_errors(one: Difference | None) -> list[tuple[float, float]]:
-    """Return (D, its standard error), if both were computed."""
-    if one is None or one.difference is None or one.low is None or one.high is None:
-        return []
-    return [(one.difference, (one.high - one.low) / 2 / _Z)]
-
-
-def facets_csv(found: Sequence[Stability]) -> str:
-    """Return one line a cell; gate_seed_cv_lt_03 is Appendix G's."""
-    rows = (
-        {
-            "s": s,
-            "runs": len(s.statuses),
-            "stable": None if s.csr_cv is None else s.csr_cv < SEED_CV,
-            "statuses": " ".join(s.statuses),
-        }
-        for s in found
-    )
+def facets_csv(stabilities: Sequence[Stability]) -> str:
+    """Return one line per cell; gate_seed_cv_lt_03 is Appendix G's."""
+    rows = []
+    for s in stabilities:
+        stable = None if s.csr_cv is None else s.csr_cv < SEED_CV
+        statuses = " ".join(s.statuses)
+        rows.append({"s": s, "runs": len(s.statuses), "stable": stable, "statuses": statuses})
     return columns(
         rows,
         "cell=s.cell",
@@ -135,8 +129,7 @@ def facets_csv(found: Sequence[Stability]) -> str:
 
 @dataclass(frozen=True)
 class Variance:
-    """Report which part of the variance of one cell's scores (0-1) items, facets and both together
-    have.
+    """Report the parts of the variance of one cell's scores (0-1): of items, facets and both.
 
     Attributes
     ----------
@@ -145,7 +138,7 @@ class Variance:
     items : int
         Items of each seed.
     components : mapping
-        As `statistics.gstudy.components`.
+        The components that `statistics.gstudy.components` returns.
     """
 
     cell: str
@@ -155,16 +148,20 @@ class Variance:
     @property
     def between(self) -> float:
         """Return the standard deviation of a score over the runs, beyond what its items explain."""
-        return sum(value for effect, value in self.components.items() if ITEM not in effect) ** 0.5
+        total = 0.0
+        for effect, value in self.components.items():
+            if ITEM not in effect:
+                total += value
+        return total**0.5
 
     @property
     def shares(self) -> dict[str, float | None]:
         """Return each effect's share of the sum; None if the sum is 0."""
         total = sum(self.components.values())
-        return {
-            " x ".join(effect): value / total if total else None
-            for effect, value in self.components.items()
-        }
+        shares: dict[str, float | None] = {}
+        for effect, value in self.components.items():
+            shares[" x ".join(effect)] = value / total if total else None
+        return shares
 
 
 ITEM = "item"
@@ -183,30 +180,29 @@ def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]
     Returns
     -------
     list of Variance
-        One a cell. Seeds that draw other items have items of their own: these are nested.
+        Variance of each cell. Seeds that draw other items have other items: these are nested.
     """
     cells = defaultdict(list)
-    for cell in (cell_of_run for run in runs for cell_of_run in run):
+    for cell in chain.from_iterable(runs):
         cells[cell.name].append(cell)
-    return [
-        _variance(name, of_name, facets)
-        for name, of_name in cells.items()
-        if len(of_name) == len(runs)
-    ]
+    variances = []
+    for name, of_name in cells.items():
+        if len(of_name) == len(runs):
+            variances.append(_variance(name, of_name, facets))
+    return variances
 
 
 def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[Any]]) -> Variance:
-    scores = [
-        {i: s for i, s in zip(c.question_ids, c.score_before, strict=True) if np.isfinite(s)}
-        for c in cells
-    ]
+    """Return the variance of one cell, over the items that every run of a seed could read."""
     seeds = facets.get("seed", [0] * len(cells))
-    read = {
-        seed: sorted(
-            set.intersection(*(set(s) for s, k in zip(scores, seeds, strict=True) if k == seed))
-        )
-        for seed in seeds
-    }
+    scores = []
+    read_by_seed: dict[Any, set[str]] = {}
+    for cell, seed in zip(cells, seeds, strict=True):
+        finite = np.isfinite(cell.score_before)
+        ids = list(compress(cell.question_ids, finite))
+        scores.append(dict(zip(ids, cell.score_before[finite], strict=True)))
+        read_by_seed[seed] = read_by_seed.get(seed, set(ids)) & set(ids)
+    read = {seed: sorted(ids_of_seed) for seed, ids_of_seed in read_by_seed.items()}
     shared = sorted(set.intersection(*map(set, read.values())))
     fewest = min(map(len, read.values()))
     crossed = 2 * len(shared) >= fewest
@@ -223,23 +219,20 @@ def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[An
     )
 
 
-def variance_csv(found: Sequence[Variance]) -> str:
-    """Return one line a component; the last of a cell also holds what is left."""
-    rows = (
-        (variance_of.cell, variance_of.items, effect, digits(value), digits(share))
-        for variance_of in found
-        for (effect, share), value in zip(
-            variance_of.shares.items(), variance_of.components.values(), strict=True
-        )
-    )
+def variance_csv(variances: Sequence[Variance]) -> str:
+    """Return one line per component; the last of a cell also holds the residual."""
+    rows = []
+    for v in variances:
+        for (effect, share), value in zip(v.shares.items(), v.components.values(), strict=True):
+            rows.append((v.cell, v.items, effect, digits(value), digits(share)))
     return csv_text(("cell", "items", "component", "variance", "share"), rows)
 
 
-def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[str]:
+def lines(stabilities: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[str]:
     """Return the lines that the command prints."""
     shown = []
-    by_cell = {part_of.cell: part_of for part_of in parts if part_of.components}
-    for s in found:
+    by_cell = {part.cell: part for part in parts if part.components}
+    for s in stabilities:
         cv = "–" if s.csr_cv is None else f"{s.csr_cv:.2f}"
         spread = (
             "" if s.between is None else f", D varies by {100 * s.between:.1f} points between them"
@@ -247,11 +240,10 @@ def lines(found: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[st
         status = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
         shown.append(f"{s.cell}: {status} ({len(s.statuses)} runs, CV of CSR {cv}{spread})")
         if part := by_cell.get(s.cell):
-            largest = sorted(((v or 0.0, e) for e, v in part.shares.items()), key=lambda x: -x[0])[
-                :4
-            ]
-            most = ", ".join(f"{e} {v:.0%}" for v, e in largest if v >= 0.005)
+            shares = Counter({effect: share or 0.0 for effect, share in part.shares.items()})
+            largest = [f"{effect} {v:.0%}" for effect, v in shares.most_common(4) if v >= 0.005]
             shown.append(
-                f"  its score varies by {100 * part.between:.1f} points between them; variance: {most}"
+                f"  its score varies by {100 * part.between:.1f} points between them; "
+                f"variance: {', '.join(largest)}"
             )
     return shown

@@ -1,12 +1,14 @@
-"""Check G1 to G6 of li2026, and ours beside them: each states its number, its threshold and its
-items.
+"""Check G1 to G6 of li2026 and further gates; each states its number, threshold and items.
 
-A gate is pure: the cell and its evidence in, a `Gate` out. `withholds` marks those whose failure
-stops a status; the rest are printed. G6 is in `audit.validity.faults`, as it needs the others.
+A check is a pure function of the cell and its evidence, and returns a `Gate`. A failed gate with
+`withholds` stops a status; the others are only printed. G6 is in `audit.validity.faults`, as it
+needs the others.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -23,9 +25,8 @@ from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, changes
 from audit.validity.record import Block, Cell
 
-Rule = partial(
-    result.Rule, always_items=True
-)  # a gate that passes lists its items too, as its number rests on them
+# A gate that passes lists its items too, as its number rests on them.
+Rule = partial(result.Rule, always_items=True)
 
 
 def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
@@ -33,13 +34,11 @@ def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
     return ids_where(cell.question_ids, mask)
 
 
-_ORDER_ITEMS, _ORDER_Z = (
-    20,
-    4.0,
-)  # an order can be detected from so many items and standard errors on
-_SMALLEST_EXPECTED = 1.0  # a chi-square test needs such an expected count
-EXACT_FROM = 20  # with as many answers "exactly 0" is not an accident
-_RIGHT_Z = 3.0  # answers agree with the keys of their own items by as many standard errors
+# The order of rows can be tested with at least so many items and standard errors.
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0
+_SMALLEST_EXPECTED = 1.0  # The chi-square test needs this expected count.
+EXACT_FROM = 20  # With so many answers a change of exactly 0 is no accident.
+_RIGHT_Z = 3.0  # Answers agree with the keys of their items by so many standard errors.
 
 
 def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
@@ -71,12 +70,12 @@ def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F10: the original, sent again, is the same request, without other items in its context.
+    """Check F10: the original sent again is the same request, without other items in its context.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -101,13 +100,14 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G4 by the answers: an invariant edit must agree with its own original more than with
-    another item's.
+    """Check G4 by the answers to surface edits.
+
+    Such an edit must agree with its original more than with the original of another item.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -123,13 +123,14 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """
     source = "ours: Cohen's kappa with the item's own original, against half of what the edits share, or with its key"
     rule = Rule("G4_order", 0.5, source)
-    found = families_that_tell(cell)
-    if not found:
+    agreeing = families_that_tell(cell)
+    if not agreeing:
         return rule.absent(
             "Too few items, or edits that agree too little among themselves, to tell."
         )
-    family, (own, among) = min(found.items(), key=lambda one: one[1][0] / one[1][1])
-    silent = ", ".join(str(one) for one in SURFACE if one not in found)
+    family = min(agreeing, key=lambda family: agreeing[family][0] / agreeing[family][1])
+    own, among = agreeing[family]
+    silent = ", ".join(str(family) for family in SURFACE if family not in agreeing)
     block = cell.used(family)
     read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
     away = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
@@ -147,8 +148,10 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
-    """Return the mean kappa of a family's edits with their keys, and its standard error for answers
-    of other items."""
+    """Return the mean kappa of a family's edits with their keys, and its standard error.
+
+    The error is that of answers to other items.
+    """
     block = cell.used(family)
     read = (block.tests & (block.response != UNREAD)).all(axis=0)
     each = [kappa(key[read], row[read]) for key, row in zip(block.key, block.response, strict=True)]
@@ -173,18 +176,15 @@ def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
-        read = (rows != UNREAD).all(
-            axis=0
-        )  # only the edits, whose agreement rows of other items do not change
+        # Only items whose edits were all parsed count.
+        read = (rows != UNREAD).all(axis=0)
         both, y = read & (before != UNREAD), rows[:, read]
         if both.sum() < _ORDER_ITEMS or len(y) < 2:
             continue
-        among = float(np.mean([kappa(y[i], y[j]) for i in range(len(y)) for j in range(i)]))
+        among = float(np.mean([kappa(a, b) for a, b in combinations(y, 2)]))
         if among * float(np.sqrt(read.sum())) >= _ORDER_Z:
-            agreeing[family] = (
-                float(np.mean([kappa(before[both], row[both]) for row in rows])),
-                among,
-            )
+            with_originals = np.mean([kappa(before[both], row[both]) for row in rows])
+            agreeing[family] = float(with_originals), among
     return agreeing
 
 
@@ -201,19 +201,21 @@ def kappa(a: IntArray, b: IntArray) -> float:
     float
         Kappa; 0 if both are the same constant.
     """
-    values = np.unique(np.concatenate([a, b]))
-    chance = float(sum(np.mean(a == v) * np.mean(b == v) for v in values))
+    chance = 0.0
+    for value in np.unique(np.concatenate([a, b])):
+        chance += float(np.mean(a == value) * np.mean(b == value))
     return 0.0 if chance >= 1 else (float(np.mean(a == b)) - chance) / (1 - chance)
 
 
 def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check what validates the scorer, and its self-test on these items (F3a: orientation). It
-    comes before G2 in our order.
+    """Check what validates the scorer, and its self-test on these items (F3a: orientation).
+
+    This gate comes before G2 in our order.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -242,8 +244,8 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -279,8 +281,8 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -289,9 +291,10 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """
     source = "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
-    rows = [b.asked & np.isin(b.why.astype(str), ("tied", "not finite", "no mass")) for b in blocks]
-    odd = sum(int(row.sum()) for row in rows)
-    total = sum(int(b.asked.sum()) for b in blocks)
+    asked = np.concatenate([block.asked for block in blocks])
+    why = np.concatenate([block.why for block in blocks]).astype(str)
+    odd_rows = asked & np.isin(why, ("tied", "not finite", "no mass"))
+    odd, total = int(odd_rows.sum()), int(asked.sum())
     share = odd / max(total, 1)
     passed, number, limit = share <= 1 - t.parse_share_min, share, 1 - t.parse_share_min
     mass_text, advice = "", "Options tied in likelihood: run with higher precision, dtype=float32."
@@ -306,18 +309,18 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
         number,
         f"{odd} of {total} answers are tied or not finite; none of them was given to the first option.{mass_text}",
         advice,
-        items=ids(cell, np.any([row.any(axis=0) for row in rows], axis=0)),
+        items=ids(cell, np.any(odd_rows, axis=0)),
         numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
     )
 
 
 def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c: exact values that suggest unread data. An alarm.
+    """Check F3c, an alarm: exact values suggest data that were not read.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -325,21 +328,21 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
         Fails if every surface change is exactly 0 while attribute edits move answers, or a change
         is exactly 1.
     """
-    exact = []
-    reads = {
-        f: e.families[f] for f in (*SURFACE, Family.ATTRIBUTE) if e.families[f].read >= EXACT_FROM
-    }
-    surface = [reads[f].response_change.estimate for f in SURFACE if f in reads]
+    exact, surface = [], []
+    for family in SURFACE:
+        if e.families[family].read >= EXACT_FROM:
+            surface.append(e.families[family].response_change.estimate)
+    attribute = e.families[Family.ATTRIBUTE]
+    many_attribute = attribute.read >= EXACT_FROM
     responses = np.concatenate(
         [cell.before, *(b.response[b.tests] for b in cell.families.values())]
     )
     known = responses[responses != UNREAD]
     if known.size >= EXACT_FROM and np.unique(known).size == 1:
         exact.append("one and the same response to everything")
-    if surface and max(surface) == 0 and Family.ATTRIBUTE in reads:
+    if surface and max(surface) == 0 and many_attribute:
         exact.append("no answer differs under any edit of layout or wording")
-    attribute = reads.get(Family.ATTRIBUTE)
-    if attribute is not None and attribute.score_change == 1.0:
+    if many_attribute and attribute.score_change == 1.0:
         exact.append("the score changes under every edit of the content")
     source = "li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio"
     return Rule("F3c_exact_values", 0.0, source).checked(
@@ -362,7 +365,7 @@ def _each_edit(
     """Yield every edit except those that replace another one in a few items."""
     for family, block in cell.families.items():
         present = getattr(block, part)
-        for name in sorted({str(x) for x in block.name[present]}):
+        for name in sorted(set(map(str, block.name[present]))):
             here = present & (block.name == name)
             if here.sum() >= max(1, cell.n // 20):
                 yield f"{family} {name}", block, here
@@ -373,8 +376,8 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -409,8 +412,8 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -440,13 +443,14 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G1, second half (F2): the share of readable answers under each edit, and whether an
-    edit changes it.
+    """Check G1, second half (F2): the share of parsed answers under each edit.
+
+    An edit must not change this share.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -467,9 +471,8 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
         unread = unread | (here & ~read).any(axis=0)
     worst = min(shares, key=lambda name: shares[name])
     fell = [name for name, p in pvalues.items() if p < t.parse_drop_alpha]
-    least, best = (
-        float(np.nan_to_num(cell.score_before, nan=value).mean()) for value in (0.0, 1.0)
-    )
+    least = float(np.nan_to_num(cell.score_before, nan=0.0).mean())
+    best = float(np.nan_to_num(cell.score_before, nan=1.0).mean())
     why = _why_unread(cell)
     source = (
         "li2026, G1 (parseability at least .95), of every edit by itself; "
@@ -508,20 +511,21 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def _why_unread(cell: Cell) -> dict[str, int]:
-    blocks = (cell.original, *cell.families.values())
-    reasons = np.concatenate([b.why[b.asked & (b.response == UNREAD)].astype(str) for b in blocks])
-    names, counts = np.unique(reasons, return_counts=True)
-    return {str(name) or "no reason told": int(n) for name, n in zip(names, counts, strict=True)}
+    """Return the number of unparsed answers by reason."""
+    reasons: Counter[str] = Counter()
+    for block in (cell.original, *cell.families.values()):
+        unparsed = block.why[block.asked & (block.response == UNREAD)]
+        reasons.update(map(str, unparsed))
+    return {reason or "no reason told": reasons[reason] for reason in sorted(reasons)}
 
 
 def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G5: what attribute edits should do in this context, from contracts declared before the
-    run.
+    """Check G5: all attribute edits of a context must have one contract, declared before the run.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -534,9 +538,8 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
-    few = tests.tests & (
-        tests.directional == (2 * directional < total)
-    )  # edits of the rarer contract
+    # The items of the rarer contract are listed.
+    few = tests.tests & (tests.directional == (2 * directional < total))
     why = {
         Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
         Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
@@ -553,13 +556,14 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F6: if the key moves, edits of the content move more answers than as many neutral
-    words. An alarm.
+    """Check F6, an alarm: edits of the content move more answers than as many neutral words.
+
+    The gate applies if the key moves.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -584,12 +588,12 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F5: whether keys moved onto answers that stayed.
+    """Check F5: keys must not have moved onto answers that stayed.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -598,8 +602,8 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Notes
     -----
-    With two options, a wrong answer that stays is right after every edit: so most of all answers
-    must have stayed too.
+    With two options, a wrong answer that stays is right after every edit. So the gate fails only if
+    most of all answers stayed too.
     """
     source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
     rule = Rule("F5_direction", t.wrong_to_right_max, source)
@@ -633,13 +637,12 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G2: the original score beats the best rule that does not read the question (not only
-    guessing).
+    """Check G2: the original score beats the best rule that does not read the question.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
@@ -671,23 +674,28 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G3: the ratio's denominator. It withholds the ratio and no status: ours rests on a
-    difference.
+    """Check G3: the denominator of the ratio.
+
+    It withholds the ratio and no status, since the status rests on a difference.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------
     Gate
         Its number is the lower limit of the surface change.
     """
-    changed = [e.families[f].response_change for f in SURFACE if e.families[f].read]
-    number = max((m.estimate for m in changed), default=float("nan"))
-    moved = np.any([(changes(cell, cell.used(f)) == 1).any(axis=0) for f in SURFACE], axis=0)
-    low = max((m.low for m in changed), default=float("nan"))
+    estimates, lows = [], []
+    moved = np.zeros(cell.n, dtype=bool)
+    for family in SURFACE:
+        moved |= (changes(cell, cell.used(family)) == 1).any(axis=0)
+        if e.families[family].read:
+            estimates.append(e.families[family].response_change.estimate)
+            lows.append(e.families[family].response_change.low)
+    number, low = max(estimates, default=float("nan")), max(lows, default=float("nan"))
     source = "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min"
     return Rule("G3_denominator", t.denominator_min, source).checked(
         bool(low >= t.denominator_min),
@@ -701,12 +709,12 @@ def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the noise floor: the same request of the original, sent again.
+    """Check the noise floor: the share of answers that change if the original is sent again.
 
     Parameters
     ----------
-    cell, e, t : object
-        As in `pairing`.
+    cell, e, t
+        The parameters of `pairing`.
 
     Returns
     -------

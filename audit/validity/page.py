@@ -1,8 +1,8 @@
-"""Make the page of a construct-validity audit, its figures and tables; and items with original and
-edits side by side.
+"""Make the page of a construct-validity audit, its figures and its tables.
 
-Every text of a benchmark or a model goes through jinja2's escaping. Texts of benchmarks that hold
-slurs or unsafe requests are blurred until they are clicked.
+The page shows items with original and edits side by side. jinja2 escapes every text of a benchmark
+or a model. Texts of benchmarks that hold slurs or unsafe requests are blurred until they are
+clicked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,16 +91,16 @@ class PageItem:
 
     @property
     def example(self) -> list[Shown]:
-        """Return the original, an edit of its surface and one of its content; of each the first
-        with an unexpected answer."""
-        content = [row for row in self.rows if row.arm == Family.ATTRIBUTE]
-        surface = [row for row in self.rows if row.arm in SURFACE]
-        first = (
-            next((x for x in some if x.state == "breaks"), some[0])
-            for some in (surface, content)
-            if some
-        )
-        return [self.rows[0], *first]
+        """Return the original, a surface edit and an edit of the content.
+
+        Of each kind it is the first with an unexpected answer, if an edit has one.
+        """
+        rows = [self.rows[0]]
+        for arms in (SURFACE, (Family.ATTRIBUTE,)):
+            edits = [row for row in self.rows if row.arm in arms]
+            edits.sort(key=lambda row: row.state != "breaks")
+            rows += edits[:1]
+        return rows
 
 
 def top_items(
@@ -139,7 +139,7 @@ def _broken(rows: Sequence[Row]) -> int:
 
 
 def state_of(row: Row, response: int | None, before: int | None) -> str:
-    """Return what became of a row's contract.
+    """Return whether a row follows its contract.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
     Returns
     -------
     str
-        As `Shown.state`.
+        One of the values of `Shown.state`.
     """
     if not row["asked"]:
         return "absent"
@@ -305,14 +305,10 @@ def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
     drawn["families"] = charts.family_changes(verdict.results)
     drawn["family_deltas"] = charts.family_deltas(charts.deltas_of(verdict.results))
     paper = paper_tables(verdict, rows)
-    tables: dict[str, str | Iterator[str]] = {
-        "items.csv": items_csv(rows),
-        **_tables(verdict),
-        **{
-            f"paper_table{table.number}.csv": csv_text(table.columns, table.rows) for table in paper
-        },
-    }
-    facts = [run_facts(table) for table in run_dirs]
+    tables: dict[str, str | Iterator[str]] = {"items.csv": items_csv(rows), **_tables(verdict)}
+    for table in paper:
+        tables[f"paper_table{table.number}.csv"] = csv_text(table.columns, table.rows)
+    facts = list(map(run_facts, run_dirs))
     return Page(tables, drawn, lambda figures: render(verdict, facts, figures, rows, paper))
 
 
@@ -324,20 +320,23 @@ def render(
     paper: Sequence[PaperTable],
 ) -> str:
     """Return the page as text."""
-    cells: list[dict[str, Any]] = [
-        {
-            "cell": c,
-            "result": r,
-            "mark": verdict.mark(c, r),
-            "label": charts.label(r),
-            "word": charts.shown_as(r),
-        }
-        for c, r in zip(verdict.cells, verdict.results, strict=True)
-    ]
+    cells: list[dict[str, Any]] = []
+    gated, decisions, marked = [], [], marks_of(verdict, VERDICTS)
+    for c, r, mark in zip(verdict.cells, verdict.results, marked, strict=True):
+        name = charts.label(r)
+        cell = {"cell": c, "result": r, "mark": verdict.mark(c, r), "label": name}
+        cells.append(cell | {"word": charts.shown_as(r)})
+        gated.append(Gated(name, r.gates, {"cell": c.name}))
+        decisions.append(replace(mark, sure=_sure(r)))
+    marks = []
+    for state, title in (("breaks", "not as expected"), ("follows", "as expected")):
+        marks += [(f"{f.value}-{state}", f"{LABELS[f.value]}: {title}") for f in Family]
     items = top_items(rows, verdict.results)
-    sizes = {(c.benchmark, c.context): c.n for c in verdict.cells}  # of several models the same
-    words = [word for base in VERDICTS.values() for word in base.where.values() or [base]]
-    both = zip(verdict.cells, verdict.results, strict=True)
+    # Several models answered the same items.
+    sizes = {(c.benchmark, c.context): c.n for c in verdict.cells}
+    words: list[Any] = []
+    for base in VERDICTS.values():
+        words += base.where.values() or [base]
     return render_page(
         "validity/page.html.j2",
         rows=verdict.rows,
@@ -345,22 +344,15 @@ def render(
         css=STYLE,
         gates=GATES,
         labels=LABELS,
-        gated=[Gated(charts.label(r), r.gates, {"cell": c.name}) for c, r in both],
-        marks=[
-            *((f"{f.value}-breaks", f"{LABELS[f.value]}: not as expected") for f in Family),
-            *((f"{f.value}-follows", f"{LABELS[f.value]}: as expected") for f in Family),
-            ("original-none", "original unparsed"),
-        ],
+        gated=gated,
+        marks=[*marks, ("original-none", "original unparsed")],
         title=verdict.title("Do answers move when they should?"),
         subtitle=f"Construct-validity audit: {sum(sizes.values()):,} items, each edited in layout, wording "
         f"and content; {len(rows):,} answers.",
         words=words,
         should=SHOULD,
         cells=cells,
-        decisions=[
-            replace(mark, sure=_sure(r))
-            for mark, r in zip(marks_of(verdict, VERDICTS), verdict.results, strict=True)
-        ],
+        decisions=decisions,
         errors=errors_of(verdict.results, ERRORS),
         figures=figures,
         paper=paper,
@@ -401,8 +393,9 @@ _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 def _tables(verdict: RunVerdict) -> dict[str, str]:
     """Return csv texts by file name.
 
-    cells.csv: the paper's Table 6, with ours beside it. edits.csv: how often an edit was the very
-    request of the original (Table 7), and what it did. reference.csv: the benchmark's own metric.
+    cells.csv is the paper's Table 6, with our numbers beside it. edits.csv states how often an edit
+    was the very request of the original (Table 7), and what it did. reference.csv holds the metric
+    of the benchmark's authors.
     """
     both = zip(verdict.cells, verdict.results, strict=True)
     cells = columns(
@@ -429,13 +422,15 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
         "contract_followed=e.families.attribute.followed.estimate",
         "status=r.verdict",
     )
+
+    def edits_of(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
+        for family, edits in evidence.edits.items():
+            for edit in edits:
+                yield {"family": family, "e": edit, "asked": edit.asked + edit.same}
+
     edits = _of_cells(
         verdict,
-        lambda e: (
-            {"family": f, "e": x, "asked": x.asked + x.same}
-            for f, edits in e.edits.items()
-            for x in edits
-        ),
+        edits_of,
         "family",
         "edit=e.name",
         "asked",
@@ -479,13 +474,17 @@ def _of_cells(
     verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str
 ) -> str:
     """Return a csv of what the evidence of each cell holds, after the cell's names."""
-    both = ({"r": r, **row} for r in verdict.results for row in rows(r.evidence))
-    return columns(both, *_WHO, *names)
+    lines = []
+    for r in verdict.results:
+        lines += [{"r": r, **row} for row in rows(r.evidence)]
+    return columns(lines, *_WHO, *names)
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
-    """Return each group against the rest at equal total score; without numbers if the strata are
-    too thin."""
+    """Return the test of each group against the rest at equal total score.
+
+    A group whose strata are too thin has no numbers.
+    """
 
     def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
         for g in evidence.group_dif:
@@ -512,20 +511,11 @@ def group_dif_csv(verdict: RunVerdict) -> str:
 
 
 def placebo_csv(verdict: RunVerdict) -> str:
-    """Return one line an item: how far its placebo and its attribute edits are from the
-    original."""
-    return csv_text(
-        (
-            "model",
-            "benchmark",
-            "context",
-            "question_id",
-            "unit",
-            *(c.replace(" ", "_") for c in COLUMNS),
-        ),
-        (
-            (c.model, c.benchmark, c.context, id_, c.distance_unit, *map(digits, row.tolist()))
-            for c in verdict.cells
-            for id_, row in zip(c.question_ids, c.distances.T, strict=False)
-        ),
-    )
+    """Return how far the placebo and the attribute edits of each item are from the original."""
+    distances = [name.replace(" ", "_") for name in COLUMNS]
+    rows = []
+    for c in verdict.cells:
+        for id_, row in zip(c.question_ids, c.distances.T, strict=False):
+            numbers = map(digits, row.tolist())
+            rows.append((c.model, c.benchmark, c.context, id_, c.distance_unit, *numbers))
+    return csv_text(("model", "benchmark", "context", "question_id", "unit", *distances), rows)

@@ -125,16 +125,23 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
             f"Scorer {JUDGED} reads a judge's votes, and a file has replies. Leave scorer out."
         )
     items = benchmark.read_items()
+    values, scored_items = [], []
+    unparsed: Counter[str] = Counter()
+    responses: dict[str, int | None] = {}
     try:
         rows = _rows_of(_predictions(path), items)
-        scored = {row.id: _scored(row, items.by_id[row.id], chosen) for row in rows}
-        responses = {id_: s.response for id_, s in scored.items()}
+        for row in rows:
+            scored = _scored(row, items.by_id[row.id], chosen)
+            responses[row.id] = scored.response
+            scored_items.append(items.by_id[row.id])
+            if scored.score is None:
+                unparsed[scored.why] += 1
+            else:
+                values.append(scored.score)
         labels = _labels(rows, responses) if known == "xstest" else None
     except (BenchmarkError, DataError) as error:
         raise DataError(f"{path.name}, {error}") from error
-    scored_items = [items.by_id[row.id] for row in rows]
-    values = [s.score for s in scored.values() if s.score is not None]
-    unparsed = Counter(s.why for s in scored.values() if s.score is None)
+    shown = [shuffled(item, 0) for item in scored_items] if chosen.lettered else scored_items
     return FileScore(
         benchmark=benchmark.name,
         scorer=chosen.name,
@@ -147,9 +154,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         high=(sum(values) + unparsed.total()) / len(rows),
         best_shortcut=shortcuts(known, scored_items)[0],
         validated=labels.validated if labels else chosen.validated,
-        self_test_faults=self_test(
-            chosen, [shuffled(i, 0) if chosen.lettered else i for i in scored_items]
-        ).faults,
+        self_test_faults=self_test(chosen, shown).faults,
         metrics=dict(_metrics(chosen, scored_items, responses)),
         agreement=labels,
     )
@@ -249,10 +254,13 @@ def _metrics(
     for item in items:
         by_context.setdefault(context_of(item, scorer.benchmark), []).append(item)
     for context, of_context in sorted(by_context.items()):
-        given = [responses[item.id] for item in of_context]
-        canonical = np.array([UNREAD if response is None else response for response in given])
-        _, cluster = np.unique([cluster_of(item) for item in of_context], return_inverse=True)
-        answers = Answers(about, of_context, canonical, np.full(len(of_context), np.nan), cluster)
+        canonical = []
+        for item in of_context:
+            response = responses[item.id]
+            canonical.append(UNREAD if response is None else response)
+        _, cluster = np.unique(list(map(cluster_of, of_context)), return_inverse=True)
+        mass = np.full(len(of_context), np.nan)
+        answers = Answers(about, of_context, np.array(canonical), mass, cluster)
         yield (
             context,
             reference_metrics(answers, rng=np.random.default_rng(0), n_resamples=N_RESAMPLES),
@@ -273,38 +281,41 @@ def _labels(rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreem
     return agreement(*zip(*pairs, strict=True)) if pairs else None
 
 
-def lines(found: FileScore) -> list[str]:
-    """Return what a reader must know, a sentence each, without text of an item."""
-    states = ", ".join(f"{n} {why}" for why, n in found.unread.items()) or "none"
-    mean = "no score" if found.score is None else f"score {found.score:.4f}"
-    best = found.best_shortcut
+def lines(result: FileScore) -> list[str]:
+    """Return the result as sentences, without text of an item."""
+    states = ", ".join(f"{n} {why}" for why, n in result.unread.items()) or "none"
+    mean = "no score" if result.score is None else f"score {result.score:.4f}"
+    best = result.best_shortcut
     sentences = [
-        f"{found.benchmark}, scorer {found.scorer}, column {found.column}: {mean} of {found.read} read rows "
-        f"[{found.low:.4f} if the unread are wrong, {found.high:.4f} if right]; unread: {states}; "
-        f"{found.missing} items have no row.",
+        f"{result.benchmark}, scorer {result.scorer}, column {result.column}: {mean} of "
+        f"{result.read} read rows [{result.low:.4f} if the unread are wrong, {result.high:.4f} if "
+        f"right]; unread: {states}; {result.missing} items have no row.",
         f"The best rule that never reads the question: {best.name}, {best.score:.4f}.",
     ]
-    sentences += _measured(found.metrics)
-    if (a := found.agreement) is not None:
+    sentences += _measured(result.metrics)
+    if (a := result.agreement) is not None:
         sentences.append(
-            f"Against people on {a.n} replies: agreement {a.accuracy:.3f}, kappa {a.kappa:.3f}, misses {a.misses:.3f}."
+            f"Against people on {a.n} replies: agreement {a.accuracy:.3f}, "
+            f"kappa {a.kappa:.3f}, misses {a.misses:.3f}."
         )
     sentences.append(
         "Scorer validated."
-        if found.validated
+        if result.validated
         else "Scorer unvalidated: no human label backs it here."
     )
-    return sentences + [
-        f"Self-test of the scorer failed: {fault}." for fault in found.self_test_faults
-    ]
+    sentences += [f"Self-test of the scorer failed: {fault}." for fault in result.self_test_faults]
+    return sentences
 
 
 def _measured(metrics: Mapping[str, Sequence[ReferenceMetric]]) -> Iterator[str]:
     for context, of_context in metrics.items():
         for m in of_context:
-            of = ", ".join(part for part in (m.part, context) if part)
-            value, low, high = (
-                DASH if np.isnan(x) else f"{x:.2f}" for x in (m.estimate, m.low, m.high)
-            )
+            of = ", ".join(filter(None, (m.part, context)))
+            name = f"{m.name} ({of})" if of else m.name
+            limits = f"[{_two_decimals(m.low)}, {_two_decimals(m.high)}]"
             if m.n:
-                yield f"{m.name}{f' ({of})' if of else ''}: {value} [{low}, {high}], {m.n} answers."
+                yield f"{name}: {_two_decimals(m.estimate)} {limits}, {m.n} answers."
+
+
+def _two_decimals(value: float) -> str:
+    return DASH if np.isnan(value) else f"{value:.2f}"

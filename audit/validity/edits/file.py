@@ -103,10 +103,10 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
     for planned in plan.items:
         rows.append(_row(planned.item.id, ORIGINAL, 0, "", "", PLAIN_LABELS, planned.item))
         for family, edits in planned.edits.items():
-            rows += [
-                _row(planned.item.id, family, k, e.name, e.contract, e.label_style, e.item)
-                for k, e in enumerate(edits, start=1)
-            ]
+            for k, e in enumerate(edits, start=1):
+                rows.append(
+                    _row(planned.item.id, family, k, e.name, e.contract, e.label_style, e.item)
+                )
     about = {
         "scorer": scorer,
         "template": template,
@@ -168,9 +168,10 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
         for k in range(reader.num_record_batches):
             for batch in pa.Table.from_batches([reader.get_batch(k)]).to_batches(_ROWS_AT_ONCE):
                 waiting += batch.to_pylist()
-                last = next(
-                    (i for i in range(len(waiting) - 1, 0, -1) if waiting[i]["arm"] == ORIGINAL), 0
-                )
+                last = len(waiting) - 1
+                while last > 0 and waiting[last]["arm"] != ORIGINAL:
+                    last -= 1
+                last = max(last, 0)
                 yield _piece(waiting[:last], about)
                 waiting = waiting[last:]
         yield _piece(waiting, about)
@@ -192,7 +193,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             yield reader, json.loads(reader.schema.metadata[b"about"])
     except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
         raise ShardError(
-            f"{path} cannot be read ({error}). Type the run's command again: it writes it anew."
+            f"{path} cannot be read ({error}). Run the same command again, which writes it anew."
         ) from None
 
 

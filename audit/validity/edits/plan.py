@@ -1,10 +1,9 @@
-"""Plan the edits of every sampled item: enough of each family, without no-ops, and a count of what
-was replaced.
+"""Plan the edits of every sampled item: enough of each family, and no edit that changes nothing.
 
-Attribute edits are looked up: the partner is in the benchmark itself, and no rule rewrites what it
-could get wrong. Requests' texts are compared before anything is asked. If only a tokenizer makes
-two requests equal, the consumed token ids show it: a spare format edit then replaces the one whose
-`request_sha256` is the original's.
+Edits that would change nothing are replaced and counted. Attribute edits are looked up: the partner
+is in the benchmark itself, so no rule can rewrite an item wrongly. The texts of the requests are
+compared before anything is asked. A tokenizer can still make two requests equal, which the consumed
+token ids show. A spare format edit then replaces the one whose `request_sha256` is the original's.
 """
 
 import re
@@ -31,9 +30,8 @@ from audit.validity.edits.surface import (
 )
 from audit.variants.record import Variant
 
-CANDIDATES_MAX = (
-    12  # partners that are tried of an item: enough to replace those that change nothing
-)
+# So many partners of an item are tried, enough to replace those that change nothing.
+CANDIDATES_MAX = 12
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
@@ -65,6 +63,7 @@ class Partners:
             self.index.setdefault(_slot(item), []).append(item)
 
     def edits(self, item: Item) -> Iterator[Edit]:
+        """Yield the attribute edits of an item."""
         facts = item.facts
         if isinstance(facts, ContrastFacts):
             yield from _shipped(item, facts)
@@ -81,25 +80,25 @@ class Partners:
             yield Edit("opposite_stem", Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _drawn(self, item: Item) -> list[Item]:
-        """Return the items of the same slot in an order that depends on the seed and this item
-        alone."""
+        """Return the items of the same slot, in an order drawn by the seed and this item."""
         same = self.index[_slot(item)]
-        order = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())]).permutation(
-            len(same)
-        )
-        return [same[i] for i in order]
+        rng = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())])
+        return [same[i] for i in rng.permutation(len(same))]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        others = [
-            partner for partner in among if partner.key != item.key and partner.stem != item.stem
-        ]
-        for partner in others[:CANDIDATES_MAX]:
+        count = 0
+        for partner in among:
+            if partner.key == item.key or partner.stem == item.stem or count == CANDIDATES_MAX:
+                continue
+            count += 1
             changed = item.keyed(partner.key, stem=partner.stem, condition=partner.condition)
             yield Edit(name, Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _bbq(self, item: Item, facts: BbqFacts) -> Iterator[Edit]:
-        """Yield the rows in which the two groups have changed places: their context, the original's
-        options and question."""
+        """Yield the edits in which the two groups have changed places.
+
+        The context is the partner's; options and question are the original's.
+        """
         for partner in self.index[_slot(item)]:
             if (
                 partner.context == item.context
@@ -111,9 +110,8 @@ class Partners:
             if item.condition == "disambig":
                 names = [name.lower() for name, _ in facts.names]
                 key = names.index(partner.facts.names[partner.key][0].lower())
-                if (
-                    key == item.key
-                ):  # in 66 pairs of Physical appearance the swapped context states the same
+                # In 66 pairs of Physical appearance the swapped context states the same.
+                if key == item.key:
                     continue
             contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
             yield Edit(
@@ -124,8 +122,10 @@ class Partners:
             )
 
     def _crows(self, item: Item) -> Iterator[Edit]:
-        """Yield another pair of groups of the same type in the same sentence. More and less are
-        never swapped."""
+        """Yield the item with another pair of groups of the same type.
+
+        The more and the less stereotyping sentence are never swapped.
+        """
         original = _span(item.options)
         if original is None:
             return
@@ -139,17 +139,15 @@ class Partners:
                 continue
             new = other[1:]
             plain = tuple(span.lower() for span in new)
-            if plain in seen or groups & set(
-                plain
-            ):  # one of its own groups on the other side would relabel it
+            # A group of the item on the other side would change its label.
+            if plain in seen or not groups.isdisjoint(plain):
                 continue
             seen.add(plain)
             count += 1
-            put = (
-                _put(text, start, *pair)
-                for text, *pair in zip(item.options, spans, new, strict=True)
-            )
-            changed = replace(item, options=tuple(put))
+            options = []
+            for text, *pair in zip(item.options, spans, new, strict=True):
+                options.append(_put(text, start, *pair))
+            changed = replace(item, options=tuple(options))
             yield Edit("other_groups", Family.ATTRIBUTE, Contract.INVARIANT, changed)
 
 
@@ -169,8 +167,8 @@ def _slot(item: Item) -> tuple[object, ...]:
 def cluster_of(item: Item) -> str:
     """Return the cluster of an item; items of one cluster are not independent.
 
-    Each of BBQ's swapped rows is the other's edit: with both, and both questions, one comparison
-    would count four times.
+    Each of BBQ's swapped rows is an edit of the other. With both rows and both questions one
+    comparison would count four times.
     """
     facts = item.facts
     if not isinstance(facts, BbqFacts):
@@ -208,10 +206,12 @@ def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
 
 
 def _put(sentence: str, start: int, old: str, new: str) -> str:
-    """Return a sentence with `new` in the place of `old`, from a given word on, with a capital if
-    `old` had one."""
+    """Return a sentence with `new` in place of `old`, which stands at or after a given word.
+
+    The first letter is a capital if that of `old` was.
+    """
     shaped = new[:1].upper() + new[1:] if old[:1].isupper() else new[:1].lower() + new[1:]
-    at = [word.start() for word in re.finditer(r"\S+", sentence)][start]
+    at = list(re.finditer(r"\S+", sentence))[start].start()
     return sentence[:at] + sentence[at:].replace(old, shaped, 1)
 
 
@@ -324,14 +324,9 @@ def build_plan(
         attribute = _take(partners.edits(item), wanted[Family.ATTRIBUTE], scorer, seen, replaced)
         changed = [distance(words(item), words(edit.item))[0] for edit in attribute]
         apart = round(sum(changed) / len(changed)) if changed else 1
+        format_edits = (format_edit(name, item) for name in formats)
         edits = {
-            Family.FORMAT: _take(
-                (format_edit(f, item) for f in formats),
-                wanted[Family.FORMAT],
-                scorer,
-                seen,
-                replaced,
-            ),
+            Family.FORMAT: _take(format_edits, wanted[Family.FORMAT], scorer, seen, replaced),
             Family.SEMANTIC: _take(
                 wordings(item, scorer.benchmark, library), per_family, scorer, seen, replaced
             ),
@@ -343,8 +338,7 @@ def build_plan(
 
 
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:
-    """Return what the scorer would have the model read: two edits with equal requests ask the
-    same."""
+    """Return the request of the scorer; two edits with equal requests ask the same question."""
     ask = scorer.ask(item, label_style)
     return ask.prompt, ask.continuations, ask.letters
 
@@ -370,12 +364,8 @@ def _take(
     return tuple(taken)
 
 
-MASKED = (
-    "bbq",
-    "crows_pairs",
-    "toxigen",
-    "xstest",
-)  # these benchmarks hold slurs, stereotypes or unsafe requests
+# These benchmarks hold slurs, stereotypes or unsafe requests.
+MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
@@ -394,29 +384,31 @@ def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
     yield ""
     for family in Family:
         for context, share in sorted(plan.applicable(family).items()):
-            yield f"{family}{f' ({context})' if context else ''}: {percent(share)} of the edits wanted are there"
+            cell = f"{family} ({context})" if context else f"{family}"
+            yield f"{cell}: {percent(share)} of the wanted edits exist"
     for name, count_ in plan.replaced.items():
         yield f"{name}: {count_} would have changed nothing and were replaced or left out"
 
 
-def _item(one: ItemPlan, *, masked: bool) -> Iterator[str]:
-    item = one.item
+def _item(planned: ItemPlan, *, masked: bool) -> Iterator[str]:
+    item = planned.item
     yield f"{item.id}" + (f" ({item.condition})" if item.condition else "")
     yield f"  original: {text_of(item, masked=masked)} [key {item.key}]"
     for family in Family:
-        edits: Sequence[Edit] = one.edits[family]
+        edits: Sequence[Edit] = planned.edits[family]
         if not edits:
             yield f"  {family}: none"
         for level, edit in enumerate(edits, start=1):
             style = "" if edit.name != "label_style" else f" {edit.label_style}"
             moved = "" if edit.item.shown == item.shown else f" order {list(edit.item.shown)}"
-            text = text_of(edit.item, masked=masked)
-            yield f"  {family} {level} {edit.name}{style}{moved}, {edit.contract}: {text} [key {edit.item.key}]"
+            text = f"{text_of(edit.item, masked=masked)} [key {edit.item.key}]"
+            yield f"  {family} {level} {edit.name}{style}{moved}, {edit.contract}: {text}"
 
 
 def text_of(item: Item, *, masked: bool = False) -> str:
     """Return the words of an item in one line."""
-    text = " ".join(part for part in (item.context, item.stem or " / ".join(item.options)) if part)
+    parts = (item.context, item.stem or " / ".join(item.options))
+    text = " ".join(filter(None, parts))
     return mask(text) if masked else text
 
 

@@ -144,7 +144,7 @@ def placebo_edit(item: Item, words: int) -> Edit:
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
 
 
-# "Paraphrase templates" (li2026, appendix C): what is asked stays word for word, so they are the
+# The "paraphrase templates" of li2026, appendix C, keep the question word for word. So they are the
 # weakest paraphrase.
 FRAMES = (
     "Let me ask you this. {}",
@@ -257,15 +257,12 @@ def differing(
     first: Sequence[Hashable], second: Sequence[Hashable]
 ) -> list[tuple[str, int, int, int, int]]:
     """Return the opcodes of `SequenceMatcher` without the equal ones: (tag, i1, i2, j1, j2)."""
-    return [
-        c
-        for c in SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
-        if c[0] != "equal"
-    ]
+    codes = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    return [code for code in codes if code[0] != "equal"]
 
 
 def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
-    """Return how many units changed, and the span of the changes.
+    """Return the number of changed units, and the span of the changes.
 
     Parameters
     ----------
@@ -294,4 +291,5 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
 
 
 def words(item: Item) -> list[str]:
+    """Return the words of an item's content."""
     return text_of(item).split()

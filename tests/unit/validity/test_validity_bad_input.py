@@ -84,7 +84,7 @@ def test_items_without_partner_rows_or_options_are_refused(tmp_path: Path) -> No
         ),
         (
             config("truthfulqa", scorer="truthfulqa_mc1"),
-            "options are never shown.*scorer=truthfulqa_lettered",
+            "never shows the options.*scorer=truthfulqa_lettered",
         ),
         (config("bbq", scorer="xstest_strmatch"), "reads xstest, not bbq"),
         (config("arc_easy"), "No reference scorer reads arc_easy"),

@@ -297,7 +297,7 @@ def test_edits_of_another_version_are_refused_in_a_sentence(contrast, tmp_path):
     scorer, plan = plan_of("contrast", contrast, 4)
     make_folder(tmp_path)
     path = write_edits(to_table(plan, scorer.name).drop_columns(["facts"]), tmp_path)
-    with pytest.raises(ShardError, match="Type the run's command again"):
+    with pytest.raises(ShardError, match="Run the same command again"):
         read_edits(path)
 
 

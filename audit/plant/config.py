@@ -101,7 +101,7 @@ def validate(config: PlantConfig) -> None:
         check_known("audit", name, AUDITS)
     if not config.audits:
         raise ConfigError(
-            f"audits is empty. Expected some of {', '.join(AUDITS)}. Example: audits=[memory]."
+            f"audits is empty. Expected some of {', '.join(AUDITS)}. Example: 'audits=[memory]'."
         )
     parse_routers(config.r)
     if config.control_benchmark is not None:
@@ -130,7 +130,7 @@ def _check_training(config: PlantConfig) -> None:
     if train.modules != "all-linear" and not isinstance(train.modules, list):
         raise ConfigError(
             f"train.modules is {train.modules!r}. Expected all-linear or a list of modules. "
-            "Example: train.modules=[q_proj,v_proj]."
+            "Example: 'train.modules=[q_proj,v_proj]'."
         )
     if not 0 < learning_rate(config) < 1:
         raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")

@@ -136,13 +136,13 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PASSES:
             raise ConfigError(
                 f"A dose is {value!r}. Expected passes from 0 to {MAX_PASSES}. "
-                "Example: doses=[0,1,2,4,8]."
+                "Example: 'doses=[0,1,2,4,8]'."
             )
         doses.add(value)
     if len(doses) < 2:
         raise ConfigError(
             "No dose is above 0, so nothing would be planted. Expected passes over the items. "
-            "Example: doses=[0,1,2,4,8]."
+            "Example: 'doses=[0,1,2,4,8]'."
         )
     return tuple(sorted(doses))
 
@@ -170,7 +170,7 @@ def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
     if not values or len(set(values)) < len(values):
         raise ConfigError(
             f"forms is {list(values)}. Expected some of {', '.join(Form)}, each once. "
-            "Example: forms=[qa,raw]."
+            "Example: 'forms=[qa,raw]'."
         )
     return tuple(map(Form, values))
 
@@ -366,7 +366,7 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
             raise ConfigError(
                 "The chat template does not begin a whole conversation like the user's turn alone, "
                 "so the start of the reply is unknown. "
-                "Expected a template such as ChatML's, or form raw. Example: forms=[raw]."
+                "Expected a template such as ChatML's, or form raw. Example: 'forms=[raw]'."
             )
     if start >= min(len(ids), max_tokens):
         raise ConfigError(

@@ -12,17 +12,18 @@ import audit as _audit  # noqa: F401 - before numpy: it says how many threads a 
 settings.register_profile("busy", deadline=None)  # a busy machine is not a failure
 settings.load_profile("busy")
 ROOT = Path(__file__).resolve().parents[1]
+TORCH = ("test_embedder.py", "test_entailment.py", "test_plant_train.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests of a file to one worker of xdist, which builds their fixtures once; one starts
-    a browser."""
+    a browser, and one imports torch, which takes ten CPU seconds."""
     for item in items:
-        group = (
-            "browser"
-            if item.get_closest_marker("browser")
-            else item.path.relative_to(ROOT).as_posix()
-        )
+        group = item.path.relative_to(ROOT).as_posix()
+        if item.get_closest_marker("browser"):
+            group = "browser"
+        elif item.path.name in TORCH:
+            group = "torch"
         item.add_marker(pytest.mark.xdist_group(group))
 
 

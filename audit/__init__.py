@@ -23,9 +23,8 @@ from pathlib import Path as _Path
 # times the CPU).
 _os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-if (
-    _sys.version_info < (3, 11) or _find_spec("omegaconf") is None
-):  # a sentence, or of an import an ImportError
+# A command ends with one sentence, an import with an ImportError.
+if _sys.version_info < (3, 11) or _find_spec("omegaconf") is None:
     raise (SystemExit if _Path(_sys.argv[0]).name in ("-m", "audit") else ImportError)(
         f"error: {_sys.executable} is Python {_sys.version.split()[0]}. Expected 3.11 or later with this program's "
         "packages: in a checkout 'make install', then .venv/bin/python -m audit; elsewhere pip install benchmark-audit."

@@ -43,7 +43,7 @@ def _hand_over(words: Sequence[str]) -> int | None:
 
 def console() -> None:
     """The `audit` command."""
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next
+    if "_ARGCOMPLETE" in os.environ:  # The shell asks for completions of the command line.
         from audit.commands.completion import complete
 
         complete(tree)

@@ -207,9 +207,8 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
     name = letter if letter in names else letter.upper()
     if name in names:
         readings[kind] = names.index(name)
-    elif (lettered := _LETTERED.fullmatch(text)) and lettered[
-        "letter"
-    ].upper() in labels:  # such as "(A) 5"
+    # Such as "(A) 5".
+    elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:
         index = label_index(lettered["letter"].upper(), labels)
         named = lettered["text"]
         if _with_text(named, options) != [index]:

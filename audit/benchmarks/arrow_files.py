@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from audit.core.errors import BenchmarkError
 
-_MARK = b"ARROW1"  # a file begins with it; its stream follows after eight bytes
+_MARK = b"ARROW1"  # first bytes of a file, whose stream starts after eight bytes
 _HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # field numbers in Arrow's Message.fbs
 
 
@@ -70,7 +70,7 @@ def _decompressed(message: pa.ipc.Message) -> int:
                 starts.append(struct.unpack_from("<q", message.body, offset))
     except struct.error as error:
         raise pa.ArrowInvalid("the buffers of a batch lie outside of it") from error
-    return sum(max(size, 0) for (size,) in starts)  # -1: this buffer is not compressed
+    return sum(max(size, 0) for (size,) in starts)  # -1 marks a buffer that is not compressed.
 
 
 def _table(data: bytes, at: int) -> int:

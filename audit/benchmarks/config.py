@@ -7,7 +7,8 @@ and every key can be overridden, such as `benchmark=mmlu benchmark.path=~/mmlu
 
 from dataclasses import dataclass, field
 
-SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")  # these files can be read
+# Suffixes of files that can be read.
+SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")
 
 
 @dataclass
@@ -19,7 +20,7 @@ class BenchmarkConfig:
     by `format=mcq_file` only.
     """
 
-    name: str = "elementary"  # is in every shard and every generated id
+    name: str = "elementary"  # part of every shard and every generated id
     format: str = "elementary"  # how a row is read: a key of `registry.FORMATS`
     path: str | None = None  # local file or folder
     hub: str | None = None  # hub dataset id, such as cais/mmlu
@@ -27,30 +28,30 @@ class BenchmarkConfig:
     split: str = "test"
     revision: str | None = None  # hub commit; null: the newest, resolved at run time and recorded
     url: str | None = None  # the address of the authors' files at one commit
-    files: dict[str, str] = field(
-        default_factory=dict
-    )  # name at that address -> sha256; other files are refused
-    subjects: list[str] = field(
-        default_factory=list
-    )  # mmlu subjects, mmlu_pro or bbq categories; empty: all
+    # sha256 of each file at `url`, by its name; other files are refused.
+    files: dict[str, str] = field(default_factory=dict)
+    # Subjects of mmlu, or categories of mmlu_pro or bbq; empty: all.
+    subjects: list[str] = field(default_factory=list)
     twin: str | None = None  # the benchmark of held-out items that control_benchmark=auto selects
-    date_column: str = "date"  # when each item was published; read if one of the next two is set
+    # Column with the date of each item, read if one of the next two fields is set.
+    date_column: str = "date"
     dated_until: str | None = None  # leave out items newer than this year, month or day
-    dated_after: str | None = None  # keep only items newer than this
-    date: str | None = None  # when the items were published, or held-out ones written: 2026-05
+    dated_after: str | None = None  # keep only items newer than this date
+    # When the items were published, or the held-out ones written, such as 2026-05.
+    date: str | None = None
     written_by: str | None = (
-        None  # people, or the family of the model that wrote them, such as qwen
+        None  # who wrote the items: people, or a family of models, such as qwen
     )
-    shuffle_options: bool = False  # per item, by the run's seed; the permutation is in Item.order
+    # Options of each item are shuffled by the run's seed; Item.order has the permutation.
+    shuffle_options: bool = False
 
     id_column: str | None = None  # null: ids are <name>/<row number from 0>
     question_column: str = "question"
     choices_column: str = (
         "choices"  # a list, a JSON list in text, or text split at `choices_separator`
     )
-    choice_columns: list[str] = field(
-        default_factory=list
-    )  # one column per option; empty: A, B, C, ... if present
+    # One column per option; empty: A, B, C, ... if present.
+    choice_columns: list[str] = field(default_factory=list)
     choices_separator: str | None = None
     answer_column: str = "answer"
     answer_as: str = (
@@ -58,7 +59,8 @@ class BenchmarkConfig:
     )
     index_base: int = 0  # 1 if the first option is number 1
     group_column: str | None = (
-        None  # the cluster (subject); null: the passage, or else each item alone
+        # Column of the cluster, such as the subject; null: the passage, or else each item alone.
+        None
     )
     context_column: str | None = None  # a passage that belongs to the question; "": ignore it
     delimiter: str | None = None  # separates the fields of a csv; null: a comma, in a .tsv a tab

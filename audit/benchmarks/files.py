@@ -23,16 +23,16 @@ from audit.core.guarded_files import check_regular, open_file, read_bytes
 
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # tried in this order for a csv that is not separated by commas
-_ENCODING_BYTES = 1 << 22  # this much of a file that is not UTF-8 is read to guess its encoding
+_ENCODING_BYTES = 1 << 22  # bytes of a file that is not UTF-8, from which its encoding is guessed
 PARQUET_BATCH_ROWS = (
-    64  # a dictionary stores a text once for all rows, so only a few are decompressed at once
+    # Dictionary encoding stores a repeated text once, so a few rows may decompress to many bytes.
+    64
 )
-_UNFOLDED = 1 << 30  # bytes of the rows that are decompressed at once
-_FOLDED = 1000  # a larger file may decompress to at most this many times its size
-MAX_TEXT = (
-    1 << 24
-)  # bytes of a line, or characters of a text; a million tokens have a quarter of it
-MAX_DOCUMENT = 1 << 30  # bytes of one JSON document
+_UNFOLDED = 1 << 30  # decompressed bytes of rows that are held at once
+_FOLDED = 1000  # A file larger than _UNFOLDED / 1000 may decompress to this many times its size.
+# Longest line in bytes, or text in characters; a million tokens have a quarter of it.
+MAX_TEXT = 1 << 24
+MAX_DOCUMENT = 1 << 30  # largest JSON document, in bytes
 # A split may be published under any of these names. The requested name is tried first.
 _SPLIT_ALIASES = {
     "validation": ("validation", "valid", "val", "dev"),
@@ -259,7 +259,7 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
             _check_size(
                 f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1)
             )
-            widest = max([widest, *sizes])  # no text of the group is longer
+            widest = max([widest, *sizes])  # No text of the row group is longer.
         limit, unfolded = max(_UNFOLDED, _FOLDED * path.stat().st_size), 0
         for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
             unfolded += sum(_plain(column).nbytes for column in batch.columns)
@@ -305,9 +305,8 @@ def _parse_json(text: str, place: str) -> Any:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
-        reason = str(error).partition("; use sys.")[
-            0
-        ]  # Python's advice on a number of thousands of digits
+        # This cuts off Python's advice on numbers with thousands of digits.
+        reason = str(error).partition("; use sys.")[0]
         raise BenchmarkError(
             f'{at}malformed JSON ({reason}); expected whole objects, such as {{"id": 1}}.'
         ) from error

@@ -18,14 +18,15 @@ _STEMS = (
     "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
 )
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
-_OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")  # a question's number, or an option
+# Ends the name of another column, such as question_id or answer_a.
+_OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")
 _IMAGE_PATH = re.compile(r"(?i)\A(data:image/|[^\s]+\.(png|jpe?g|gif|webp|bmp|tiff?|svg)\Z)")
 _FIGURE = re.compile(
     r"(?i)\b(look at|refer to|see|shown in|in|using|from) the (figure|image|picture|diagram|graph|photo|chart)\b"
     r"|\b(figure|image|picture|diagram|graph|photo|chart) (shown|below|above)\b"
 )
 _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
-_TRIED = 20  # this many rows are read with each pair of columns; 50 columns make 2,450 pairs
+_TRIED = 20  # rows that are read with each pair of columns; 50 columns make 2,450 pairs
 _SEPARATORS = ("|", ";", " / ", "\n", ",")
 PARTS = {  # the parts of a question, and the setting that names each one's column
     "question": "question_column",
@@ -88,9 +89,8 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
     if (config.answer_as, config.index_base) != ("auto", 0):
         return guessed
     forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
-    return max(
-        forms, key=lambda form: sum(_reads(row, form) for row in rows)
-    )  # max returns the first of the best
+    # Of equally good forms, max returns the first.
+    return max(forms, key=lambda form: sum(_reads(row, form) for row in rows))
 
 
 def _list_column(rows: Sequence[RawRow]) -> str | None:

@@ -15,10 +15,11 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import DataFile, missing_shards, select_files, some_names
 from audit.core.errors import BenchmarkError, ConfigError
 
-PARQUET_BRANCH = "refs/convert/parquet"  # the hub's own conversion of datasets published as scripts
+# The hub's branch with Parquet copies of datasets that are published as scripts.
+PARQUET_BRANCH = "refs/convert/parquet"
 _CONVERTED = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {{}} holds no such file itself."
 METADATA_TIMEOUT_S = 20.0
-TIMEOUT_S = 30.0  # the authors' address may be silent for this time
+TIMEOUT_S = 30.0  # seconds for which the authors' address may be silent
 RETRIES = 2
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -151,7 +152,7 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
 
     local = "or download it yourself and give benchmark.path=FILE_OR_FOLDER"
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    known = {  # in this order, because a GatedRepoError is a RepositoryNotFoundError too
+    known = {  # The order matters: a GatedRepoError is a RepositoryNotFoundError too.
         errors.GatedRepoError: f"is gated: accept its terms at its hub page, then set HF_TOKEN to your token, {local}",
         errors.RevisionNotFoundError: f"has no revision {config.revision!r}: give one, such as benchmark.revision=main",
         errors.RepositoryNotFoundError: f"is not on the hub, or private: check the spelling, or set HF_TOKEN, {local}",
@@ -197,9 +198,8 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
         )
     pooch.get_logger().setLevel(logging.WARNING)
     address = f"{str(config.url).rstrip('/')}/"
-    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[
-        :16
-    ]  # each address has its own folder
+    # Each address has its own folder.
+    folder = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]
     registry = {name: f"sha256:{config.files[name]}" for name in wanted}
     source = pooch.create(
         path=Path(pooch.os_cache("benchmark-audit"), "benchmarks", folder),
@@ -220,7 +220,7 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
                 f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]}). If you have the "
                 "file, give benchmark.path=FILE_OR_FOLDER."
             ) from error
-        except ValueError as error:  # pooch raises it for another hash
+        except ValueError as error:  # pooch raises ValueError if the file has another hash.
             raise BenchmarkError(
                 f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}. If you have "
                 "that file, give benchmark.path=FILE_OR_FOLDER."

@@ -28,8 +28,8 @@ from audit.benchmarks.sample import Census, take_census
 from audit.core.errors import BenchmarkError, ConfigError, check_seed, unknown_name
 from audit.core.records import Item
 
-_KEYS = 20  # of this many random keys among four options, none is the first with probability .75^20 = .003
-_EMBEDDED = ("elementary", "contrast")  # they ship with the package
+_KEYS = 20  # None of 20 random keys among four options is the first with probability .75^20 = .003.
+_EMBEDDED = ("elementary", "contrast")  # benchmarks that ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -274,7 +274,7 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     for name in _chosen(names, config, format_.suffixes):
         data_files.append(_data_file(root / name, name, format_))
     files = tuple(data_files)
-    named = {file.subject for file in files}  # if no file names a subject, the rows do
+    named = {file.subject for file in files}  # If no file name tells a subject, the rows do.
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
 
@@ -295,7 +295,7 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     shown: tuple[str, ...] = SUFFIXES
     # Dataset.save_to_disk writes Arrow files beside JSON without data, for one split or several.
     if {"state.json", "dataset_dict.json"} & set(names):
-        # `map` and `filter` cache
+        # `Dataset.map` and `Dataset.filter` write cache files.
         names = [name for name in names if not Path(name).name.startswith("cache-")]
         suffixes = shown = (".arrow",)
     of_kind = partial(
@@ -311,12 +311,13 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
             f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
             f"Data files in it: {listed}. Name one file, or another split, such as benchmark.split=validation."
         )
-    # .json often describes data
+    # A .json file often only describes data, so it is not counted.
     tables = []
     for files in kinds:
         if not files[0].lower().endswith(".json"):
             tables.append(files[0])
-    if config.format == "mcq_file" and len(tables) > 1:  # the files of published formats are known
+    # The files of published formats are known, so several kinds are no problem.
+    if config.format == "mcq_file" and len(tables) > 1:
         raise BenchmarkError(
             f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "
             "kind in the folder."

@@ -76,7 +76,7 @@ _MARKS = {  # one character for each meaning: "'" separates groups, "-" is a hyp
     "\u200e": "",
     "\u200f": "",
 }
-# (character, pattern, form): a text with this character is rewritten so. The order matters.
+# (character, pattern, replacement): applied in this order to texts with the character
 _REWRITES = tuple(
     (needed, re.compile(pattern), form)
     for needed, pattern, form in (
@@ -162,7 +162,7 @@ _LABEL_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _UNIT = re.compile(r"(?:°? ?[A-Za-z°%]{0,15}\d?\.?(?: ?/ ?| |$)){0,3}")
-_PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")  # (1,234): a number, or two
+_PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")  # (1,234) may be one number or two.
 _ORDINALS = ("st", "nd", "rd", "th")
 _ATTACHED_UNIT = re.compile(
     r"k?g|mg|lbs?|oz|[kcm]m|mi|ft|yd|in|hr?s?|mins?|secs?|ms|[mcd]?[lL]|k?Wh?|V|[kMG]?Hz|[kMGT]B|mph|kph|kmh|C|F|USD|EUR|GBP"
@@ -378,9 +378,8 @@ def _written(
     ), ordinal
 
 
-Suffixed = tuple[
-    Fraction | None, int, bool
-]  # the value, where it ends, whether it is an ordinal number
+# The value, where it ends, whether it is an ordinal number.
+Suffixed = tuple[Fraction | None, int, bool]
 
 
 def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffixed:
@@ -468,11 +467,11 @@ def _signed(text: str, start: int, before: str) -> tuple[int, int | None]:
     left = before[: match.start()]
     close = left.rstrip(" ")
     if close and (close[-1].isdigit() or close[-1] in ")]}%°" or left[-1:].isalnum()):
-        return place, None  # a subtraction, a range, or a hyphen
+        return place, None  # The sign is a subtraction, a range or a hyphen.
     if match[1] == "+":
         return place, None if match[2] else 1
     if match[2] and match[1] == "-" and close[-1:] != "=":
-        return place, None  # a dash before the number, or a point of a list
+        return place, None  # The sign is a dash before the number, or the bullet of a list item.
     return place, -1
 
 

@@ -34,9 +34,9 @@ from audit.core.prompting import strip_thinking
 
 MARKER = "####"
 NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
-MAX_END = 3_000  # the last sentence is searched in this many characters
-MAX_DECLARATIONS = 50  # if there are more, the last are read
-MAX_CHARS = 50_000  # the end of a longer reply is read
+MAX_END = 3_000  # characters at the end of a reply in which its last sentence is searched
+MAX_DECLARATIONS = 50  # If a reply has more declarations, only the last ones are read.
+MAX_CHARS = 50_000  # Only the end of a longer reply is read.
 
 
 class NumberAnswer(NamedTuple):
@@ -270,9 +270,8 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
     """Yield what a prepared reply declares, in order, without headings, doubts and hypotheses."""
     matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
     matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
-    ends = [match.start() for match in matches[1:]] + [
-        len(plain)
-    ]  # one more than needed without matches
+    # Without matches there is one end too many.
+    ends = [match.start() for match in matches[1:]] + [len(plain)]
     for match, following in zip(matches, ends, strict=False):
         if match[0].startswith("#"):
             declared = _of_marker(plain, match, mark, following)
@@ -329,7 +328,7 @@ def _right_side(text: str) -> str:
     text."""
     left, equals, right = text.rpartition("=")
     if re.search(r"=[^=]*(?:[,;]|\band\b)[^=]*$", left):
-        return text  # several equations
+        return text  # The text holds several equations.
     return _signed(right) if equals else text
 
 
@@ -357,9 +356,8 @@ def _of_words(
         )
     cut = _REASONS.search(clause)
     kept = clause[: cut.start()] if cut and re.search(r"\d", clause[: cut.start()]) else clause
-    bare = kept[:1] + _without_asides(
-        kept[1:]
-    )  # in "(18) (in 3 steps)" the first bracket is the answer
+    # In "(18) (in 3 steps)" the first bracket is the answer.
+    bare = kept[:1] + _without_asides(kept[1:])
     kept = bare if re.search(r"\d", bare) else kept
     body = _right_side(kept)
     return _Declared(
@@ -409,7 +407,7 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
         return None
     for earlier in reversed(declared[:-1]):
         if earlier.number is None and earlier.strength < 2:
-            continue  # the words declare no number: "give the answer as a percentage: ..."
+            continue  # The words declare no number, as in "give the answer as a percentage: ...".
         if earlier.number is not None and earlier.number.value == last.number.value:
             continue
         between = plain[earlier.end : last.start]
@@ -516,7 +514,7 @@ def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
     if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(
         r"\d", side
     ):
-        return False  # the equation must be solved first
+        return False  # The equation holds an unknown and must be solved first.
     if not equals or not re.search(r"[,;]|\band\b", side):
         return True
     head, _, use = re.split(r"([,;]|\band\b)", side, maxsplit=1)

@@ -494,7 +494,7 @@ def permutation(id_: str, count: int, seed: int) -> list[int]:
     list of int
         Published positions in the order shown.
     """
-    import numpy as np  # refusing a configuration must not load it
+    import numpy as np  # Refusing a configuration must not load NumPy.
 
     id_bits = int.from_bytes(hashlib.sha256(id_.encode()).digest()[:8], "little")
     return np.random.default_rng([seed, id_bits]).permutation(count).tolist()
@@ -694,9 +694,8 @@ def _configured_choices(
         columns = _lettered_columns(row, config.choices_column)
     if columns:
         cells = [field(row, column) for column in columns]
-        while cells and (
-            cells[-1] in (None, "") or cells[-1] != cells[-1]
-        ):  # items with fewer options
+        # Items with fewer options have empty cells at the end.
+        while cells and (cells[-1] in (None, "") or cells[-1] != cells[-1]):
             cells.pop()
         return (), texts(cells)
     value = field(row, config.choices_column)
@@ -749,10 +748,11 @@ def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
 def _split_choices(text: str, config: BenchmarkConfig) -> Any:
     if config.choices_separator:
         return text.split(config.choices_separator)
+    # In a csv, pandas writes a list as Python does: ['Paris', 'Rome'].
     for read in (
         json.loads,
         ast.literal_eval,
-    ):  # pandas writes a list into a csv as Python does: ['Paris', 'Rome']
+    ):
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             if isinstance(listed := read(text), list):
                 return listed

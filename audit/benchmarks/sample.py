@@ -158,7 +158,7 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     drawn, ids = chosen.tolist(), census.ids
     inverse_k = 0.0
     for k in map(census.n_options.__getitem__, drawn):
-        inverse_k += 1 / k if k else 0.0  # a free number cannot be guessed
+        inverse_k += 1 / k if k else 0.0  # A free-form number cannot be guessed.
     drawn_ids = tuple(ids[i] for i in drawn)
     duplicates = [tuple(map(ids.__getitem__, group)) for group in census.duplicates]
     return Sample(
@@ -230,7 +230,7 @@ def take_census(benchmark: Source) -> Census:
     """
     ids: list[str] = []
     golds, sizes = array("d"), array("H")
-    contents = array("Q")  # a hash of 128 bits of each question, since texts are not kept
+    contents = array("Q")  # a 128-bit hash of each question, since texts are not kept
     repeated_options = 0
     for _, question in benchmark.iter_located():
         # The published order is hashed, since copies of a question may be shuffled differently.
@@ -246,7 +246,7 @@ def take_census(benchmark: Source) -> Census:
     _check_unique(benchmark, ids)
     words = np.frombuffer(contents, dtype=np.uint64).reshape(-1, 2)
     _, first, which = np.unique(words, axis=0, return_index=True, return_inverse=True)
-    same: dict[int, list[int]] = {}  # by first occurrence
+    same: dict[int, list[int]] = {}  # places of equal questions, by their first occurrence
     for i in np.flatnonzero(np.bincount(which.ravel())[which.ravel()] > 1).tolist():
         same.setdefault(int(first[which.flat[i]]), []).append(i)
     conflicting = 0

@@ -55,13 +55,14 @@ _DOES = {
     "chronology": "the faults of a project or run: add, check, render",
     "completion": "print the completion script of bash, zsh or fish",
 }
+# Commands with a folder of their own and a file conf/NAME.yaml.
 _APART = (
     "sweep",
     "perturb",
     "memory",
     "validity",
     "plant",
-)  # a folder of their own, and conf/NAME.yaml
+)
 COMMANDS = {
     name: Command(f"audit.{name}.__main__", does, True)
     if name in _APART
@@ -69,9 +70,8 @@ COMMANDS = {
     for name, does in _DOES.items()
 }
 COMMANDS["plan"] = Command("audit.commands.plan", _DOES["plan"], True)
-COMMANDS["import"] = Command(
-    "audit.commands.import_logs", _DOES["import"]
-)  # a keyword is no name of a module
+# `import` is a Python keyword, so no module can have this name.
+COMMANDS["import"] = Command("audit.commands.import_logs", _DOES["import"])
 # A name of ours keeps its meaning.
 _ADDED = {
     name: Command(f"{one.value}.__main__", f"an audit of the package {one.value}", True)
@@ -150,12 +150,12 @@ def run(words: Sequence[str], *now: datetime) -> int:
     """Run a command that Hydra does not compose; its exit code. now: of one that decides by a
     clock, another time."""
     if any(word.startswith("--config-dir") for word in words):
-        from audit.config.plain_words import with_config_dir  # here: it loads Hydra
+        from audit.config.plain_words import with_config_dir  # This import loads Hydra.
 
         words = with_config_dir(words)
     root = tree(words)
     asked, unknown = root.parse_known_args(words)
-    if unknown:  # the root would print its own usage
+    if unknown:  # The root parser would print its own usage.
         _deepest(root, words).error(f"unrecognized arguments: {' '.join(unknown)}")
     code: int = asked.run(asked, *now)
     return code

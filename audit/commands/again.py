@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from audit.config.audits import AUDITS
 from audit.core.errors import ConfigError
 
-if TYPE_CHECKING:  # loaded where a decision, a suite or a registry is there
+if TYPE_CHECKING:  # These modules are loaded only if there is a decision, a suite or a registry.
     from audit.governance.reviews import Bound
     from audit.judging.document import AuditVerdict
     from audit.judging.together import Document

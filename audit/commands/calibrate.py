@@ -13,7 +13,7 @@ from audit.commands.completion import offer
 from audit.config.audits import every_audit, part_of
 from audit.core.errors import ConfigError
 
-OTHERS = {"suite": "audit.suite.calibrate"}  # that are no audit's own
+OTHERS = {"suite": "audit.suite.calibrate"}  # calibrations that belong to no single audit
 
 
 def add_words(parser: ArgumentParser) -> None:

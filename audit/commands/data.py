@@ -31,8 +31,8 @@ from audit.core.json_types import attributes
 from audit.core.prompting import direct_prompt, load_protocol
 from audit.core.records import Item, Reading
 
-_LOOKED_AT = 200  # rows that a guess is made from
-_SHOWN = 3  # questions, and rows that cannot be read
+_LOOKED_AT = 200  # rows from which the columns are guessed
+_SHOWN = 3  # questions, and rows that cannot be read, that are shown
 _WIDTH = 1200  # characters of a shown question
 Counts = dict[str, Counter[Any]]
 
@@ -128,7 +128,8 @@ def _published(file: str) -> list[str]:
     """The published formats that read the first rows of a file, the one that its name holds
     first."""
     found = []
-    for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:  # not published, or embedded
+    # These formats are not published, or ship with the package.
+    for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:
         with suppress(AuditError):
             benchmark = open_benchmark(BenchmarkConfig(name, name, file))
             read = [

@@ -62,7 +62,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 def _write(asked: argparse.Namespace, now: datetime | None) -> int:
     signer = None if asked.unsigned else load_signer(asked.key)
-    from audit.governance.pack import write_pack  # here: to verify needs no more than verify
+    from audit.governance.pack import write_pack  # Verifying a pack does not need this module.
 
     trusted = load_trusted(asked.keys) if asked.keys else None
     sums = write_pack(
@@ -141,7 +141,8 @@ def _verify(asked: argparse.Namespace, now: datetime | None) -> int:
     for sentence in found.decisions or ():
         say(f"decided: {sentence}")
     for seal in found.seals:
-        from audit.governance.formats import seal_lines  # here: most packs have no seal
+        # Most packs have no seal and do not need this module.
+        from audit.governance.formats import seal_lines
 
         for label, line in seal_lines(seal):
             say(f"{label}: {line}")

@@ -58,7 +58,7 @@ def run(asked: Namespace, now: datetime | None = None) -> int:
     default."""
     if asked.approvals < 1:
         raise UsageError(f"--approvals {asked.approvals}: expected at least 1")
-    from audit.governance.sealed import with_seals  # here: the help needs neither
+    from audit.governance.sealed import with_seals  # The help text does not need these modules.
     from audit.registry.tried import tries
 
     now = now or datetime.now(UTC)

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from audit.imports.record import Imported
     from audit.judging.document import Cell
 
-WITHHELD, MAX_TOLD = "withheld", 5  # withheld verdicts, in one line each
+# Verdict that is withheld; number of such verdicts that are printed one by one.
+WITHHELD, MAX_TOLD = "withheld", 5
+# Tools whose logs may not hold the options.
 _NO_OPTIONS = (
     "table",
     "opencompass",
     "openai-evals",
     "promptfoo",
-)  # tools whose logs may not hold the options
-HELD_OUT = "held_out"  # what logs of held-out items are called in the run
+)
+HELD_OUT = "held_out"  # name of the held-out items' benchmark in the run
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def run(asked: argparse.Namespace) -> int:
         *(one for one in joined.items if one.startswith(REWORDED)),
     ]
     print_read(panel, names, reworded=bool(asked.reworded))
-    if len(names) > 1:  # alone, nothing is compared
+    if len(names) > 1:  # A single benchmark is compared with nothing.
         check_joined(joined, names)
     if not asked.below_chance_is_real:
         check_above_guessing(joined, names)
@@ -262,9 +264,8 @@ def _read(
         path, model = (
             (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
         )
-        several = benchmark == asked.benchmark and is_folder(
-            path
-        )  # it has benchmarks, and --benchmark chooses one
+        # A folder holds several benchmarks, of which --benchmark chooses one.
+        several = benchmark == asked.benchmark and is_folder(path)
         wanted = Wanted(
             model,
             "" if several else benchmark,

@@ -72,7 +72,8 @@ def exposure(
         "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     )
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
-    if not format_of(str(about["format"])).answerable:  # a reference scorer reads it
+    # A reference scorer reads benchmarks of this format.
+    if not format_of(str(about["format"])).answerable:
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
     where = str(
         about.get("hub") or about.get("url") or about.get("path") or "ships with this program"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from audit.memory.leaderboard import Leaderboard
     from audit.memory.record import MemoryCell
 
-SMALLEST = 3  # models of a panel: one judged, and two to show how much models differ
+SMALLEST = 3  # fewest models of a panel: one judged, and two to show how much models differ
 
 
 def add_words(parser: ArgumentParser) -> None:
@@ -51,7 +51,8 @@ def run(asked: Namespace) -> int:
             "Held-out items are missing. Expected logs of items that no model can have seen. "
             "Example: --held-out new.csv"
         )
-    with contextlib.redirect_stdout(sys.stderr):  # what was read is no result
+    # What is printed about the input is no result, so it goes to stderr.
+    with contextlib.redirect_stdout(sys.stderr):
         panel = read_panel(asked)
         board, references, families = _judged(asked, panel)
     from audit.judging.result import json_text

@@ -46,7 +46,7 @@ def run(asked: Namespace) -> int:
 
 
 PAGE = "index.html"
-SHOWN_NAMES = 3  # of models in a row; more are a number
+SHOWN_NAMES = 3  # names of models in a row; more are shown as a number
 
 
 @dataclass(frozen=True)

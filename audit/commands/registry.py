@@ -12,7 +12,8 @@ from audit.core.errors import ConfigError
 from audit.core.exits import OK, tell
 from audit.shards.working_copy import local_folder
 
-_VARIABLE = "AUDIT_REGISTRY"  # database.VARIABLE; --help loads no SQLAlchemy
+# Equals database.VARIABLE, whose import would load SQLAlchemy for --help.
+_VARIABLE = "AUDIT_REGISTRY"
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +86,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
     """Run one subcommand. now: the time, for who has a clock of their own."""
     from audit.config.project import project_words
-    from audit.registry import commands  # here: it loads SQLAlchemy
+    from audit.registry import commands  # This import loads SQLAlchemy.
 
     if "registry" in asked and not asked.registry:
         own, note = project_words([], "registry")

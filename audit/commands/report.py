@@ -62,12 +62,13 @@ def run(arguments: Namespace) -> int:
     check_seed(arguments.seed or 0)
     run_dirs = _folders(arguments.run_dirs, arguments.follow)
     audits = sorted({audit_of(run_dir).name for run_dir in run_dirs})
-    if arguments.follow is None:  # a run that has only begun has none yet
-        from audit.shards.read import shard_files  # it needs Arrow
+    if arguments.follow is None:  # A followed run that has only begun has no shards yet.
+        from audit.shards.read import shard_files  # This import loads Arrow.
 
-        shard_files(run_dirs)  # before what draws is loaded
+        shard_files(run_dirs)  # Missing shards are refused before the plotting library is loaded.
     first = run_dirs[0]
-    # of several in a folder of its own: `audit gate` takes it, and the first run keeps its report
+    # The report of several runs has its own folder: `audit gate` takes it, and the first run keeps
+    # its report.
     out = arguments.out or (
         first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}"
     )

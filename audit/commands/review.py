@@ -84,7 +84,7 @@ def _serve(asked: argparse.Namespace) -> int:
     token = secrets.token_urlsafe(32)
     at = f"{f'[{asked.host}]' if ':' in asked.host else asked.host}:{asked.port}"
     names = {at} | ({f"localhost:{asked.port}"} if asked.host in LOOPBACK else set())
-    queue(asked.folder)  # there is one
+    queue(asked.folder)  # This raises ConfigError if the folder holds no run.
     reviewing = Reviewing(
         folder=asked.folder,
         signer=load_signer(asked.key),

@@ -29,7 +29,7 @@ from audit.core.exits import lines, plainly, tell
 from audit.core.json_types import plain
 from audit.shards.working_copy import local_folder
 
-SHOWN = 20  # candidates of a question or state
+SHOWN = 20  # candidates of a question or state that are shown
 # Words that name the questions and the model: a perturbation audit of them takes these too.
 _ASKED = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
 

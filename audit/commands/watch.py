@@ -33,7 +33,7 @@ def run(asked: Namespace) -> int:
 
     runs, console = runs_of(asked.run_dir), Console(highlight=False)
     if runs == [asked.run_dir]:
-        Manifest.load(asked.run_dir)  # refused where there is none
+        Manifest.load(asked.run_dir)  # This raises an error if there is no manifest.
     if asked.json:
         print(json.dumps([counted(one) for one in runs], indent=1))
         return OK

@@ -31,7 +31,7 @@ from audit.core.records import (
 )
 from audit.engines.config import ModelConfig, SamplingConfig
 
-if TYPE_CHECKING:  # a refused command does not load Arrow
+if TYPE_CHECKING:  # A refused command must not load Arrow.
     from audit.scoring.score import Score
     from audit.shards.schema import RowSchema
 
@@ -114,9 +114,8 @@ def answer_request(
     GenerationRequest
         Generates, or scores likelihoods.
     """
-    answers = (
-        () if presentation.pieces else presentation.options
-    )  # of a given text nothing is answered
+    # A given text is only scored and has no answers.
+    answers = () if presentation.pieces else presentation.options
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Ask(
         presentation.prompt,
@@ -331,7 +330,7 @@ def has_part(name: str, part: str) -> bool:
 
 def audit_of(run_dir: Path) -> Audit:
     """Return the audit of a run, as its manifest names it; the sweep if it names none."""
-    from audit.shards.manifest import MANIFEST, Manifest  # here: it needs Arrow
+    from audit.shards.manifest import MANIFEST, Manifest  # This import loads Arrow.
 
     named = Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else ""
     return find_audit(named or AUDITS[0])

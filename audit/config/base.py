@@ -65,9 +65,8 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    same = [
-        name for name in _below(schema) if name.rpartition(".")[2] == key
-    ]  # right name, wrong place
+    # The right name below another key.
+    same = [name for name in _below(schema) if name.rpartition(".")[2] == key]
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key.lower(), known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
@@ -101,14 +100,12 @@ class ClusterConfig:
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    autoscale: bool = (
-        False  # GPUs that are not there yet may be asked for: an autoscaler starts them
-    )
+    autoscale: bool = False  # true: GPUs may be requested that an autoscaler has yet to start
     models_at_once: int | None = (
-        None  # of one job, side by side; null: as many as there is room for
+        None  # models of one job that run side by side; null: as many as there is room for
     )
     chunks_in_flight: int = (
-        32  # chunks of questions that may wait on the engines at once; a replica has one at least
+        32  # chunks of questions sent to the engines at once; each replica has at least one
     )
 
 
@@ -133,17 +130,22 @@ class RunConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
-    reading: str | None = None  # overrides every model's own
-    reask: Any = True  # what was generated and holds no answer, once by likelihood: true (of the letters), option_text
-    canary: bool = True  # stop a model of whose first answers more than half are unparsed
-    replicate_restart: bool = False  # each replicate on engines of their own start
+    reading: str | None = None  # overrides the reading of every model
+    # Ask generated replies without an answer once more by likelihood: true (of the letters) or
+    # option_text.
+    reask: Any = True
+    canary: bool = True  # stop a model if more than half of its first answers are unparsed
+    replicate_restart: bool = False  # start the engines anew for each replicate
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
     progress: bool = True
-    plan: Any = False  # true: print what the run would ask and could find, and start nothing; json: for programs
+    # True: print what the run would ask and could find, without starting it; json: the same for
+    # programs.
+    plan: Any = False
     typed: list[str] | None = (
-        None  # filled in: the words of the command, for the one that it ends with
+        # Set by the program: the words of the command, for the command that a plan prints last.
+        None
     )
     registry: str | None = (
         None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
@@ -221,7 +223,7 @@ def load_group(group: str, name: str) -> dict[str, Any]:
 
 def from_composed(cfg: DictConfig, kind: type) -> Any:
     """A composed configuration as `kind`. ConfigError for a key that it does not have."""
-    check_keys(OmegaConf.to_container(cfg), kind)  # the merge drops what it does not know
+    check_keys(OmegaConf.to_container(cfg), kind)  # The merge drops keys that it does not know.
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), cfg))
 
 

@@ -37,16 +37,18 @@ from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 
 NAMED_MODEL = AUDITS  # commands that audit no model but a named one
+# Keys that take several values within one job.
 _LISTS = (
     "model",
     "arms",
     "references",
     "allow_convicted",
-)  # keys that take several values within one job
+)
 # Keys that take what a group takes: the option is put there, and may be changed by key
 # (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
-_HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")  # they change where groups are found
+# Hydra's own options that change where groups are found.
+_HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
 _PRICE = re.compile(r"\A(cost\.(?:prices|throughput)\.)")
 _HELP = """audit $NAME key=value ...
@@ -56,10 +58,11 @@ Keys: $KEYS
 Groups (group=option):
 $APP_CONFIG_GROUPS
 audit $NAME --cfg job prints everything that can be set."""
+# argparse accepts the beginning of an option's name.
 _MULTIRUN = (
     "-m",
     *("--multirun"[:k] for k in range(len("--m"), len("--multirun") + 1)),
-)  # argparse takes a beginning
+)
 
 
 class _AddedConfigs(SearchPathPlugin):
@@ -153,7 +156,7 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         composed = compose(name, overrides=list(overrides), return_hydra_config=True)
     template = composed.hydra.help.template
-    if "== Config ==" in template:  # Hydra's own, hundreds of lines
+    if "== Config ==" in template:  # This is Hydra's own template, which prints hundreds of lines.
         template = _HELP
     folders = sorted(path.name for path in CONF_DIR.iterdir() if path.is_dir())
     groups = "".join(f"{one}: {', '.join(options_of(one))}\n" for one in folders)
@@ -169,7 +172,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     ['n=20', 'r=[1,3,9]']
     """
     for word in arguments:
-        if "${" in word:  # `${oc.env:KEY}` would get into the run's files
+        if "${" in word:  # Hydra would write the value of `${oc.env:KEY}` into the run's files.
             raise ConfigError(
                 f"{word!r} asks for another value by '${{...}}'. Expected the value itself."
             )
@@ -180,7 +183,8 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
         raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
-    if not any(word.startswith(("-c", "--config")) for word in ours):  # one's own has its own keys
+    # The user's own configuration file has its own keys.
+    if not any(word.startswith(("-c", "--config")) for word in ours):
         for override in overrides:
             _check_key(override, overrides, schema)
     return ours
@@ -226,7 +230,8 @@ def _check_composed() -> None:
     """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more
     than once."""
     composed = HydraConfig.get()
-    if composed.mode == RunMode.MULTIRUN:  # asked for in a configuration file, or by hydra.mode
+    # A configuration file or hydra.mode asked for several jobs.
+    if composed.mode == RunMode.MULTIRUN:
         raise _several_jobs("hydra.mode=MULTIRUN", [])
     overrides = [*composed.overrides.hydra, *composed.overrides.task]
     _check_models(composed.job.config_name, overrides)
@@ -276,9 +281,8 @@ def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
         for o in map(_parsed, overrides)
         if o and not o.is_delete()
     ]
-    costs = [
-        one["cost"] for one in given if isinstance(one.get("cost"), dict)
-    ]  # cost=NAME chooses a file
+    # The value of cost=NAME is a text that chooses a file.
+    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]
     tables = [
         (name, one[name]) for one in costs for name in ("throughput", "prices") if name in one
     ]
@@ -293,7 +297,7 @@ def _parsed(word: str) -> Override | None:
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except HydraException:
-        return None  # Hydra names a mistake better
+        return None  # Hydra describes the mistake better.
 
 
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
@@ -317,7 +321,7 @@ def _check_key(override: Override, overrides: Sequence[Override], schema: type) 
 def _spelling(override: Override) -> str:
     """What to type for an override that Hydra would make into several jobs."""
     key, value = override.key_or_group, override.get_value_string()
-    if override.package in _GROUPS:  # worker=a,b was read as +model@worker=a,b
+    if override.package in _GROUPS:  # The user's worker=a,b was read as +model@worker=a,b.
         key = override.package
     if key == "r":
         return "r=1..9 or r=1,3,9"

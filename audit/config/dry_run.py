@@ -25,7 +25,7 @@ from audit.core.records import Generation, GenerationRequest, Item
 from audit.shards.manifest import MANIFEST, plain
 from audit.shards.questions import write_questions
 
-PRESENTATIONS, FEWEST = 3_000, 50  # of one model on one benchmark; questions
+PRESENTATIONS, FEWEST = 3_000, 50  # presentations of one model on one benchmark; fewest questions
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,13 @@ from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.config.base import check_keys, fields_of
 from audit.core.errors import ConfigError, UsageError, unknown_name
 
-_HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"  # options of its own
+# Beginnings of Hydra's own options.
+_HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
+# -c and the other excluded options are Hydra's.
 _SHORT = re.compile(
     r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)"
-)  # -c: Hydra's
+)
 _NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError.*\n.* is not a subclass of ")
 _IN_FILE = re.compile(
     r"In '([^']+)': \w+ raised while composing config:\n(.*)(?:\n +full_key: (\S+))?"

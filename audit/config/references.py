@@ -26,7 +26,7 @@ from audit.core.number_text import percent
 from audit.engines.config import ModelConfig
 from audit.shards.working_copy import need_folder
 
-if TYPE_CHECKING:  # it needs Arrow, and a refused override does not
+if TYPE_CHECKING:  # This import loads Arrow, which a refused override must not do.
     from audit.core.records import Item
     from audit.shards.manifest import Manifest
 
@@ -244,7 +244,7 @@ NOT_OURS = (
     "the evaluations were imported, so these were not under our control"
 )
 ItemKey = tuple[str, str]  # (benchmark, id)
-Facts = Mapping[str, Any]  # of a model, as the manifest has them
+Facts = Mapping[str, Any]  # what the manifest says of a model
 
 
 @dataclass
@@ -567,7 +567,7 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
         )
     check_logs_passed(path, manifest)
     if is_imported(manifest):
-        return manifest  # the items' texts tell what was asked
+        return manifest  # In an imported run the items' texts tell what was asked.
     for name, revision in benchmarks.items():
         theirs = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, theirs) and revision != theirs:
@@ -575,7 +575,7 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
                 f"Reference {path} was asked another version of {name}: {theirs}, and this run has {revision}. Run the "
                 f"reference again on this version, or this model on that one (benchmark.revision={theirs})."
             )
-    return manifest  # its names are its log's; what was asked is told by the items' texts
+    return manifest
 
 
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:

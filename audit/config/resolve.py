@@ -49,9 +49,8 @@ class BenchmarkSample:
         return {
             "revision": self.benchmark.revision,
             "n": self.sample.n,
-            "ids_sha256": hashlib.sha256(
-                "\n".join(self.sample.ids).encode()
-            ).hexdigest(),  # the ids: questions.arrow
+            # The ids themselves are in questions.arrow.
+            "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),
             **attributes(self.sample, "n_total", "n_distinct", "chance", "duplicates"),
             "warnings": self.benchmark.warnings,
         }
@@ -209,7 +208,7 @@ def resolve_run(
     )
     if config.run_dir:
         path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
-    else:  # the same again resumes it
+    else:  # The same command again resumes the run in this folder.
         models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
         path = Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
     return ResolvedRun(

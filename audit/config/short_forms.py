@@ -45,10 +45,13 @@ from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
-PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}  # docs/understand/decisions.md
-_CONTEXT = 16384  # tokens; no audit's prompts are longer than half of it
-_ROOM = 0.8 * 0.9 * 80e9  # bytes on a GPU of 80 GB; a fifth is the KV cache's
-_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"  # of a base model
+# Default benchmark of each audit; docs/understand/decisions.md has the reasons.
+PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}
+_CONTEXT = 16384  # tokens; the prompts of every audit fit into half of it
+# Bytes for weights on a GPU of 80 GB; a fifth of the usable memory is left to the KV cache.
+_ROOM = 0.8 * 0.9 * 80e9
+# Chat template of a base model.
+_PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
 _NO_MODEL = ("", "none", "null")
 
@@ -64,9 +67,8 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     own_models(words)
     notes: list[str] = []
     ours = _changed([one for word in words for one in _expanded(word, given, notes)])
-    own = any(
-        word.startswith(("-c", "--config")) for word in words
-    )  # one's own has its own default
+    # The user's own configuration file has its own default.
+    own = any(word.startswith(("-c", "--config")) for word in words)
     if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
         name = PUBLIC[audit]
         note = (
@@ -164,7 +166,8 @@ def own_models(words: Sequence[str]) -> None:
         for folder in folders_of(place)
         for file in folder.glob("model/*.yaml")
     ):
-        with suppress(YAMLError):  # Hydra says what is wrong with the one that is asked for
+        # Hydra reports the mistake if the model of this file is requested.
+        with suppress(YAMLError):
             loaded = OmegaConf.to_container(OmegaConf.load(path))
             if isinstance(loaded, dict):
                 described_models()[path.stem] = {str(key): value for key, value in loaded.items()}
@@ -310,9 +313,8 @@ def _of_hub(word: str, notes: list[str]) -> str:
     asked = path, revision or None
     config = _hub_json(*asked, "config.json")
     tokenizer = None if config is None else _hub_json(*asked, "tokenizer_config.json")
-    chats = tokenizer is None or bool(
-        tokenizer.get("chat_template")
-    )  # it has a template, or that cannot be told
+    # The tokenizer has a chat template, or this is unknown.
+    chats = tokenizer is None or bool(tokenizer.get("chat_template"))
     node = derived(*asked, config, chats or hub_text(*asked, "chat_template.jinja") is not None)
     name = safe_name(f"{path}@{revision}") if revision else name
     _store(name, {"name": name, **node})
@@ -397,7 +399,7 @@ def _real(words: Sequence[str]) -> bool:
 
 
 AUTO, AFTER = "control_benchmark=auto", "fresh_after="
-RELEASED = "released"  # fresh_after=released: the date of the tested model
+RELEASED = "released"  # fresh_after=released means the release date of the tested model.
 
 
 def with_twin(words: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_urls: dict[Path, str] = {}  # what a folder of this process is a copy of
+_urls: dict[Path, str] = {}  # the URL that each folder of this process is a copy of
 
 
 def register_alias(folder: Path, url: str) -> None:

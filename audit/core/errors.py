@@ -131,7 +131,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     ConfigError
         To be raised by the caller.
     """
-    names = sorted(map(str, known))  # str: an enum member is shown by its value
+    names = sorted(map(str, known))  # str() shows an enum member as its value.
     near = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ConfigError(f"Unknown {kind}: {name!r}.{hint} Known: {', '.join(names)}.")

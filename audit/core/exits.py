@@ -21,9 +21,8 @@ from audit.core.aliases import named
 from audit.core.errors import AuditError, UsageError
 
 _BAD = "\N{REPLACEMENT CHARACTER}"
-_BIDI = set(
-    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)  # they turn the line around
+# Characters that change the direction of the text.
+_BIDI = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _DROPPED = {"Cc", "Cs", "Zl", "Zp", "Cn"}
 
 _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -75,15 +74,15 @@ def printable(text: str) -> str:
 
 Given = ParamSpec("Given")
 
-OK, FAILED, USAGE = 0, 1, 2  # of a gate: `audit.judging.ladder.Decision.exit_code`
+OK, FAILED, USAGE = 0, 1, 2  # A gate's exit codes are in `audit.judging.ladder.Decision.exit_code`.
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 TERMINATED = 143  # 128 + SIGTERM
-BROKEN_PIPE = 141  # 128 + SIGPIPE, such as of `| head`
+BROKEN_PIPE = 141  # 128 + SIGPIPE, as after `| head`
 # Packages that the core does without, and the extra that brings each.
 EXTRAS = {
     **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
     **dict.fromkeys(("starlette", "uvicorn"), "review"),
-    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # or gpu
+    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # The extra gpu has them too.
 }
 
 
@@ -98,7 +97,8 @@ def heed_sigterm() -> None:
     def terminated(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated
 
-    if threading.current_thread() is threading.main_thread():  # in no other can it be set
+    # Only the main thread can set signal handlers.
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, terminated)
 
 
@@ -133,7 +133,7 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
     heed_sigterm()
     try:
         code = main()
-        sys.stdout.flush()  # here, where a broken pipe can still be caught
+        sys.stdout.flush()  # A broken pipe can still be caught here.
     except KeyboardInterrupt as stop:
         print(f"\n{str(stop) or 'Interrupted.'}", file=sys.stderr, flush=True)
         _end(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
@@ -148,9 +148,8 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
             f"{package} is not installed. Expected: pip install {extra}, or in a checkout make install."
         )
     except SystemExit as end:
-        if isinstance(
-            end.__context__, BrokenPipeError
-        ):  # rich's console ends a command so, with code 1
+        # Rich's console ends a command with SystemExit(1) after a broken pipe.
+        if isinstance(end.__context__, BrokenPipeError):
             _end(BROKEN_PIPE)
         try:
             sys.stdout.flush()
@@ -163,6 +162,7 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
 def _end(code: int) -> NoReturn:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # the interpreter would try again at exit, and complain
+    # Otherwise the interpreter would flush again at exit and print an error.
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

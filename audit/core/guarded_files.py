@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 64 << 20
-MAX_DEPTH = 100  # of lists and objects in a JSON document
-_BYTES_A_VALUE = 16  # at least so many for each list and object of a document: an empty list takes 4 times as much
+MAX_DEPTH = 100  # deepest nesting of lists and objects in a JSON document
+# Bytes of the limit for each list and object; an empty Python list takes 4 times as many.
+_BYTES_A_VALUE = 16
 
 
 class RefusedFileError(OSError):
@@ -43,9 +44,8 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
     OSError
         if there is no such file, it is no regular file, or it is a link and `follow` is False
     """
-    follow = follow or str(path).startswith(
-        "/proc/self/fd/"
-    )  # a file that this process holds open has no other name
+    # A file that this process holds open has no other name.
+    follow = follow or str(path).startswith("/proc/self/fd/")
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags)
@@ -54,7 +54,7 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
             raise RefusedFileError(
                 errno.ELOOP, "is a link; expected the file itself", path
             ) from error
-        if error.errno == errno.ENXIO:  # a socket
+        if error.errno == errno.ENXIO:  # The path is a socket.
             raise RefusedFileError(errno.ENXIO, "is no regular file", path) from error
         raise
     mode = os.fstat(fd).st_mode

@@ -12,7 +12,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 _MAX_NODES = 50_000
-_MAX_NUMBER = 64  # characters of what is read as a number or a date
+_MAX_NUMBER = 64  # longest text that is read as a number or a date, in characters
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "tag:yaml.org,2002:null")
 
 

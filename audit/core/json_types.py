@@ -46,7 +46,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
         )
     if isinstance(value, list | tuple):
         return [plain(item, digits) for item in value]
-    if hasattr(value, "tolist"):  # an array, or a number of one
+    if hasattr(value, "tolist"):  # The value is a NumPy array or scalar.
         return plain(value.tolist(), digits)
     if isinstance(value, float):
         return _finite(value, digits)
@@ -62,4 +62,5 @@ def plain(value: Any, digits: int | None = None) -> Any:
 def _finite(value: float, digits: int | None) -> float | None:
     if not math.isfinite(value):
         return None
-    return value if digits is None else float(f"{value:.{digits}g}") + 0.0  # no negative zero
+    # Adding 0.0 turns -0.0 into 0.0.
+    return value if digits is None else float(f"{value:.{digits}g}") + 0.0

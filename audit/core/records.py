@@ -15,14 +15,16 @@ from typing import Any
 
 ANSWER_ROLE = "worker"  # the model that answers
 
-ITEM_ID = "audit_id"  # of an exported task: brings an item home
+# Field with the item's id in exported tasks, by which imported results are matched.
+ITEM_ID = "audit_id"
+# Arms that, at level 0, ask an item as it was published.
 AS_PUBLISHED = (
     "direct",
     "original",
     "score",
-)  # arms that, at level 0, ask an item as it was published
+)
 
-NO_OPTION = -1  # `gold` of an item without options
+NO_OPTION = -1  # value of `gold` for an item without options
 
 
 class Reading(StrEnum):
@@ -40,7 +42,7 @@ class FinishReason(StrEnum):
     """Name why a generation ended."""
 
     STOP = "stop"
-    LENGTH = "length"  # cut off at max_tokens: truncated, which is not the same as wrong
+    LENGTH = "length"  # The reply was cut off at max_tokens, which is not the same as wrong.
     SCORED = "scored"  # nothing was generated; options were scored
     ERROR = "error"
 
@@ -290,7 +292,7 @@ class Ask:
     max_tokens: int = 1
 
 
-@dataclass(frozen=True)  # no slots: pickled quicker from a __dict__
+@dataclass(frozen=True)  # Without slots, objects are pickled faster from their __dict__.
 class GenerationRequest:
     """Hold one call to an engine: a user message, after a `system` message if there is one.
 

@@ -62,21 +62,20 @@ class ScriptedConfig:
     It is for tests and for measuring the program.
     """
 
-    accuracy: dict[str, float] = field(default_factory=dict)  # by arm; 0.5 where none is given
-    gain_per_level: dict[str, float] = field(
-        default_factory=dict
-    )  # by arm, added for every level after the first
-    replies: dict[str, str] = field(
-        default_factory=dict
-    )  # by label: echo, noise, or the reply itself
+    # By arm; 0.5 for an arm that is not given.
+    accuracy: dict[str, float] = field(default_factory=dict)
+    # By arm, added for every level after the first.
+    gain_per_level: dict[str, float] = field(default_factory=dict)
+    # By label: echo, noise, or the reply itself.
+    replies: dict[str, str] = field(default_factory=dict)
     parse_failures: float = 0.0  # share of worker replies without an answer
-    likelihood: dict[str, float] = field(
-        default_factory=dict
-    )  # by label: nats added to each word of a given text
+    # By label: nats added to each word of a given text.
+    likelihood: dict[str, float] = field(default_factory=dict)
     latency_s: float = 0.0
     load_s: float = 0.0
     fail_to_load: bool = False
-    on_gpu: bool = False  # hold tensor_parallel_size GPUs, as vLLM would: to try a cluster's placement and autoscaler
+    # Hold tensor_parallel_size GPUs as vLLM would, to try a cluster's placement and autoscaler.
+    on_gpu: bool = False
 
 
 @dataclass
@@ -91,16 +90,17 @@ class ModelConfig:
     reading: str = "letter"
     option_normalisation: str = "token"
     released: str | None = (
-        None  # 2024, 2024-07 or 2024-07-23: nothing that is newer was in its training
+        None  # release date (2024, 2024-07 or 2024-07-23); nothing newer was in the training data
     )
-    family: str | None = None  # such as qwen: models of one maker, trained alike
-    tensor_parallel_size: int = 1  # GPUs that share each layer; best in one node
+    family: str | None = None  # models of one maker that are trained alike, such as qwen
+    tensor_parallel_size: int = 1  # GPUs that share each layer, best on one node
     pipeline_parallel_size: int = (
         1  # stages of layers, which may be on several nodes (executor=ray)
     )
     executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
-    gpu_share: float = 1.0  # of one GPU for each replica; below 1 several small engines share a GPU
-    accelerator_type: str | None = None  # of its GPUs, by Ray's name, such as H100
+    # Share of one GPU for each replica; below 1, several small engines share a GPU.
+    gpu_share: float = 1.0
+    accelerator_type: str | None = None  # Ray's name of the GPU type, such as H100
     on_cpus: bool | None = (
         None  # without GPUs: true allows CPUs, false refuses; null: allowed up to 4 GB of weights
     )
@@ -110,7 +110,8 @@ class ModelConfig:
     gpu_memory_utilization: float = 0.9
     max_num_seqs: int = 256
     trust_remote_code: bool = False
-    batch_invariant: bool = False  # vLLM: the same answer in whatever batch, on GPUs that can
+    # True: vLLM gives the same answer in every batch, on GPUs that support it.
+    batch_invariant: bool = False
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     protocol: str | None = None  # prompts that suit this model better than the run's protocol
     # `preparing` limits the calls before the answer, if an audit makes some.
@@ -118,11 +119,10 @@ class ModelConfig:
         default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95)
     )
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
-    solver: SamplingConfig = field(
-        default_factory=SamplingConfig
-    )  # limits worked-out answers (reading=number)
+    # Limits of replies with worked-out answers (reading=number).
+    solver: SamplingConfig = field(default_factory=SamplingConfig)
     engine_args: dict[str, Any] = field(default_factory=dict)
-    engine_metrics: bool = False  # vLLM's own metrics in Ray's exporter, ray_vllm_*
+    engine_metrics: bool = False  # true: vLLM's own metrics go to Ray's exporter as ray_vllm_*
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
     max_restarts: int = 1
@@ -130,11 +130,10 @@ class ModelConfig:
     retry: RetryConfig = field(default_factory=RetryConfig)
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
     send_seed: bool = (
-        True  # of endpoints; false where the field is refused: a run is then not reproducible
+        True  # false for endpoints that refuse a seed; the run is then not reproducible
     )
-    extra_body: dict[str, Any] = field(
-        default_factory=dict
-    )  # merged into every request to an endpoint
+    # Merged into every request to an endpoint.
+    extra_body: dict[str, Any] = field(default_factory=dict)
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
     @property

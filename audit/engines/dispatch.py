@@ -39,13 +39,13 @@ class Slot:
     concurrency: int
     circuit: CircuitConfig
     in_flight: int = 0
-    credit: float = 0.0  # how many picks it is behind its share
+    credit: float = 0.0  # number of picks by which the endpoint is behind its share
     paused_until: float = 0.0
     failures: int = 0  # consecutive failures
     probe_at: float | None = (
-        None  # set while it is out of service: from then on one request may probe it
+        None  # set while the endpoint is out of service; from this time on one request may probe it
     )
-    probing: bool = False  # the probe is under way
+    probing: bool = False  # whether the probe is under way
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -296,7 +296,8 @@ class Dispatcher:
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 
-@lru_cache(maxsize=1 << 14)  # every request that is sent searches those that wait
+# The costs are cached, as every sent request searches all waiting requests.
+@lru_cache(maxsize=1 << 14)
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
     digest = hashlib.blake2b(
         f"{name}\0{affinity}".encode(errors="surrogatepass"), digest_size=8

@@ -67,7 +67,7 @@ class Embedder:
         from transformers import AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # loading takes about a second
+        disable_progress_bar()  # Loading takes about a second, so no progress bar is needed.
         check_mean_pooling(folder.path)
         self.name, self.revision = folder.name, folder.revision
         self.max_tokens = read_max_tokens(folder.path)

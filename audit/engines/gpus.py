@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 _QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-_ANSWER_S = 20.0  # a driver without persistence mode takes some seconds for each GPU
+_ANSWER_S = 20.0  # seconds; a driver without persistence mode takes some for each GPU
 
 
 def gpu_memory_here() -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from audit.engines.config import ModelConfig
 
-_BYTES = {  # bytes of one number
+_BYTES = {  # bytes of one number, by type
     **dict.fromkeys(("float32", "float"), 4.0),
     **dict.fromkeys(("bfloat16", "float16", "half"), 2.0),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "fp8", "fp8_e4m3", "fp8_e5m2", "int8"), 1.0),

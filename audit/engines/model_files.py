@@ -72,7 +72,8 @@ def _in_folder(folder: Path) -> ModelFiles:
             for path in folder.glob("*.safetensors"):
                 if not path.name.startswith("consolidated"):
                     files.append(path)
-        complete = all(path.is_file() for path in files)  # an interrupted download is not complete
+        # After an interrupted download, files are missing.
+        complete = all(path.is_file() for path in files)
         stored = sum(path.stat().st_size for path in files) if complete else 0
     except OSError:
         stored = 0

@@ -122,7 +122,7 @@ class Endpoint:
         self._client = openai.AsyncOpenAI(
             api_key=key or _NO_KEY,
             base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
-            max_retries=0,  # retries are the engine's: they may go to another endpoint
+            max_retries=0,  # The engine makes the retries, perhaps to another endpoint.
             timeout=openai.Timeout(config.timeout_s, connect=connect_s),
             http_client=bounded_client(config.concurrency),
         )
@@ -254,7 +254,7 @@ class Endpoint:
         return Failure(Kind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
 
 
-_CONNECT_ATTEMPTS = 2  # at the start of a run
+_CONNECT_ATTEMPTS = 2  # attempts to connect to an endpoint at the start of a run
 FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 

@@ -42,9 +42,7 @@ from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, ba
 
 logger = logging.getLogger(__name__)
 
-_BACKENDS = (
-    20  # at most this many versions are counted apart, in case every reply names another one
-)
+_BACKENDS = 20  # most versions that are counted separately, in case every reply names another one
 
 
 class OpenAIEngine:
@@ -64,7 +62,7 @@ class OpenAIEngine:
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
         self._fatal: str | None = (
-            None  # set once an endpoint refused the key; nothing is sent after that
+            None  # set once an endpoint has refused the key; nothing is sent after that
         )
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
@@ -377,9 +375,8 @@ def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditE
         probes = (engine.probe(WITHIN_S, letters=letter) for engine, letter in engines)
         return await asyncio.gather(*probes, return_exceptions=True)
 
-    with ThreadPoolExecutor(
-        1
-    ) as thread:  # the caller's thread may run an event loop, as in a notebook
+    # The caller's thread may already run an event loop, as in a notebook.
+    with ThreadPoolExecutor(1) as thread:
         errors = thread.submit(asyncio.run, probe_all()).result()
     for error in errors:
         if error is not None and not isinstance(error, AuditError):

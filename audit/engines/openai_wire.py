@@ -58,7 +58,7 @@ _WITHHELD_REASONS = frozenset(
     }
 )
 _BACKEND_CHARS = 64
-_MAX_COUNT = 2**31  # no request has more tokens; shards sum them in 64 bits
+_MAX_COUNT = 2**31  # No request has more tokens, and shards sum counts in 64 bits.
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = (
     " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
@@ -366,7 +366,7 @@ def _logprob(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except OverflowError:  # JSON's integers have no bound
+    except OverflowError:  # JSON integers have no bound, so float() may overflow.
         return None
     return number if number < math.inf else None  # the comparison is false for NaN too
 

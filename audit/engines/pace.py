@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MINUTE_S = 60.0
-_CHARS_PER_TOKEN = 4  # English text has about four characters a token; requests are not tokenised
-_WAIT_MOST_S = 60.0  # a server's window may be a day, so it is tried again after a minute
+# English text has about four characters a token, and requests are not tokenised.
+_CHARS_PER_TOKEN = 4
+_WAIT_MOST_S = 60.0  # A server's window may be a day, so it is tried again after a minute.
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
 )
@@ -115,7 +116,7 @@ def seconds_until(headers: Mapping[str, str], kind: str) -> float | None:
     text = headers.get(f"x-ratelimit-reset-{kind}", "").strip()
     number = _number(headers, f"x-ratelimit-reset-{kind}")
     if number is not None:
-        return number if number < 1e6 else None  # a larger one is a date
+        return number if number < 1e6 else None  # A larger number is a date.
     duration = _DURATION.fullmatch(text)
     if not text or duration is None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.core.records import Generation, GenerationRequest, TokenLogprobs
 
-BACKEND = "backend:"  # the prefix of counters of calls that one version of a backend answered
+BACKEND = "backend:"  # prefix of counters of calls, one counter for each version of a backend
 
 
 class Engine(Protocol):
@@ -117,9 +117,8 @@ def request_sha256(
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
-        digest.update(
-            len(ids).to_bytes(8, "little")
-        )  # without the lengths, two splits could hash alike
+        # Without the lengths, two splits could hash alike.
+        digest.update(len(ids).to_bytes(8, "little"))
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()
 

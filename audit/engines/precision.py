@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-_BFLOAT16 = {  # by machine; any of these processor flags means that it multiplies in bfloat16
+_BFLOAT16 = {  # processor flags by machine; each of them means bfloat16 multiplication
     **dict.fromkeys(("x86_64", "amd64"), frozenset({"avx512_bf16", "amx_bf16"})),
     **dict.fromkeys(("aarch64", "arm64"), frozenset({"bf16", "feat_bf16"})),
 }

@@ -39,9 +39,8 @@ def end_children_with_me(grace_s: float = _GRACE_S) -> None:
         children += map(int, file.read_text().split())
     watched = []
     for pid in (os.getpid(), *children):
-        with suppress(
-            OSError, AttributeError
-        ):  # it may have ended, or the system may have no pidfds
+        # The process may have ended, or the system may have no pidfds.
+        with suppress(OSError, AttributeError):
             watched.append(os.pidfd_open(pid))
     if len(watched) < 2:
         return
@@ -76,7 +75,7 @@ def causes(logs: Iterable[Path]) -> list[str]:
     list of str
         Each line once, without secrets. Lines that only point to another error are left out.
     """
-    messages: dict[str, None] = {}  # a dict keeps the order
+    messages: dict[str, None] = {}  # A dict keeps the order of the lines.
     for path in logs:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))

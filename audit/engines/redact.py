@@ -20,7 +20,8 @@ _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
 _READ_CHARS = (
-    4000  # a server's message may have 16 MiB, and reading all of it would block other calls
+    # Only this many characters are read: a server's message of 16 MiB would block other calls.
+    4000
 )
 
 
@@ -29,7 +30,7 @@ class Redactor:
     (`without_secrets`)."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        spellings: set[str] = set()  # a server may echo a key in any of them
+        spellings: set[str] = set()  # all spellings of the secrets that a server may echo
         for key in secrets:
             if len(key) >= _MIN_KEY_CHARS_IN_MESSAGES:
                 encoded = base64.b64encode(key.encode()).decode().rstrip("=")

@@ -24,9 +24,10 @@ class Kind(StrEnum):
     QUOTA = "quota"  # 402, insufficient_quota: waiting does not help, the run stops
     ROW = "row"  # this request is refused (prompt too long, other 4xx): an error row, no retry
     RATE_LIMIT = "rate_limit"  # 429: the endpoint is alive but busy
-    UNAVAILABLE = "unavailable"  # no connection, 404, 502, 503, 529: never the row's fault
-    SERVER = "server"  # other 5xx, or a broken connection: the row may be the cause
-    TIMEOUT = "timeout"  # the row may be the cause
+    # No connection, 404, 502, 503 or 529: the request is never the cause.
+    UNAVAILABLE = "unavailable"
+    SERVER = "server"  # another 5xx, or a broken connection: the request may be the cause
+    TIMEOUT = "timeout"  # no reply in time: the request may be the cause
     MALFORMED = "malformed"  # status 200, but not a chat completion
     OTHER_MODEL = "other_model"  # status 200, but another model's reply
 
@@ -157,7 +158,7 @@ _TOPICS = (
     ),
 )
 _TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
-_READ_CHARS = 4000  # a message may have megabytes
+_READ_CHARS = 4000  # characters of a message that are read, as it may have megabytes
 
 
 def topics(code: str, message: str) -> str:

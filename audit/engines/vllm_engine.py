@@ -29,9 +29,10 @@ from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.processes import end_children_with_me
 
-_LIKELIEST = 20  # logprobs requested at each position: vLLM's limit (`max_logprobs`)
-_SD_MIN = 1e-3  # nats; if the model is certain of a token, there is almost no spread
-_LEFT_MIN = 1e-9  # a probability
+_LIKELIEST = 20  # logprobs requested at each position, which is vLLM's limit (`max_logprobs`)
+# Smallest spread in nats, as there is almost none if the model is certain of a token.
+_SD_MIN = 1e-3
+_LEFT_MIN = 1e-9  # smallest probability that the likeliest tokens leave
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
@@ -144,7 +145,7 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
 
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
-_ERROR_CHARS = 500  # vLLM's text may quote all tokens of the prompt
+_ERROR_CHARS = 500  # characters of an error, as vLLM's text may quote all tokens of the prompt
 
 
 class VllmEngine:
@@ -188,7 +189,7 @@ class VllmEngine:
         self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
-        self._adapters: dict[str, Any] = {}  # vLLM's LoRARequest by folder
+        self._adapters: dict[str, Any] = {}  # vLLM's LoRARequest of each adapter folder
         self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
@@ -307,7 +308,8 @@ class VllmEngine:
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        distinct = sorted(set(tokens))  # an option that begins others comes directly before them
+        # An option that is the beginning of others comes directly before them.
+        distinct = sorted(set(tokens))
         longest = []
         for a, b in zip(distinct, [*distinct[1:], ()], strict=True):
             if b[: len(a)] != a:
@@ -486,9 +488,8 @@ def stat_loggers(metrics: Any) -> list[Any] | None:
         return None
     from vllm.v1.metrics import ray_wrappers
 
-    if (
-        ray_wrappers.ray_metrics is None
-    ):  # vLLM sets it only if Ray Serve is installed, which it is not here
+    # vLLM sets ray_metrics only if Ray Serve is installed, which is not the case here.
+    if ray_wrappers.ray_metrics is None:
         ray_wrappers.ray_metrics = metrics
     return [ray_wrappers.RayPrometheusStatLogger]
 
@@ -574,7 +575,8 @@ def engine_args(
         "dtype": config.dtype,
         "max_num_seqs": config.max_num_seqs,
         "enable_prefix_caching": True,
-        "scheduling_policy": "priority",  # the priority is the chunk, so questions are finished in order
+        # The priority is the number of the chunk, so questions are finished in order.
+        "scheduling_policy": "priority",
         "trust_remote_code": config.trust_remote_code,
         "disable_log_stats": True,
         "seed": 0,
@@ -625,6 +627,7 @@ def engine_environment(
         env |= {
             "VLLM_CPU_KVCACHE_SPACE": str(config.cpu_kv_cache_gib),
             "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
-            "OMP_NUM_THREADS": str(n_cpus),  # Ray sets it to the actor's CPUs, which is one thread
+            # Ray sets this to the actor's CPUs, which is one thread.
+            "OMP_NUM_THREADS": str(n_cpus),
         }
     return env | ({"VLLM_BATCH_INVARIANT": "1"} if config.batch_invariant else {})

@@ -86,9 +86,8 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
 
 
 def _package_folder(module: str, label: str) -> Path:
-    spec = importlib.util.find_spec(
-        module
-    )  # importing the package would need more than its weights
+    # Importing the package would need more than its weights.
+    spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise EngineLoadError(
             f"The Python package {module!r}, which carries {label}, is not installed. Choose a model from the hub."
@@ -155,7 +154,8 @@ def _downloaded(name: str, revision: str) -> Path:
 
 
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.model", "*.jinja", "*.txt")
-SEAL = "converted.sha256"  # holds `folder_sha256` of a converted copy, so that changed weights are not run
+# File with `folder_sha256` of a converted copy, so that changed weights are not run.
+SEAL = "converted.sha256"
 
 
 def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:

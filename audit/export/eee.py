@@ -381,9 +381,8 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
             tallies[row["model"], name].add(row)
     settings = map(manifest.config.get, ("benchmark", "control_benchmark"))
     benchmarks = [benchmark for benchmark in settings if isinstance(benchmark, dict)]
-    known = {
-        b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")
-    }  # read from the hub
+    # Benchmarks that were read from the hub.
+    known = {b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")}
     written = []
     for (model, benchmark), tally in sorted(tallies.items()):
         if benchmark not in known or not tally.parsed:

@@ -28,10 +28,11 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
-INSPECT = "inspect"  # the folder in a run directory, which retention removes with the answers
+INSPECT = "inspect"  # folder in a run directory, which retention removes with the answers
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time, so the same run gives the same bytes
-_MAX_FILES = 500  # open files: conditions x models x benchmarks
+_MAX_FILES = 500  # most open files: one for each condition, model and benchmark
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
+# Columns for which an Inspect sample has its own fields.
 _SHOWN = {
     "model",
     "benchmark",
@@ -40,7 +41,7 @@ _SHOWN = {
     "response",
     "options",
     "error",
-}  # a sample has own fields
+}
 _SCORER = "audit"
 
 
@@ -126,9 +127,8 @@ class _Log:
     def write_summaries(self) -> None:
         """Write the summaries of this log as one list."""
         entry = _named("summaries.json")
-        entry.file_size = (
-            self.size + 1
-        )  # zipfile needs it to choose between formats of up to and over 4 GB
+        # Zipfile needs the size to choose between the formats of up to 4 GB and above.
+        entry.file_size = self.size + 1
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
             for k, start in enumerate(self.summaries):
@@ -201,7 +201,7 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     """
     options = list(row["options"] or ())
     score: dict[str, Any] = {}
-    if row["error"] is None and row["reading"] != "text":  # a given text has no answer
+    if row["error"] is None and row["reading"] != "text":  # A given text has no answer.
         value, explanation = "N", "no answer could be read"
         if row["parsed"]:
             value = "C" if row["correct"] else "I"
@@ -322,9 +322,8 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     ConfigError
         If a judge read the replies later.
     """
-    if (
-        run_dir / "judgements.arrow"
-    ).exists():  # in the shards of such a run every reply is unparsed
+    # In the shards of a run with a judge every reply is unparsed.
+    if (run_dir / "judgements.arrow").exists():
         raise ConfigError(
             f"{run_dir} was read by a judge, whose votes exports lack. Use its report's tables."
         )

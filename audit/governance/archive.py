@@ -25,13 +25,14 @@ from audit.governance.keys import MAX_BYTES
 from audit.shards.files import file_sha256
 
 STATEMENT = "statement.dsse.json"
-SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"  # the plan, and how the run differs from it
+# The sealed plan, and how the run differs from it.
+SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"
 RUN = "run"
 SENSITIVITY = "sensitivity.json"
-REFERENCES = "references"  # below a run: the runs that its verdict was compared with
+REFERENCES = "references"  # folder below a run for the runs that its verdict was compared with
 VERDICT = f"{RUN}/report/verdict.json"
 PREDICATE = "urn:benchmark-audit:evidence:v1"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # every entry has the earliest time that zip can hold
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that zip can hold, given to every entry
 _NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._ -]*(/[A-Za-z0-9._-][A-Za-z0-9._ -]*)*")
 _MAX_ENTRIES = 100_000
 _MAX_JSON = 256 << 20

@@ -99,7 +99,8 @@ _BOX = ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how muc
 
 @cache
 def _schema() -> Any:
-    from jsonschema import Draft202012Validator  # here: most commands read no chronology
+    # Most commands read no chronology and do not need jsonschema.
+    from jsonschema import Draft202012Validator
 
     schema = json.loads((files("audit") / "chronology.schema.json").read_text(encoding="utf-8"))
     return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)

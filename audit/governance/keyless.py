@@ -71,9 +71,9 @@ class Identity(SigstoreKey):
                     identity=self.keyval["identity"], issuer=self.keyval["issuer"]
                 )
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
-            except (
-                Exception
-            ) as error:  # a forged bundle can raise anything; the services answered before
+            # The services have answered, so the bundle is at fault: a forged one can raise
+            # anything.
+            except Exception as error:
                 raise Unverified(f"{self.keyval['identity']}: {error}") from error
 
 
@@ -205,7 +205,7 @@ def _services(kind: type[ConfigError | SignatureError], problem: str) -> Iterato
         yield
     except (ConfigError, SignatureError, Unverified):
         raise
-    except Exception as error:  # its clients raise of many kinds
+    except Exception as error:  # sigstore's clients raise errors of many kinds.
         raise kind(
             f"{problem}: sigstore did not answer, or refused ({type(error).__name__}: {error})."
         ) from error

@@ -33,7 +33,8 @@ from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 KEY_VARIABLE = (
-    "AUDIT_SIGNING_KEY"  # holds a private key as PEM text, for machines without a key file
+    # Environment variable with a private key as PEM text, for machines without a key file.
+    "AUDIT_SIGNING_KEY"
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _MAX_KEY = 1 << 16
@@ -48,7 +49,7 @@ class Trusted:
     key: Key
 
 
-Keys = Mapping[str, Trusted]  # by key id
+Keys = Mapping[str, Trusted]  # trusted keys by key id
 
 
 def create_key(name: str, folder: Path) -> tuple[Path, Path]:
@@ -124,9 +125,8 @@ def load_signer(path: Path | None) -> Signer:
         return KeylessSigner(load_identity(path))
     try:
         with path.open("rb") as file:
-            mode = stat.S_IMODE(
-                os.fstat(file.fileno()).st_mode
-            )  # of the open file: its path may be replaced
+            # The mode is read from the open file, as its path may be replaced.
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
                 raise ConfigError(
                     f"The mode of {path} is {mode:04o}, so others may have read the key and signed with it. "

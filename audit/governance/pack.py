@@ -279,7 +279,7 @@ def _for_readers(
         "libraries": headers_of(run_dir),
         "calibration": shipped_table(shipped)
         if shipped
-        else None,  # the error rates that its verdicts cite
+        else None,  # error rates that the verdicts cite
         "sensitivity": load_sensitivity(run_dir),
     }
     present = {}

@@ -32,7 +32,8 @@ _COMPARED_TEXTS = {
     "gate",
     "suite_sha256",
 }
-_NOT_COMPARED = {"reason_codes", "advice_codes"}  # sentences are made of them; versions may differ
+# Sentences are made of these codes, and versions of the program may differ in them.
+_NOT_COMPARED = {"reason_codes", "advice_codes"}
 # Return, for a suite's folder, a function from the verdicts by audit to the suite's section of
 # verdict.json.
 SectionOf = Callable[[Path], Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]]
@@ -83,7 +84,7 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
         for run in dirs:
             stored = run / "report" / "verdict.json"
             if not stored.is_file() and not suite:
-                continue  # a panel's runs need no reports of their own
+                continue  # Runs of a panel need no reports of their own.
             if len(dirs) == 1 or alone:
                 computed.append((stored, verdicts[audit] if len(dirs) == 1 else _judged([run])))
     return computed
@@ -118,7 +119,7 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
         pairs = [(f"{at}.{key}", stored[key], computed[key]) for key in shared]
     elif isinstance(stored, list) and isinstance(computed, list):
         if all(isinstance(entry, str) for entry in (*stored, *computed)):
-            return ""  # they are sentences, or ids whose number is compared
+            return ""  # The entries are sentences, or ids, whose number is compared.
         if len(stored) != len(computed):
             return f"{at[1:]} has {len(stored)} entries, and {len(computed)} are computed"
         pairs = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, computed, strict=True))]

@@ -28,10 +28,11 @@ from audit.judging.decision import Decision, Ruling
 from audit.shards.files import disk_error
 
 SUITES = ("suite.json", "suite.yaml")
-MAX_SUITE = 1 << 20  # bytes of a suite
+MAX_SUITE = 1 << 20  # largest suite file, in bytes
 MAX_REASON = 2000
-LONGEST = timedelta(days=5 * 366)  # what is known about a model changes, so approvals expire
-_FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # the program did not exist before
+# Longest validity of an approval, because what is known about a model changes.
+LONGEST = timedelta(days=5 * 366)
+_FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # The program did not exist before this date.
 _FILE = re.compile(r"[0-9]{4}\.dsse\.json")
 
 
@@ -94,7 +95,7 @@ def approvals_asked(text: str, where: str) -> int:
         If the text cannot be read: it may require more.
     """
     try:
-        document = parse_yaml(text)  # JSON is YAML
+        document = parse_yaml(text)  # JSON is valid YAML, so one parser reads both.
         if document.get("suite") and document.get("governance"):
             raise ValueError("governance stands both at the top and in the suite")
         required = ((document.get("suite") or document).get("governance") or {}).get(

@@ -244,7 +244,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         facts.
     """
     verdict = verdict_path(run_dir)
-    page = verdict.with_name("report.html")  # the people who decide have read it
+    page = verdict.with_name("report.html")  # The people who decide have read this page.
     bound = {}
     for path in (verdict, page):
         if path == verdict or path.is_file():
@@ -381,9 +381,8 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
                 "",
                 f"{run_dir} is {manifest.status}, not finished{broken}. Type the run's command again.",
             )
-        listed_shards(
-            run_dir, manifest
-        )  # a changed answer leaves the counts as they were, so hashes are checked
+        # A changed answer leaves the counts unchanged, so hashes are checked.
+        listed_shards(run_dir, manifest)
     return json.dumps([audit.name, held], sort_keys=True), ""
 
 

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
 PREDICATE = "urn:benchmark-audit:seal:v1"
 _DETECTS = ("model", "benchmark", "questions_needed")
+# Parts of a configuration with one entry per model.
 _NAMED = (
     "model",
     "protocols",
     "answering",
-)  # these parts of a configuration have one entry per model
+)
 
 
 def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime) -> Path:
@@ -164,7 +165,7 @@ def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | Non
 
 
 def _seal_of(run: Path, outside: Path | None, trusted: Keys | None) -> Seal | None:
-    if not (run / MANIFEST).is_file():  # the folder holds a report alone
+    if not (run / MANIFEST).is_file():  # The folder holds only a report.
         return None
     manifest, path = Manifest.load(run), outside or run / SEAL
     if not path.is_file():

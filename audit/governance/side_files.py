@@ -21,10 +21,11 @@ SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
+# A copy of a file that grows, and files that Python compiles.
 _NOT_HASHED = (
     "_chronology.jsonl",
     "*.pyc",
-)  # a copy of a file that grows, and what Python compiles
+)
 
 
 def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:

@@ -38,7 +38,7 @@ from audit.governance.archive import (
 from audit.governance.keys import DECISIONS, Keys, subjects_of, unseal
 from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS, revisions_of
 
-if TYPE_CHECKING:  # hashes and signatures need no statistics
+if TYPE_CHECKING:  # Checking hashes and signatures needs no statistics.
     from audit.governance.recompute import SectionOf
     from audit.governance.reviews import Decided
     from audit.judging.decision import Seal
@@ -179,9 +179,10 @@ def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided
     names = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")
     if not names:
         return ()
+    # Most packs have no decisions and do not need this module.
     from audit.governance.packed_decisions import (
         chain_in,
-    )  # most packs have no decisions and do not load it
+    )
 
     homes = sorted({name.split(f"/{DECISIONS}/")[0] for name in names})
     chains = {home: chain_in(pack, home, trusted, now) for home in homes}
@@ -202,7 +203,9 @@ def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
                 )
             continue
         from audit.core.json_types import plain
-        from audit.governance.sealed import checked  # it compares manifests, which load Arrow
+
+        # This module compares manifests, which load Arrow.
+        from audit.governance.sealed import checked
         from audit.shards.manifest import Manifest
 
         seal = checked(
@@ -376,7 +379,8 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
     Raises SignatureError unless each verdict has the same bytes and libraries.json describes the
     tables.
     """
-    from audit.governance.recompute import recomputed  # hashes and signatures need no statistics
+    # Checking hashes and signatures needs no statistics.
+    from audit.governance.recompute import recomputed
     from audit.judging.result import json_text
 
     path, libraries = pack.path, [name for name in taken if name.endswith("libraries.json")]

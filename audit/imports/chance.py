@@ -18,18 +18,17 @@ from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
 from audit.imports.typed import ROWS_AN_OPTION, undressed
 
-BELOW_ALPHA = 0.001  # one-sided, divided by the number of scores
+BELOW_ALPHA = 0.001  # one-sided significance level, divided by the number of scores
 _SHOWN = 3
 # Share of items that name an option. A guess is right for half of these at most: 5 % in all, which
 # is taken for free answers too (`audit.memory.gates.FREE_ANSWER`).
 _LABELS_MAX = 0.1
-_WORDS_MAX = 10  # keys that are labels if there are no more
-_LATER = frozenset(
-    "CDEGHIJ"
-)  # keys that name an option, or a later one than a given number allows; F may be false
+_WORDS_MAX = 10  # most distinct keys that are taken for labels
+# Keys that name an option, perhaps beyond the given number; F is left out, as it may mean false.
+_LATER = frozenset("CDEGHIJ")
 _YES_NO = frozenset(("yes", "no", "true", "false"))
 _LISTED = re.compile(r"(?:^|\n)[ \t]*\(?A[).:][ \t].{0,2000}?\n[ \t]*\(?B[).:][ \t]", re.DOTALL)
-_TEXT_MAX = 20_000  # characters at the end of a text in which options are looked for
+_TEXT_MAX = 20_000  # characters at the end of a text that are searched for options
 _LETTER = re.compile(r"\W*(?:the )?(?:correct )?(?:answer(?: is)?)?\W*([A-J])\W*", re.IGNORECASE)
 
 

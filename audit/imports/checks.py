@@ -11,7 +11,9 @@ from audit.imports.join import Joined
 from audit.imports.record import MAX_OF
 from audit.judge.gates import LogCheck
 
-CUT_OFF_MAX = 0.01  # share of replies; a wrong reply that was cut off may have become right: so large a gap follows
+# Share of replies: if wrong replies that were cut off had become right, the gap could be this
+# large.
+CUT_OFF_MAX = 0.01
 CUT_OFF_ALPHA = 0.01
 
 

@@ -27,7 +27,7 @@ from audit.imports.table import read_table
 from audit.imports.totals import refuse_numbers, refuse_totals
 from audit.shards.manifest import MANIFEST
 
-_HEAD = 16 << 20  # bytes of a first line
+_HEAD = 16 << 20  # largest first line, in bytes
 
 
 def read_log(path: Path, wanted: Wanted) -> Log:
@@ -47,13 +47,14 @@ def _told(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
 def _as_its_format(path: Path) -> Iterator[None]:
     try:
         yield
+    # A value has another type than expected, such as a list for an object.
     except (
         LookupError,
         TypeError,
         ValueError,
         AttributeError,
         ArithmeticError,
-    ) as error:  # a list for an object, say
+    ) as error:
         raise DataError(
             f"{path} is not as its format has it ({error!r:.120}). Expected a whole log: copy it again."
         ) from error
@@ -151,7 +152,7 @@ def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
     if {"item", "correct"} <= set(found) or (
         mapped and all(at(found, one, ABSENT) is not ABSENT for one in mapped)
     ):
-        return None  # a table of one row, which may hold a list of messages
+        return None  # The object is a table of one row, which may hold a list of messages.
     refuse_numbers(path, found)
     lists = lists_of(found)
     if len(lists) > 1:

@@ -25,8 +25,8 @@ from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import Asked, write_run
 
-TIMEOUT_S = 30.0  # without a byte
-TAIL = 160  # characters of a reply: its end holds the answer
+TIMEOUT_S = 30.0  # seconds without a byte from the server
+TAIL = 160  # characters kept of a reply, whose end holds the answer
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from audit.shards.manifest import MANIFEST
 
 SUFFIXES = (".eval", ".jsonl", ".json", ".parquet", ".csv")
 MAX_FILES, MAX_DEPTH = 10_000, 12
+# Folders of a run of OpenCompass.
 _RESULTS, _PREDICTIONS, _SUMMARY = (
     "results",
     "predictions",
     "summary",
-)  # folders of a run of OpenCompass
-_SAMPLES = "_samples.jsonl"  # of Every Eval Ever, whose aggregate is read with them
+)
+# End of file names of Every Eval Ever, whose aggregate is read with them.
+_SAMPLES = "_samples.jsonl"
 
 
 def is_folder(path: Path) -> bool:

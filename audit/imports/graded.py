@@ -69,9 +69,8 @@ class Sample:
         )
 
 
-Samples = Callable[
-    [], Iterable[Sample]
-]  # as often as they are needed: a large log is not held in memory
+# Called each time samples are needed, so that a large log is not held in memory.
+Samples = Callable[[], Iterable[Sample]]
 Choose = Callable[[Mapping[str, Column], str, str], str]
 _NO_TOTALS: Mapping[str, Any] = MappingProxyType({})
 

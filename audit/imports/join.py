@@ -16,10 +16,11 @@ from audit.core.errors import DataError
 from audit.imports.record import MAX_OF, Imported, letter_index
 from audit.imports.typed import numbers, undressed
 
-_NAMES_MIN = 10  # items of one name and one outcome in two sets, from which these are no chance
+_NAMES_MIN = 10  # So many items of equal name and outcome in two sets are not there by chance.
 _APART = "name them apart: audit import first=A.eval second=B.eval"
 CHANGED_MAX = (
-    0.01  # share of a benchmark's items that may not be the same in all logs; these are left out
+    # Largest share of a benchmark's items that may differ between logs; these items are left out.
+    0.01
 )
 
 
@@ -51,9 +52,8 @@ class Joined:
     measures: set[tuple[str, str]] = field(default_factory=set)
     sampling: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     cut_off: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    _seen: dict[int, str] = field(
-        default_factory=dict
-    )  # by hash (64 bits, salted): a million names take much memory
+    # The keys are salted 64-bit hashes, as a million names would take much memory.
+    _seen: dict[int, str] = field(default_factory=dict)
 
     @property
     def models(self) -> list[str]:
@@ -68,7 +68,7 @@ class Joined:
         for one in outcomes:
             self._check_new(log, one)
             same = (one.model, one.benchmark, one.key, one.epoch)
-            times[same] += 1  # a benchmark may hold one text twice
+            times[same] += 1  # A benchmark may hold the same text twice.
             key = one.key if times[same] == 1 else f"{one.key}#{times[same]}"
             self._take(log, key, one)
             if times[same] > 1:

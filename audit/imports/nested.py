@@ -6,7 +6,7 @@ from typing import Any
 from audit.imports.record import Record
 
 ABSENT = object()
-_DEPTH, _PATHS = 6, 200  # of a row whose columns are listed
+_DEPTH, _PATHS = 6, 200  # depth and number of the columns that are listed of a row
 _SHOWN = 20
 
 

@@ -24,10 +24,10 @@ from audit.core.guarded_files import check_regular, read_bytes
 from audit.core.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
-Records = Iterator[tuple[str, Record]]  # with where each stands, for messages
-MAX_CELL = 4 << 20  # characters of one text: a longer one is no exam item
-MAX_SHOWN = 200  # characters of an answer, a key and an error
-MAX_OF = 100  # trials of an item that a share is taken to be of
+Records = Iterator[tuple[str, Record]]  # (place, object): the place is for messages
+MAX_CELL = 4 << 20  # longest text in characters; a longer one is no exam item
+MAX_SHOWN = 200  # characters that are shown of an answer, a key and an error
+MAX_OF = 100  # most trials of an item that a score may be a share of
 _RIGHT = ("c", "true", "yes", "y", "t", "correct", "right", "pass", "passed")
 _WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
 _WORDS: dict[str, int | Fraction] = {
@@ -55,7 +55,7 @@ _NONE = frozenset(
         "?",
     )
 )
-_CODE = r"[45]\d\d\b"  # of HTTP, of a client's or a server's error
+_CODE = r"[45]\d\d\b"  # HTTP status of a client's or a server's error
 _FAILURE = re.compile(
     rf"""[\s"'\[(*#{{]{{0,4}}(?:
     (?i:(?:(?:api|openai|request|server|http|network|connection|client|internal)[ _-]?){{0,3}}
@@ -69,7 +69,7 @@ _FAILURE = re.compile(
         |internal\ server\ error|service\ unavailable|gateway\ time-?out|bad\ gateway))""",
     re.VERBOSE,
 )
-NO_ANSWER = "n"  # Inspect's word for it
+NO_ANSWER = "n"  # Inspect's score for no answer
 _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/10"
 
 
@@ -220,7 +220,7 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
             share = _WORDS[word] if word in _WORDS else float(word)
         except ValueError:
             share = None
-    if share is None or not 0 <= share <= 1:  # NaN neither
+    if share is None or not 0 <= share <= 1:  # This refuses NaN too.
         raise DataError(f"{where}: found the score {value!r:.80}, {_EXPECTED}.")
     if share in (0, 1):
         return int(share), 1
@@ -319,9 +319,8 @@ def letter_index(value: Any, n: int) -> int | None:
     """The place of an option that is named by its number from 0 or by its letter; None where
     neither."""
     word = str(value).strip()
-    letter = (
-        len(word) == 1 and word.isascii()
-    )  # of another, such as the German sharp s, two may become
+    # Other characters, such as the German sharp s, may become two in upper case.
+    letter = len(word) == 1 and word.isascii()
     place = (
         int(word)
         if word.isdecimal() and len(word) < 3
@@ -332,10 +331,10 @@ def letter_index(value: Any, n: int) -> int | None:
     return place if 0 <= place < n else None
 
 
-MAX_MEMBER = 64 << 20  # bytes of a member of a zip
+MAX_MEMBER = 64 << 20  # largest unpacked member of a zip, in bytes
 MAX_MEMBERS = 1_000_000
-_PACKED = 200  # times its own bytes that a large zip unpacks to: logs do to 5 to 50
-_ZSTD = 93  # a zip's number for it
+_PACKED = 200  # times its own size that a large zip may unpack to; logs reach 5 to 50
+_ZSTD = 93  # number of Zstandard in a zip
 
 
 def parse(data: bytes | str, where: str) -> Any:
@@ -425,9 +424,8 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
     if info.compress_type != _ZSTD:
         return archive.open(info)
     with Path(str(archive.filename)).open("rb") as file:
-        file.seek(
-            info.header_offset + 26
-        )  # of the member's own header, whose lengths may differ from the directory's
+        # The lengths are the member's own header's, which may differ from the directory's.
+        file.seek(info.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
         file.seek(name + extra, os.SEEK_CUR)
         packed = file.read(min(info.compress_size, MAX_MEMBER))

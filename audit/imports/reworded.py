@@ -26,7 +26,7 @@ from audit.variants.record import (
     questions_sha256,
 )
 
-REWORDED = "reworded: "  # stands before the benchmark of such a log
+REWORDED = "reworded: "  # prefix of the benchmark's name in a log of reworded items
 
 
 def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:

@@ -11,9 +11,9 @@ from audit.core.errors import DataError
 from audit.imports.record import outcome
 from audit.statistics.mcnemar import mcnemar_exact
 
-_ROUNDED = 1e-3  # share that a total may differ by
+_ROUNDED = 1e-3  # share by which a reported total may differ, as it may be rounded
 Outcome = tuple[int | None, int]  # k of n trials were right; k is None if the item has no score
-Column = dict[str, Outcome]  # by item
+Column = dict[str, Outcome]  # outcomes by item
 
 
 def share(value: Any) -> Outcome | None:

@@ -38,7 +38,8 @@ from audit.shards.complete import cell_rows, count_rows, listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-FACTS = Path(str(files("audit").joinpath("data", "references")))  # what is known of published sets
+# Folder with what is known of published sets.
+FACTS = Path(str(files("audit").joinpath("data", "references")))
 _COLUMNS = ("model", "released", "family")
 
 

@@ -47,14 +47,17 @@ FIELDS = (
     ),
     "stratum",
 )
-_SHORT = 12  # characters of an answer that may be a truth value
+_SHORT = 12  # answers with fewer characters may be truth values
+# If more cells are empty than this share of the right ones, and than this number, empty may mean
+# wrong.
 _EMPTY_MAX, _EMPTY_MIN = (
     0.1,
     2,
-)  # empty cells a right one, and in all, above which empty may stand for wrong
+)
 _WRONG = {"wrong", "incorrect", "error", "errors", "mistake", "mistakes", "failed", "failure"}
 _NAME_PARTS = re.compile(r"[a-z]+")
-_WORDS = ("model", "item", "benchmark", "epoch", "stratum")  # no object and no list
+# Fields whose values are neither objects nor lists.
+_WORDS = ("model", "item", "benchmark", "epoch", "stratum")
 
 
 def read_table(
@@ -305,9 +308,8 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(
                 f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}."
             )
-        if column not in row and not (
-            name == "options" and column.isdecimal()
-        ):  # 4: as many in every row
+        # The word 4 means four options in every row.
+        if column not in row and not (name == "options" and column.isdecimal()):
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}
@@ -360,9 +362,8 @@ def _right(
     if failed:
         return None, 1, None, None
     cell, key = _cells(found, where, wanted)
-    if (
-        "reply" in found and not table.typing.pairs
-    ):  # by the rule of this program's own runs of free-form questions
+    # The reply is read as in this program's own runs of free-form questions.
+    if "reply" in found and not table.typing.pairs:
         answer, same = read_against_key(_reply(found, where), key.strip("# "), options)
         return None if same is None else int(same), 1, answer, None
     same, place, gold = judge(cell, key, options)
@@ -376,14 +377,13 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
         return ()
     word = str(value).strip()
     try:
-        found = (
-            value if isinstance(value, list) else json.loads(word or "[]")
-        )  # a csv has a list as its text
+        # In a csv a list is written as text.
+        found = value if isinstance(value, list) else json.loads(word or "[]")
     except (ValueError, RecursionError):
         found = None
     if isinstance(found, list):
         return tuple(checked(one, where) for one in found)
-    # 4.0 stands in a column that has gaps elsewhere.
+    # In a column with gaps elsewhere, 4 is read as 4.0.
     if (
         isinstance(found, int | float)
         and not isinstance(found, bool)

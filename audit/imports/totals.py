@@ -16,10 +16,11 @@ class NoOutcomesError(ConfigError):
 
 
 _SOLUTION = {"task_id", "solution", "completion", "raw_solution", "completion_id", "_identifier"}
+# Fields of FastChat's marks, beside model and score, or model_1, model_2 and g1_winner.
 _MARKED = {
     "question_id",
     "judge",
-}  # of FastChat: by model and score, or by model_1, model_2 and g1_winner
+}
 _REPLIES = {"question_id", "answer_id", "choices"}
 
 

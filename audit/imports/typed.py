@@ -25,34 +25,38 @@ from audit.core.records import FinishReason
 from audit.imports.record import is_none
 from audit.scoring.letter import canonical, read_letter
 
+# Readings that name an option; truth is one if the options are yes and no.
 OPTION = (
     "letter",
     "from0",
     "from1",
     "text",
     "truth",
-)  # readings that name an option; truth: if options are yes and no
+)
 KINDS = (*OPTION, "number", "word")
+# (reading of the answers, reading of the keys).
 PAIRS = (
     *((a, k) for a in OPTION for k in OPTION),
     ("number", "number"),
     ("word", "word"),
-)  # (of answers, of keys)
+)
 ROWS_AN_OPTION = (
-    8  # keys an option, from which one that is never the key is no chance: (1 - 1/n)^8n < e^-8
+    # Keys per option from which an option that is never the key is no chance: (1 - 1/n)^8n < e^-8.
+    8
 )
 CODES_MAX = (
-    0.1  # share of words that may be letters or numbers; more are taken for names of options
+    0.1  # largest share of words that may be letters or numbers; if more, they are names of options
 )
-USUAL_MIN = 0.5  # share of the answers that a reading reads
+USUAL_MIN = 0.5  # smallest share of the answers that a reading must read
+# Most distinct keys of a closed list, and fewest rows that each key has on average.
 VOCABULARY_MAX, VOCABULARY_ROWS = (
     200,
     3,
-)  # distinct keys of a closed list, and rows that each has on average
+)
 USUAL_OPTIONS = 10
-_TOGETHER = 1 << 11  # distinct rows that are typed at once
-_NO_OPTION = "-1"  # what programs write for the number of no option
-MAX_CELL = 2_000  # characters of an answer; a longer one is compared as it is
+_TOGETHER = 1 << 11  # distinct rows whose types are determined at once
+_NO_OPTION = "-1"  # what programs write as an option number if no option was chosen
+MAX_CELL = 2_000  # longest answer in characters; a longer one is compared unchanged
 
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
 _TRUTH = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
@@ -64,17 +68,17 @@ _SAYS = re.compile(
 _BOX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|fbox) ?\{([^{}]*)\}")
 _SHORT = re.compile(r"[(\[{<'_#]{0,3}([A-Za-z]|\d{1,3}(?:\.0+)?)[)\]}>'_.:]{0,3}", re.ASCII)
 _LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII)
-_BRACKETED = re.compile(
-    r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII
-)  # in accounts, a number below zero
+# In accounts, a number in brackets is below zero.
+_BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)
 _DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
 _PARTS = re.compile(r"\w+")
-_WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")  # a unit: 4 km is not 4 m
+# Letters of a unit, as 4 km is not 4 m.
+_WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
 _MARKED = re.compile(r"^[(\[]?[a-z][.):\]]{1,2}\s*(?=\S)")  # the letter before a text: "b. paris"
-_MORE_WORDS = 3  # by which a sentence about an option is longer than its text; a label is not
+_MORE_WORDS = 3  # words by which a sentence about an option is longer than its text; a label is not
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third
 # Cyrillic letter is no B. Texts that differ by them alone are not told apart.
@@ -176,7 +180,8 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
             found["text"] = letter
     lettered = _LETTERED.fullmatch(base)
     if lettered and not options and "letter" not in found and not lettered[3][0].islower():
-        found["initial"] = LETTERS.index(lettered[1].upper())  # "B. Paris", and "B. Obama"
+        # The letter may name an option ("B. Paris") or be an initial ("B. Obama").
+        found["initial"] = LETTERS.index(lettered[1].upper())
     found = {kind: place for kind, place in found.items() if 0 <= place < n}
     if value:
         found["number"] = value
@@ -215,7 +220,7 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
         for place, one in enumerate(options)
         if len(one) == 1
     ):
-        return None  # among blood groups, B is a letter and a text
+        return None  # If the options are blood groups, B is a letter and a text.
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
         if options:
@@ -274,7 +279,8 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
     if letters:
         return _same_letters(_letter_set(answer), letters.get(key))
     if is_code(answer) or is_code(key):
-        return None  # 0.8 apples and 0,80; B and Paris
+        # The two may mean the same or not, such as 0.8 apples and 0,80, or B and Paris.
+        return None
     may_be_one = _one_label if answer in vocabulary else _one_text
     return None if may_be_one(answer, key, vocabulary) else False
 
@@ -297,7 +303,7 @@ def _one_text(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
     if any(label in plain for label in labels):
         return True
     if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
-        return True  # the same in another order: "A,C" and "C,A"
+        return True  # The words are the same in another order, such as "A,C" and "C,A".
     return plain == _skeleton(key) or _one_holds_the_other(answer, key)
 
 
@@ -328,7 +334,8 @@ def _same(
         if answer == key and len(key) == 1:
             return True
         return None if answer & key or _rounded(answer, key) else False
-    if type(answer) is not type(key):  # a truth value, and an option of others than yes and no
+    # One is a truth value, the other an option that is neither yes nor no.
+    if type(answer) is not type(key):
         return None
     return _same_word(answer, key, vocabulary) if kind == "word" else answer == key
 
@@ -386,8 +393,9 @@ class _Column:
     cells: int = 0
     reads: Counter[str] = field(default_factory=Counter)
     only: Counter[str] = field(default_factory=Counter)
-    places: Counter[tuple[str, int]] = field(default_factory=Counter)  # of letters and numbers
-    odd: dict[str, str] = field(default_factory=dict)  # the first cell that a kind does not read
+    # Counts of letters and numbers, by kind and place.
+    places: Counter[tuple[str, int]] = field(default_factory=Counter)
+    odd: dict[str, str] = field(default_factory=dict)  # the first cell that each kind does not read
     codes: int = 0  # cells that may be numbers or letters of options
     values: int = 0  # truth values of rows whose options are not yes and no
     bits: int = 0  # cells that are 0 or 1
@@ -432,12 +440,11 @@ class Columns:
 
     def __init__(self) -> None:
         self.answers, self.keys = _Column(), _Column()
-        self.marks: Counter[tuple[int, int]] = (
-            Counter()
-        )  # bits of PAIRS by which a row is right, and wrong
+        # Bits of PAIRS by which a row is right, and bits by which it is wrong.
+        self.marks: Counter[tuple[int, int]] = Counter()
         self.words: set[str] = set()
-        self.counted = True  # the rows tell how many options there are
-        self.listed = False  # some rows tell their texts
+        self.counted = True  # whether the rows tell how many options there are
+        self.listed = False  # whether some rows tell the options' texts
         self._rows: Counter[tuple[str | None, str | None, tuple[str, ...]]] = Counter()
 
     def add(self, answer: str | None, gold: str | None, options: Sequence[str]) -> None:
@@ -492,7 +499,7 @@ class Columns:
             places = {place for name, place in self.keys.places if name == kind}
             n = len(places)
             whole = self.keys.reads[kind] == self.keys.cells and places == set(range(n))
-            spare = kind == "from1"  # the keys could also count from 0 and never be 0
+            spare = kind == "from1"  # Keys from 1 could also count from 0 and never be 0.
             if n and whole and self.keys.cells >= ROWS_AN_OPTION * (n + spare):
                 return n
         return len(LETTERS)
@@ -514,11 +521,11 @@ class Columns:
         if pair == ("truth", "truth") and self.keys.values:
             # RTE's published labels are 0 for True and 1 for False: bits may be such.
             bits = [one.bits == one.cells for one in (self.answers, self.keys)]
-            digits = self.answers.reads["number"] > self.answers.bits  # 2 and 1 are no truth values
+            # Numbers such as 2 are no truth values.
+            digits = self.answers.reads["number"] > self.answers.bits
             return gold_told or (bits[0] == bits[1] and not digits)
-        if (
-            answer == "number" and self.counted
-        ):  # of options from 0 or from 1, and one range does not fit
+        # Numbers of options count from 0 or from 1; the keys must fit neither range.
+        if answer == "number" and self.counted:
             return self.keys.reads["from0"] + self.keys.only["from1"] < self.keys.cells
         if answer == "word":
             return self._wordy() and not self.listed
@@ -562,9 +569,8 @@ class Columns:
         if any(pair[0] != "word" for pair in fits):
             fits = [pair for pair in fits if pair[0] != "word"]
         same = self.answers.low == self.keys.low and self.answers.high == self.keys.high
-        if (
-            same and ("number", "number") in fits
-        ):  # of keys that name every option, another base has another range
+        # If keys name every option, another base has another range.
+        if same and ("number", "number") in fits:
             fits = [pair for pair in fits if pair[0] == pair[1]]
         return fits
 

@@ -35,10 +35,11 @@ _SETTING = {"arm": Arm.SCORE.value, "ordering": 0}
 _LETTER, _NUMBER = Reading.LETTER.value, Reading.NUMBER.value
 _STOP, _ERROR = FinishReason.STOP.value, FinishReason.ERROR.value
 _SHARD_ROWS = 16_384
+# Values of columns that only an engine fills; lists are empty, numbers 0.
 _NO_VALUE = {
     pa.string(): "",
     pa.bool_(): False,
-}  # of columns that only an engine fills; lists are empty, numbers 0
+}
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,8 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
         if name in names
         for epochs in answers.values()
     )
-    trials = max(
-        sum(one.of for one in pooled(epochs)) for epochs in every
-    )  # rows that an item needs
+    # Rows that each item needs.
+    trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)
     models = joined.models
     total = len(models) * sum(len(joined.items[name]) for name in names) * trials
     if total > MAX_ROWS:

@@ -14,12 +14,14 @@ from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
 IMPLAUSIBLE = (
-    1e-3  # probability of an exact accuracy, over all conditions, below which it withholds
+    # An accuracy of exactly 1 withholds the verdict if its probability over all conditions is
+    # smaller.
+    1e-3
 )
 _MARGIN = (
-    3.5  # agreement may be this many standard errors below the expected, whatever the threshold
+    3.5  # standard errors by which agreement may be below the expected, whatever the threshold
 )
-_LIMIT_MIN = 1.5  # with a lower limit, one broken order in ten or more would pass
+_LIMIT_MIN = 1.5  # With a lower limit, one broken order in ten or more would pass.
 READ_ADVICE = (
     "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
     "letter_logprob or option_text."

@@ -72,7 +72,7 @@ class Report(Generic[Verdict, Behind]):
         if has_part(verdict.audit, "page"):
             page = part_of(verdict.audit, "page").page
         else:
-            from audit.report.plain import page  # here: it loads matplotlib
+            from audit.report.plain import page  # This import loads matplotlib.
         return write_report(Path(out), verdict, page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:

@@ -18,14 +18,15 @@ import scipy
 from audit.judging.document import Cell
 from audit.judging.ladder import FINDINGS, Grade
 
+# Audits in the order of a key's letters; validity makes no claim about memory.
 AUDITS = (
     "sweep",
     "perturb",
     "memory",
-)  # the order of a key's letters; validity makes no claim about memory
+)
 FORMS = ("answers", "wording", "text")
-DOSES = (0.15, 0.5)  # shares of the published items
-LETTERS = {  # outcome of one audit of one model
+DOSES = (0.15, 0.5)  # doses: shares of the published items that were learnt
+LETTERS = {  # letter for the outcome of one audit of one model
     Grade.FOUND_STRONG: "F",
     Grade.FOUND_SUGGESTIVE: "S",
     Grade.CAUSE_UNKNOWN: "R",
@@ -35,8 +36,9 @@ LETTERS = {  # outcome of one audit of one model
     Grade.CLEARED: "C",
 }
 LIKELY = 0.8  # the conventional power (Cohen 1988)
-NEAR = 1.1  # largest distance of a near design, about that of three times the questions
-_SLACK = 1.1  # a run may have fewer items than its design by this factor, as a few are left out
+# Largest distance of a design that counts as near, about that of three times the questions.
+NEAR = 1.1
+_SLACK = 1.1  # factor by which a run may have fewer items than its design, as a few are left out
 _PLUS = {"references": 1}
 
 

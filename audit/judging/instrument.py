@@ -62,7 +62,7 @@ class Seen(StrEnum):
     NOT_SEEN = "not seen"
     COULD_NOT_TELL = "could not tell"
     BLIND = "blind"
-    NOT_RUN = "not run"  # no audit that looks for it was run
+    NOT_RUN = "not run"  # No audit that looks for this was run.
 
 
 _SEEN = {

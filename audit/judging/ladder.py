@@ -91,7 +91,7 @@ _DECISIONS = {
 }
 BLOCK_AT = ("strong", "suggestive")
 FINDINGS = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-NO_ROOM = "no_room"  # code if the score leaves no room for an effect that matters
+NO_ROOM = "no_room"  # code for a score that leaves no room for an effect that matters
 
 
 @dataclass(frozen=True)

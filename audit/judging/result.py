@@ -16,10 +16,10 @@ from audit.core.json_types import plain
 from audit.core.number_text import listed, percent, points, pvalue, signed_points
 
 SIGNIFICANT_DIGITS = (
-    6  # fixed for every float in verdict.json, so that equal shards give equal bytes
+    6  # digits of every float in verdict.json, fixed so that equal shards give equal bytes
 )
 
-MAX_ITEMS = 50  # ids listed for a gate; `item_count` is the full number
+MAX_ITEMS = 50  # most ids listed for a gate; `item_count` is the full number
 
 
 class Status(StrEnum):
@@ -186,9 +186,8 @@ def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "points": points,
     "signed": signed_points,
-    "bare": lambda share: f"{100 * share:.1f}".replace(
-        "-", "−"
-    ),  # a limit of an interval in points
+    # The limit of an interval, in points.
+    "bare": lambda share: f"{100 * share:.1f}".replace("-", "−"),
     "percent": percent,
     "p": pvalue,
     "listed": listed,

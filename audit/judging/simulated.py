@@ -24,21 +24,20 @@ from audit.judging.result import rounded
 
 SEED = 42
 CHUNK = 25  # models that are drawn from one seed
-PANEL = 12  # models of the panel, one of which each simulated one is judged as, too
+PANEL = 12  # models of the panel in which each simulated model is judged, besides alone
 
 Rates = Mapping[str, float | None]
 Entry = dict[str, Any]
 Entries = Sequence[Mapping[str, Any]]
-Stream = tuple[
-    tuple[int, ...], int
-]  # the seed of a generator, and how many models are drawn from it
+# The seed of a generator, and how many models are drawn from it.
+Stream = tuple[tuple[int, ...], int]
 
 
 class Case(NamedTuple):
     """A design in a world, and where its models are drawn from."""
 
     design: Any
-    name: str  # of the world
+    name: str  # name of the world
     world: Any
     streams: Sequence[Stream]
 

@@ -93,9 +93,8 @@ def safe(text: str) -> str:
     >>> safe("=HYPERLINK(1)")
     "'=HYPERLINK(1)"
     """
-    lines = text.replace("\r\n", "\n").replace(
-        "\r", "\n"
-    )  # the csv module does not quote a lone CR
+    # The csv module does not quote a lone CR.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "'" + lines if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else lines
 
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from audit.core.errors import ConfigError, check_known
 
-_EARLIER = {"brittle_drop_min": "fall_noted"}  # old names in stored runs
+_EARLIER = {"brittle_drop_min": "fall_noted"}  # earlier names of thresholds in stored runs
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(field.default, str):  # its audit checks a word
+            # The audit itself checks a threshold that is a word.
+            if isinstance(field.default, str):
                 continue
             if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
                 raise ConfigError(

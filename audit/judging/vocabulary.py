@@ -131,7 +131,7 @@ class GateWord:
     reads: str = ""
 
 
-LOG_GATES: dict[str, GateWord] = {  # gates of every audit of imported logs
+LOG_GATES: dict[str, GateWord] = {  # gates that every audit of imported logs has
     "log_finished": GateWord("Logs finished", "a log is not finished"),
     "chance_known": GateWord(
         "Number of options known", "the number of options is unknown, so chance is unknown"

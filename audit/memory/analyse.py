@@ -65,7 +65,7 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
-analyse = partial(judge_cells, JUDGE)  # takes cells after `gates.readable`
+analyse = partial(judge_cells, JUDGE)  # This takes cells that passed `gates.readable`.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +174,9 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     }
 
 
-NEAR = 1.5  # largest distance of a near design, about that of twice the items with half the held-out items
+# Largest distance of a design that counts as near, about twice the items with half the held-out
+# items.
+NEAR = 1.5
 # In these worlds models have no memory, but the sets or the models differ; the worst rate is
 # quoted.
 _DIFFER = (

@@ -36,9 +36,11 @@ from audit.memory.vocabulary import Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, simulate
 
-RESAMPLES = 199  # of a permutation test: its smallest p, .005, is below what Holm asks of six indicators (not of 72)
+# Permutations of a test: the smallest p, .005, is below Holm's limit for six indicators (not for
+# 72).
+RESAMPLES = 199
 SIMULATIONS = 300
-_OF_MEMORY = 2  # so many times fewer models with memory are drawn
+_OF_MEMORY = 2  # divisor of the number of simulations for models with memory
 
 HOSTILE = (
     "clean",
@@ -51,7 +53,7 @@ HOSTILE = (
     "gap_5_guessed",
 )
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
-ALONE = ("clean", "sequenced", "text")  # what tells anything without held-out items
+ALONE = ("clean", "sequenced", "text")  # worlds that tell something without held-out items
 QUOTED = (
     "clean",
     "clean_unparsed",
@@ -72,7 +74,7 @@ QUOTED = (
     "text",
     "gap_5",
 )
-OF_SCORES = (  # what tells anything of a score
+OF_SCORES = (  # worlds that tell something of a score
     "clean",
     "clean_unparsed",
     "abler",
@@ -104,7 +106,7 @@ SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
     MemoryDesign(3000, 3000, 8): HOSTILE,
 }
 OUTCOMES = ("", "_text", "_gap", "_unknown", "_cleared", "_panel", "_cleared_panel", "_cleared_10")
-_WIDE = 0.10  # another smallest effect that matters, of which a clearance is counted, too
+_WIDE = 0.10  # another smallest effect that matters, for which clearances are counted too
 
 
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:

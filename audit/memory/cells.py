@@ -57,9 +57,8 @@ class _Rows:
     level, for an item's orders of options (by its id) and for a shard (by its number).
     """
 
-    score: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # by item, one value for each replicate
+    # By item, one value for each replicate.
+    score: dict[str, list[float]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)  # items whose score was requested
     texts: dict[str, dict[str, float]] = field(
         default_factory=lambda: {name: {} for name in TEXT_SCORES}
@@ -114,9 +113,8 @@ def load_memory(
     answered = {model for model, _ in rows}
     others = list(product([rows], sorted(answered - set(judged))))
     others += _of_runs(references, questions)
-    all_shards = (
-        shards_of(questions, own.shard_items) if own.orders else []
-    )  # imported answers have no orders
+    # Imported answers have no orders.
+    all_shards = shards_of(questions, own.shard_items) if own.orders else []
     sets = {}
     for name in filter(None, (benchmark, fresh)):
         of_set = []
@@ -157,9 +155,8 @@ def load_memory(
     return tuple(cells)
 
 
-Answers = Mapping[
-    tuple[str, str], Mapping[str, Sequence[float | None]]
-]  # trials by item, by (model, set)
+# Trials by item, by (model, set).
+Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]
 
 
 def score_cells(
@@ -279,11 +276,12 @@ def _renamed(
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
+    # Every row holds its own copy of the id.
     id_, arm, level = (
         intern(row["question_id"]),
         row["arm"],
         row["ordering"],
-    )  # every row holds a copy of its id
+    )
     reads = rows.reads[arm]
     if not row["asked"]:
         reads[2] += 1
@@ -328,9 +326,8 @@ def _model_set(
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
             terms = rows.order.get((number, level), ())
-            if len(terms) == len(
-                parts[s]
-            ):  # without one of its items, the sum is the likelihood of another text
+            # Without one of its items, the sum would be the likelihood of another text.
+            if len(terms) == len(parts[s]):
                 order[s, level] = sum(terms)
 
     def column(values: Mapping[str, float]) -> FloatArray:

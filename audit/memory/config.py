@@ -29,7 +29,7 @@ class MemoryConfig(ReferencedConfig):
     shard_items: int = 5
     orders: int = 10
     option_orders: int = 5
-    published_order: str | None = None  # the record that `audit publish` wrote
+    published_order: str | None = None  # file of the record that `audit publish` wrote
 
 
 ConfigStore.instance().store(name="memory_schema", node=MemoryConfig)

@@ -21,7 +21,7 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 # If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
-_TELLS_APART = {  # advice that excludes another cause; the default is to take larger references
+_TELLS_APART = {  # advice that excludes another cause; by default, take larger references
     "no_reference": "add_references",
     "one_family": "other_families",
     "abler": "abler_references",
@@ -161,9 +161,8 @@ def _contrast(
     bound = None
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
-        bound = Bound(
-            e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room
-        )  # NaN clears nobody
+        # The comparison is false for NaN, so NaN clears nobody.
+        bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)
     return Contrast(
         name=indicator.name,
         speaks=speaks,

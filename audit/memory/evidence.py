@@ -39,18 +39,27 @@ from audit.statistics.values import mean_of
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
-ONE_SIDED = 1.6449 / 1.96  # normal quantile of a one-sided 95 % limit over that of a two-sided one
-_DRAWS = 1999  # fewest permutations of the test of matched items: they are cheap, and Holm needs a small p
+# Normal quantile of a one-sided 95 % limit, divided by that of a two-sided one.
+ONE_SIDED = 1.6449 / 1.96
+# Fewest permutations in the test of matched items; they are cheap, and Holm's correction needs a
+# small p.
+_DRAWS = 1999
 _STANDARD_ERRORS = (
-    2.0  # a reference of the score must be so far above chance, as guesses show no difficulty
+    # Standard errors by which a reference's score must exceed chance, as guesses show no
+    # difficulty.
+    2.0
 )
 _MORE_LIKELY = (
-    0.05  # share of nats a byte below the best reference beyond which the references do not bracket
+    # If texts are likelier to the model than to the best reference by this share of nats a byte,
+    # references do not bracket it.
+    0.05
 )
 _ABLER = (
-    0.10  # accuracy on held-out items above the best reference beyond which they do not bracket
+    # If held-out accuracy exceeds the best reference's by more, the references do not bracket the
+    # model.
+    0.10
 )
-_ALIKE = 0.01  # two sets are guessed alike if their chances of a guess differ by no more than this
+_ALIKE = 0.01  # largest difference between the chances of two sets that count as guessed alike
 
 
 class Name(StrEnum):
@@ -673,9 +682,8 @@ def _ordered(
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
         if beyond.units > 1:
             unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
-            known = not any(
-                np.isnan(r).all() for r in (unit, *theirs)
-            )  # a single other order has no spread
+            # A single other order has no spread.
+            known = not any(np.isnan(r).all() for r in (unit, *theirs))
             twice = _beyond(unit, [2 * r for r in theirs]) if known else None
             if len(references) > 1:
                 spread = _beyond(_gains(own), [_gains(r) for r in references])
@@ -947,7 +955,7 @@ def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicat
 
 def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
     own, shown, p = ordered.own, ordered.shown, ordered.pvalue
-    if recorded:  # a random order carries no meaning, so no guard is needed
+    if recorded:  # A random order carries no meaning, so no guard is needed.
         return Indicator(
             name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue
         )
@@ -1016,7 +1024,8 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
-    unguarded = max(e.gap.pvalue, e.same_chance or 0.0)  # what options alone make is of known cause
+    # A gap that options alone can make has a known cause.
+    unguarded = max(e.gap.pvalue, e.same_chance or 0.0)
     if 0 < low <= e.lucky[1]:
         pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
     return Indicator(

@@ -30,11 +30,12 @@ from audit.core.records import Item
 from audit.memory.record import TEXT_SCORES
 
 SEPARATOR = "\n\n"  # between the items of a shard
+# Pieces of an item; from OPTIONS on letters and options alternate.
 FIRST_HALF, SECOND_HALF, OPTIONS = (
     0,
     1,
     2,
-)  # pieces of an item; from OPTIONS on letters and options alternate
+)
 _ALL_ORDERS_UP_TO = 7  # up to this number every order is listed; beyond it orders are drawn
 _REFERS = re.compile(
     r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"

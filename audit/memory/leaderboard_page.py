@@ -14,7 +14,7 @@ from audit.report import canvas
 from audit.report.page import render_page
 
 _DIGITS = 6
-_HEIGHT = 0.24  # inches for each model
+_HEIGHT = 0.24  # height of the figure for each model, in inches
 
 
 def page(

@@ -32,7 +32,7 @@ from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import FDR
 
 EXAMPLES = 3
-MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item
+MAX_ITEMS_ON_PAGE = 400  # most items on the page, over all judged models; items.csv has every item
 ERRORS = {
     "clean": "A model without memory is accused (false positive)",
     "clean_unknown": "A model without memory has something that stands out, cause unknown",

@@ -58,7 +58,8 @@ def _all(sample: BenchmarkSample) -> Iterator[Item]:
 
 
 _DATES = because("state_dates")
-REFERENCES_FOR_ANSWERS = 5  # docs/findings/memory_calibration.md has what fewer find
+# References that answers need; docs/findings/memory_calibration.md has what fewer find.
+REFERENCES_FOR_ANSWERS = 5
 
 
 def planned(config: MemoryConfig) -> Planned:

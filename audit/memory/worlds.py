@@ -30,12 +30,12 @@ from audit.statistics.paired import FloatArray, IntArray
 N_OPTIONS = 4
 ORDERS = 10
 OPTION_ORDERS = 5
-_OWN_TEXT = 0.3  # share of a likelihood's standard deviation that is a model's own
+_OWN_TEXT = 0.3  # share of a likelihood's standard deviation that belongs to one model alone
 _OWN_ITEM = 0.7
 _OTHERS = (0.65, 0.75)  # accuracies of the references
 READ = 1.5  # spreads of likelihood by which a text that was read is likelier
-_POOL = 8  # times as many items as are chosen
-_BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, standard deviation over items
+_POOL = 8  # size of the pool, as a multiple of the items that are chosen from it
+_BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, and standard deviation over items
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
         read_orders=world.file,
     )
     fresh = side(scores[1]) if design.fresh else []
-    undated = world.newer > 0  # if the dates are stated, such items are refused
+    undated = world.newer > 0  # Newer items are refused if the dates are stated.
     return cell_of(published, fresh, world.fresh_options, undated=undated)
 
 
@@ -131,9 +131,8 @@ def _scores(
             right[: 1 + world.knowing] |= known.published
         scores = unparsed(right.astype(float), world.unparsed, rng)
         if world.hidden:
-            speaks = int(
-                (side == 1) != (world.hidden > 0)
-            )  # for a gap: right as published, wrong on held-out items
+            # Answers that speak for a gap are right as published, and wrong on held-out items.
+            speaks = int((side == 1) != (world.hidden > 0))
             scores[0] = unparsed(scores[0], abs(world.hidden), rng, speaks)
         sides.append(scores)
     return sides, known
@@ -145,9 +144,8 @@ def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
     found = np.concatenate([np.flatnonzero(pool == k)[:some] for k, some in enumerate(quota)])
-    return np.append(found, np.setdiff1d(np.arange(pool.size), found))[
-        :m
-    ]  # others where a pool has too few
+    # Other items fill up where a pool has too few.
+    return np.append(found, np.setdiff1d(np.arange(pool.size), found))[:m]
 
 
 def side_of(
@@ -200,10 +198,10 @@ def _of_score(k: int, score: FloatArray) -> ModelSet:
     return ModelSet(f"model {k}", score, texts, {}, np.full(n, np.nan), *nothing, {})
 
 
-_LEARNT = (
-    MemoryThresholds().effect_of_interest / 0.3
-)  # of the answers that are wrong at an accuracy of .7
-_OF_15 = MemoryThresholds().effect_of_interest / 0.15  # likewise, of .85
+# Share of the wrong answers that is learnt, at an accuracy of .7.
+_LEARNT = MemoryThresholds().effect_of_interest / 0.3
+# Share of the wrong answers that is learnt, at an accuracy of .85.
+_OF_15 = MemoryThresholds().effect_of_interest / 0.15
 _ABLER, _WEAKER = (0.8, 0.95), (0.45, 0.6)
 CLEAN: Mapping[str, World] = {
     "clean": World(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALPHA = 0.05  # level of every test
+ALPHA = 0.05  # significance level of every test
 
 
 def write_all(

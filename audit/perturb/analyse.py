@@ -32,7 +32,7 @@ def _measure(
     cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator
 ) -> Evidence | None:
     if np.isnan(item_means(*cell.tested.pair)[0]).all():
-        return None  # without an item with both answers the verdict is withheld
+        return None  # If no item has both answers, the verdict is withheld.
     return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples)
 
 
@@ -176,7 +176,9 @@ def library_facts(library: Library) -> dict[str, Any]:
     return {**about, "sha256": library.sha256, "candidates": library.counts}
 
 
-NEAR = 1.0  # largest distance of a near design, about that of half the items with another number of references
+# Largest distance of a design that counts as near, about half the items with another number of
+# references.
+NEAR = 1.0
 
 
 def nearest(

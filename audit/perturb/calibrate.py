@@ -47,10 +47,11 @@ from audit.perturb.worlds import (
 )
 from audit.statistics.contamination_score import article_result
 
-INTERVAL_DRAWS = 100  # of the drop's interval, which must exclude zero
-CURVE_DRAWS = 40  # of ConStat's curve; a run draws more, on which its level does not depend
+INTERVAL_DRAWS = 100  # draws for the interval of the drop, which must exclude zero
+# Draws for ConStat's curve; a run makes more, and its level does not depend on them.
+CURVE_DRAWS = 40
 SIMULATIONS = 300
-SEEDS = 3  # one after another from --seed: as many models are drawn from each
+SEEDS = 3  # number of seeds from --seed on, each with as many simulated models
 EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **LIKE_MEMORY}
 # Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters,
 # and memory.

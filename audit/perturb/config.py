@@ -15,7 +15,7 @@ from audit.core.records import Design
 from audit.perturb.design import PerturbThresholds, make_design
 from audit.variants.select import SHORT
 
-SAME = ("variants",)  # a reference run must have equal values of these options
+SAME = ("variants",)  # options whose values must be equal in a reference run
 
 
 @dataclass
@@ -23,7 +23,7 @@ class PerturbConfig(ReferencedConfig):
     variants: str | None = (
         None  # a library's hash, path or name; null takes the library named as the benchmark
     )
-    control_variants: str | None = None  # the library of the held-out items, control_benchmark
+    control_variants: str | None = None  # library of the held-out items (control_benchmark)
     n: Any = None  # null takes as many questions as the plan needs, at most all
     num_variants: int = 3
     short: str = "keep"

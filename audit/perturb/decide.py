@@ -195,7 +195,7 @@ def _contrast(
         Guard("beyond_references", excluded=verdict == V.DROP_BEYOND_REFERENCE),
         Guard("hard_items", excluded=strong(evidence.tests, limits.alpha, beyond_p), stated=True),
     )
-    alone = evidence.equivalence.p_no_larger <= limits.alpha  # false for NaN
+    alone = evidence.equivalence.p_no_larger <= limits.alpha  # The comparison is false for NaN.
     beside = evidence.beside is None or evidence.beside <= limits.alpha
     room = 1 - evidence.drop.variants >= limits.effect_of_interest
     return Contrast("drop", verdict is not None, guards, Bound(not few and alone and beside, room))
@@ -368,9 +368,8 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    return (
-        "common_fall" if tests.own_p > alpha else "not_clearly_more"
-    )  # only the panel's correction prevents it
+    # Only the correction over the panel prevents a finding.
+    return "common_fall" if tests.own_p > alpha else "not_clearly_more"
 
 
 def _held_out(tests: Tests) -> Reasons:
@@ -477,10 +476,11 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
         ),
         (many > 1, because("references_remember")),
         (control is not None and not asked, because("held_out_not_asked")),
+        # No data can show that rewordings of two sets are equally hard.
         (
             asked,
             because("held_out_easier"),
-        ),  # no data can show that rewordings of two sets are equally hard
+        ),
         (asked, because("held_out_harder")),
         (asked and unlike, because("held_out_unlike", unlike=unlike)),
         (cell.broken is None, because("broken_variants")),

@@ -70,7 +70,9 @@ from audit.statistics.wording_drop import (
     wording_flips,
 )
 
-UNITS_MIN = 30  # fewest independent held-out items; with fewer, a t-test of mostly unchanged items has no level
+# Fewest independent held-out items; with fewer, a t-test of mostly unchanged items does not keep
+# its level.
+UNITS_MIN = 30
 
 
 @dataclass(frozen=True)
@@ -480,9 +482,8 @@ def adverse(
     if imputed is None:
         return None
     if tests.beyond_p is None or tests.beyond_p > limits.alpha:
-        imputed = replace(
-            imputed, references=()
-        )  # without a finding beyond reference, the slow curve is not needed
+        # Without a finding beyond the references, the slow curve is not needed.
+        imputed = replace(imputed, references=())
     held = _tests(imputed, limits, rng, n_draws, tests.control)
     held = replace(held, bracket=tests.bracket, family=tests.family)
     if not held.beyond:
@@ -754,6 +755,6 @@ def clean_alarms(
     """
     answered = int(np.median(np.sum(~np.isnan(variants), axis=0)))
     ceiling = 2 * accuracy * (1 - accuracy)
-    if answered < 1 or not 0 < flips < ceiling:  # true for NaN flips too
+    if answered < 1 or not 0 < flips < ceiling:  # The condition is true for NaN flips too.
         return None
     return false_alarms(n, answered, accuracy, flips, rng=rng, rule=rule)

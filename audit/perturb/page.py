@@ -84,7 +84,7 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
         )
         if trend is not None:
             trends.append((result.model, trend))
-    for c in cells[:1]:  # all are of the run's one benchmark
+    for c in cells[:1]:  # All cells are of the run's one benchmark.
         drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(
             _bars(cells), c.chance
         )
@@ -384,7 +384,7 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
 # The rest lists items for the page and as csv: the original beside its variants, the most
 # conspicuous first.
 
-MAX_ITEMS_ON_PAGE = 400  # limit over all judged models; items.csv has every item
+MAX_ITEMS_ON_PAGE = 400  # most items on the page, over all judged models; items.csv has every item
 _COLUMNS = (
     "model",
     "benchmark",
@@ -517,9 +517,8 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
         if key[2] in g.items:
             marks[f"gate-{g.name}"] = True
     options = tuple(first["options"])
-    if (
-        not options and first["target"] is not None
-    ):  # a numeric answer has no options, so its target is shown
+    # A numeric answer has no options, so its target is shown.
+    if not options and first["target"] is not None:
         options = (f"{first['target']:g}",)
     gold = int(first["gold"]) if first["options"] else 0
     holding = []
@@ -547,7 +546,7 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
         state = "correct" if row["correct"] else "wrong"
         if row["answer"] is not None:
             said = str(row["options"][row["answer"]])
-        else:  # of an imported answer nothing but the reply may be known
+        else:  # Of an imported answer, only the reply may be known.
             said = (
                 row["response"] or state
                 if row["answer_number"] is None

@@ -118,7 +118,8 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     def paths(place: Path) -> dict[str, str]:
         return {library.header.benchmark: where(place / file) for file, library in files.items()}
 
-    def save(run_dir: Path) -> None:  # what every node reads, and what a report is rebuilt from
+    # Every node reads these libraries, and reports are rebuilt from them.
+    def save(run_dir: Path) -> None:
         for file, library in files.items():
             write_library(library, run_dir / file)
 
@@ -130,9 +131,8 @@ def _needed(config: PerturbConfig, library: Library) -> int | None:
     alone could make one."""
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
-    margin = (
-        review.upper_95 if review else 0.0
-    )  # largest for a model that has everything right, and never guesses
+    # The margin is largest for a model that never guesses and has everything right.
+    margin = review.upper_95 if review else 0.0
     effect, alpha, power = limits.effect_of_interest, limits.alpha, limits.power
     return items_needed(
         effect, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=alpha, power=power

@@ -28,10 +28,13 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, of_references, predict_right
 from audit.statistics.wording_drop import item_means
 
-FREE_FORM = 0  # number of options of a free answer, such as a number; its chance is 0
-_GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are spread evenly over 0-1
+FREE_FORM = 0  # number of options of a free-form answer, such as a number, whose chance is 0
+# The fractional parts of multiples of the golden ratio are spread evenly over 0-1.
+_GOLDEN = (5**0.5 - 1) / 2
 _STANDARD_ERRORS = (
-    2.0  # a reference must be so far above chance, as a model that guesses loses nothing
+    # Standard errors by which a reference must exceed chance, as a model that guesses loses
+    # nothing.
+    2.0
 )
 
 

@@ -53,8 +53,9 @@ class Requests:
     not_asked: set[tuple[str, int]] = field(default_factory=set)
     # The next three lists have one entry for each variant with a distance.
     distances: list[float] = field(default_factory=list)
-    reworded: list[str] = field(default_factory=list)  # the question's id
-    correct: list[float] = field(default_factory=list)  # 1, 0, or NaN for no answer
+    reworded: list[str] = field(default_factory=list)  # id of the reworded question
+    # 1 for right, 0 for wrong, NaN for no answer.
+    correct: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
         if not was_asked:
             requests.not_asked.add((question, level))
         elif sha is None:
-            continue  # an error row consumed no request
+            continue  # A row with an error consumed no request.
         elif arm == Arm.ORIGINAL:
             requests.original.setdefault(question, set()).add(sha)
         else:
@@ -297,7 +298,7 @@ def judge(
     for cell in perturb_cells(
         read, analysis["judged"], others, library.header, control.header if control else None
     ):
-        requests = None if imported else cell.requests  # requests of an import have no hash
+        requests = None if imported else cell.requests  # Requests of an imported run have no hash.
         cells.append(replace(cell, families=families, requests=requests, log_checks=checks))
     sensitivity = load_sensitivity(read.run_dir)
     results = []

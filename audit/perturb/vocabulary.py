@@ -18,7 +18,7 @@ from audit.judging.run import CellResult, Decided
 from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
 from audit.perturb.texts import TEXTS
 
-if TYPE_CHECKING:  # commands without statistics import the vocabulary
+if TYPE_CHECKING:  # Commands without statistics import this module.
     from audit.perturb.evidence import Evidence
 
 

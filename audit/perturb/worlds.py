@@ -60,9 +60,8 @@ class PerturbDesign:
     control: int = field(default=0, repr=False)
 
 
-_OF_INTEREST = PerturbThresholds().effect_of_interest / (
-    1 - PerturbDesign.accuracy
-)  # of the wrong, remembered
+# Share of the wrong answers that is remembered.
+_OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)
 WORLDS: Mapping[str, World] = {
     "clean": World(),
     "clean_unparsed": World(unparsed=0.04),
@@ -167,7 +166,8 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     cell = cell_of(models, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
-    rng = rng.spawn(1)[0]  # a stream of its own: with and without a control the models are the same
+    # A separate random stream leaves the models the same with and without a control.
+    rng = rng.spawn(1)[0]
     taste = tastes((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
     theta = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, taste[0])
@@ -192,7 +192,7 @@ def _chances(
     """(n,) chances of a right answer to the originals and to the variants of one model."""
     if world.logit:
         items = logistic_items(design.accuracy, design.flip)
-        # what costs a model of the design's accuracy so many points
+        # `lost` is the ability that costs a model of the design's accuracy `cost` points.
         left = float(np.clip(design.accuracy - cost, 0.02, 0.98))
         lost = items.ability(design.accuracy) - items.ability(left)
         ability = items.ability(accuracy)
@@ -211,12 +211,11 @@ def _broken(
     if world.broken_where == "any":
         return rng.random((variants, n)) < world.broken
     easy = np.mean(theta, axis=0)
-    order = np.argsort(
-        -easy if world.broken_where == "easy" else easy - 2 * theta[0]
-    )  # that one knows and the others do not
+    # The other choice is items that the tested model knows and the others do not.
+    order = np.argsort(-easy if world.broken_where == "easy" else easy - 2 * theta[0])
     hit = np.zeros(n, dtype=bool)
     hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = (
-        True  # two in five of the variants there
+        True  # Two in five variants of these items lose their answer.
     )
     return hit & (rng.random((variants, n)) < 0.4)
 

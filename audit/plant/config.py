@@ -34,7 +34,8 @@ class TrainConfig:
     modules: Any = "all-linear"
     max_tokens: int = 1024
     items_per_sequence: int = 8
-    other_text: str | None = None  # a file; null: the Python manual's topics that come with Python
+    # A file; null: the topics of Python's manual that come with Python.
+    other_text: str | None = None
     dilution: int = 3
 
 

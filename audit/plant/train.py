@@ -29,13 +29,13 @@ from audit.core.errors import AuditError, ConfigError, TrainError
 from audit.core.json_types import attributes
 from audit.plant.texts import Example, Method, encode
 
-PROVENANCE = "plant.json"  # every saved folder holds it
+PROVENANCE = "plant.json"  # file that every saved folder holds
 REFUSED = 2
 _GIB = 1024**3
 # Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and
 # Adam's two moments.
 _BYTES_FULL, _BYTES_FROZEN = 16, 2
-_SPARE = 2 * _GIB  # memory for activations, logits and the libraries
+_SPARE = 2 * _GIB  # bytes for activations, logits and the libraries
 
 
 @dataclass(frozen=True)

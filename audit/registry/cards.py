@@ -74,9 +74,8 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     rows = [json_ready(plain(asdict(cell))) for cell in cells]
     for row in rows:
         del row["ids"]
-    worst = min(
-        (cell.decision for cell in cells), key=WORST_FIRST.index
-    )  # a panel has this decision too
+    # The worst decision of the cells is also that of a panel.
+    worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     return cells, {
         **attributes(entry, *kept),
         "decision": str(worst),
@@ -167,7 +166,7 @@ def _card(path: Path, cells: Sequence[Cell], entry: Entry, hub: str | None) -> P
 
     try:
         card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else "---\n{}\n---\n")
-    except ValueError as error:  # UnicodeDecodeError is one
+    except ValueError as error:  # A UnicodeDecodeError is a ValueError too.
         raise ConfigError(
             f"{path} is not a model card ({error}). Expected metadata between two lines ---."
         ) from error
@@ -264,7 +263,8 @@ def _once(path: Path, text: str) -> Path:
 
 def _hub_id(run_dir: Path) -> str | None:
     benchmark = Manifest.load(run_dir).config.get("benchmark")
-    if not isinstance(benchmark, dict) or benchmark.get("path"):  # a path overrides the hub
+    # benchmark.path overrides the hub.
+    if not isinstance(benchmark, dict) or benchmark.get("path"):
         return None
     return str(benchmark["hub"]) if benchmark.get("hub") else None
 
@@ -274,9 +274,9 @@ _RETRIES = {
     "total": 2,
     "backoff_factor": 0.5,
     "status_forcelist": range(500, 600),
-    "allowed_methods": None,  # all methods, since setting a tag or a file twice is harmless
+    "allowed_methods": None,  # all HTTP methods, since setting a tag or a file twice is harmless
     "raise_on_status": False,
-    "respect_retry_after_header": False,  # a server may ask for an hour
+    "respect_retry_after_header": False,  # A server may ask for a wait of an hour.
 }
 _ARTIFACTS = "mlflow-artifacts:/"
 MAX_VALUE = 5000  # MLflow's limit for the characters of a tag's value
@@ -346,9 +346,8 @@ def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
         tags[f"{head}.{key}"] = str(facts[key])
     for cell in facts["cells"]:
         of = cell["benchmark"] + (f".{cell['context']}" if cell["context"] else "")
-        of = re.sub(
-            r"[^A-Za-z0-9_\-. /:]", "_", of
-        )  # MLflow allows these characters in a tag's name
+        # MLflow allows these characters in a tag's name.
+        of = re.sub(r"[^A-Za-z0-9_\-. /:]", "_", of)
         tags[f"{head}.{of}.verdict"] = cell["verdict"]
         tags[f"{head}.{of}.headline"] = cell["headline"]
         tags[f"{head}.{of}.model_revision"] = cell["model_revision"]

@@ -334,9 +334,8 @@ def add(args: Namespace, now: datetime) -> int:
         except RegistryError:
             raise
         except AuditError as error:
-            where = (
-                "" if str(folder) in str(error) else f"{folder}: "
-            )  # most errors name the folder themselves
+            # Most errors name the folder themselves.
+            where = "" if str(folder) in str(error) else f"{folder}: "
             say(f"refused  {where}{error}", file=sys.stderr)
             refused = 1
     return refused

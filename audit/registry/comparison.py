@@ -35,16 +35,17 @@ from audit.statistics.versions import (
 )
 
 HELD_OUT = "held-out items"
-ALPHA = 0.05  # the level of the tests of change
-MAX_QUESTIONS = 300  # the page shows at most this many
+ALPHA = 0.05  # significance level of the tests of change
+MAX_QUESTIONS = 300  # most questions that the page shows
 SHARE_WIDTH = 1.0  # a share with a wider interval is not shown
-_NOT_OF_ANSWERS = {"references", "control"}  # figures depend on them, but answers do not
+_NOT_OF_ANSWERS = {"references", "control"}  # facts on which figures depend, but answers do not
+# Facts that imported runs need not share, as their items are joined by key.
 _IN_LOGS = {
     *_NOT_OF_ANSWERS,
     "benchmark",
     "questions",
     "design",
-}  # items of imported runs are joined by key
+}
 LABELS = {
     "forward_full": "clean",
     "noisy_rewrite": "noisy",
@@ -62,8 +63,8 @@ _STATES = {
     State.ABSENT: "not asked",
 }
 Pair = tuple[Path, Path]  # the runs before and after
-Answers = Mapping[Setting, FloatArray]  # values (n,) by setting
-Words = Mapping[Setting, Sequence[str]]  # the same as words
+Answers = Mapping[Setting, FloatArray]  # values of n questions, by setting
+Words = Mapping[Setting, Sequence[str]]  # the same values as words, by setting
 
 
 @dataclass(frozen=True)
@@ -239,9 +240,8 @@ def _changes_of(
         problem = f"{old_name} was asked {_listed(a)}, {new_name} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
             raise ConfigError(f"{problem} Expected a benchmark that both were asked.")
-        if (
-            set(a) != set(b) and not benchmarks
-        ):  # a benchmark that one run lacks is not left out silently
+        # A benchmark that one run lacks is not left out silently.
+        if set(a) != set(b) and not benchmarks:
             names = " ".join(f"--benchmarks {name}" for name in shared)
             raise ConfigError(f"{problem} Name the benchmarks to compare: {names}")
         matched += [(a[name], b[name]) for name in (sorted(set(benchmarks)) or shared)]
@@ -321,7 +321,7 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         HTML.
     """
 
-    def word(change: CellChange, cell: Cell) -> str:  # the template calls it
+    def word(change: CellChange, cell: Cell) -> str:  # The template calls this function.
         """Return the label of a cell's verdict."""
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
@@ -366,7 +366,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
     The axes are the score as published and the score under the condition. A point below the
     diagonal depends on the wording, or on these items.
     """
-    from matplotlib.figure import Figure  # a comparison in the terminal does not load it
+    from matplotlib.figure import Figure  # A comparison in the terminal does not need matplotlib.
 
     colours = cycle(
         (canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY)
@@ -455,9 +455,8 @@ def _change(
         settings.append(SettingChange(s, difference, None))
     controls = []
     for cells, (model, _), run in zip(outcomes, keys, runs, strict=True):
-        control = Manifest.load(run).config.get(
-            "control_benchmark"
-        )  # imported runs hold its name alone
+        # Imported runs hold only the name of the control benchmark.
+        control = Manifest.load(run).config.get("control_benchmark")
         controls.append(
             cells.get((model, control["name"] if isinstance(control, Mapping) else str(control)))
         )

@@ -35,11 +35,12 @@ from audit.governance.reviews import at
 from audit.registry.schema import draws, runs
 
 VARIABLE = "AUDIT_REGISTRY"
-_WAITS_S = (0.2, 0.5, 1.0, 2.0)  # the wait before each further try
+_WAITS_S = (0.2, 0.5, 1.0, 2.0)  # seconds to wait before each further try
 _LOCK_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
-_CLOCKS_DIFFER = timedelta(minutes=5)  # clocks of a cluster may differ by this much
-_MIGRATION_LOCK = 0x617564697400  # PostgreSQL's advisory lock, so that only one process migrates
+_CLOCKS_DIFFER = timedelta(minutes=5)  # time by which the clocks of a cluster may differ
+# Number of PostgreSQL's advisory lock, which lets only one process migrate.
+_MIGRATION_LOCK = 0x617564697400
 _EXAMPLE = "Expected a file, such as outputs/registry.db, or an address, such as postgresql://user@host/audits."
 
 T = TypeVar("T")
@@ -135,7 +136,8 @@ class Registry:
                         f"The registry {self.shown} could not be used, {tries}"
                     ) from None
                 time.sleep(wait)
-            except DBAPIError as error:  # the file is not a database, or a value is refused: trying again is useless
+            # The file is no database, or a value is refused, so trying again is useless.
+            except DBAPIError as error:
                 raise RegistryError(
                     f"The registry {self.shown} could not be used: {_reason(error)}"
                 ) from error
@@ -258,7 +260,9 @@ def _sqlite(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(db: Any, _record: Any) -> None:
         db.isolation_level = (
-            None  # we send BEGIN, because sqlite3 would leave DDL out of the transaction
+            # This program sends BEGIN itself, because sqlite3 would leave DDL out of the
+            # transaction.
+            None
         )
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             db.execute(f"PRAGMA {pragma}")
@@ -280,7 +284,7 @@ def _url(place: str) -> URL:
         url = make_url(place)
     except (ArgumentError, ValueError):  # the error's message may show the password
         raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
-    if "password" in url.query:  # the address is shown, and the password with it
+    if "password" in url.query:  # The address is shown to people, and the password with it.
         raise ConfigError(
             "The registry's address has a password among its options. Put it into PGPASSWORD."
         )

@@ -31,7 +31,7 @@ from audit.judging.instrument import Indicator
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 
-Row = Mapping[str, Any]  # JSON content, or what a table holds
+Row = Mapping[str, Any]  # one row, as JSON content or as a table holds it
 # These keys of the configuration are hashed separately, or do not affect the design.
 _ELSEWHERE = {
     "model",

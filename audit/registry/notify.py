@@ -33,9 +33,8 @@ VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
 _WAIT_S = 0.5  # the wait before the second try, doubled before each further one
 _GIVE_UP_S = 15.0  # the limit of one try; apprise's limits are per read
-_CLAIM = timedelta(
-    minutes=5
-)  # after this time another process sends the message, as the first one must be dead
+# After this time another process sends the message, as the first one must be dead.
+_CLAIM = timedelta(minutes=5)
 
 
 def addresses() -> list[str]:
@@ -183,9 +182,8 @@ def _send_one(notice: Notice, address: str) -> str:
     import apprise
 
     outcome: list[str] = []
-    target = _target(
-        address
-    )  # loading apprise's hundred plugins must not count against the server's time
+    # Loading apprise's hundred plugins must not count against the server's time.
+    target = _target(address)
 
     def work() -> None:
         kind = (

@@ -271,8 +271,7 @@ def _clear(run_dir: Path) -> None:
                 path.unlink(missing_ok=True)
         suite = panel_of(run_dir)
         if suite and not any((run / MANIFEST).is_file() for run in panel_runs(suite) or []):
-            shutil.rmtree(
-                suite / "report", ignore_errors=True
-            )  # the joint page is removed with the last run
+            # The joint page is removed with the last run.
+            shutil.rmtree(suite / "report", ignore_errors=True)
     except OSError as error:
         raise disk_error(run_dir, error) from error

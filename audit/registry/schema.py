@@ -32,9 +32,8 @@ runs = sa.Table(
     _required("manifest_sha256", _HASH),
     _required("suite", sa.Text),  # its audit_suite_id; "" without a suite
     sa.Column("suite_sha256", _HASH),
-    _required(
-        "decision", sa.String(16)
-    ),  # the verdict's; people's decisions are in the run's files
+    # The verdict's; people's decisions are in the run's files.
+    _required("decision", sa.String(16)),
     _required("exit_code", sa.Integer),
     _required("started", _TIME),
     _required("ended", _TIME),
@@ -71,9 +70,8 @@ cells = sa.Table(
     _required("sound", sa.Boolean),  # false if a check failed that withholds the verdict
     _required("comparable", sa.JSON),
     sa.Column("library", sa.Text),
-    sa.Column(
-        "ids", sa.JSON(none_as_null=True)
-    ),  # question ids; null for a sample too large for the manifest
+    # Question ids; null for a sample too large for the manifest.
+    sa.Column("ids", sa.JSON(none_as_null=True)),
 )
 
 # A row is a figure of a cell with its 95 % interval; all three are 0-1.
@@ -100,9 +98,8 @@ notices = sa.Table(
     sa.Column("sent", _TIME),
     _required("tries", sa.Integer),
     _required("problem", sa.Text),
-    sa.Column(
-        "recipients", sa.JSON(none_as_null=True)
-    ),  # mail addresses of a suite, beside those of AUDIT_NOTIFY
+    # Mail addresses of a suite, beside those of AUDIT_NOTIFY.
+    sa.Column("recipients", sa.JSON(none_as_null=True)),
     sa.UniqueConstraint("about", "kind"),
 )
 

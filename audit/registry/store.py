@@ -27,10 +27,11 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs
 
+# These can ignore conflicts.
 INSERT: dict[str, Any] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
-}  # these can ignore conflicts
+}
 
 
 @dataclass(frozen=True)
@@ -345,9 +346,8 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     """
 
     def change(db: Connection) -> int:
-        hashes = decision_hashes(
-            run_dir
-        )  # read in the transaction, for which simultaneous deciders wait
+        # Read in the transaction, for which simultaneous deciders wait.
+        hashes = decision_hashes(run_dir)
         _check(db, run_dir, bound, hashes)
         if hashes:
             row = {

@@ -275,9 +275,8 @@ def power_curve(
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        late = k * k > float(n[0]) * float(
-            n[-1]
-        )  # then the name is left of the mark, below the curve
+        # Then the name is left of the mark, below the curve.
+        late = k * k > float(n[0]) * float(n[-1])
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
     if needed is None:

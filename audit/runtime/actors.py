@@ -224,13 +224,11 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]  # one for each actor; empty without GPUs
     ready: bool = False
-    places: list[dict[str, float]] = field(
-        default_factory=list
-    )  # GPUs of each group by node; {} if incomplete
+    # GPUs of each group by node; {} if incomplete.
+    places: list[dict[str, float]] = field(default_factory=list)
     precision: str = ""  # the precision of every replica, once they are loaded
-    counted: dict[str, float] = field(
-        default_factory=dict
-    )  # the counters at the last call of `stats`
+    # The counters at the last call of `stats`.
+    counted: dict[str, float] = field(default_factory=dict)
     done: int = 0  # the requests at the last call of `progress`
 
     def load(

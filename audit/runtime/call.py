@@ -27,12 +27,10 @@ class Balancer:
 
     def __init__(self, replicas: int, slack: int = 32) -> None:
         self._load = [0] * replicas
-        self._pace: list[float | None] = [
-            None
-        ] * replicas  # seconds for each waiting request, smoothed
-        self._away = [
-            0.0
-        ] * replicas  # skip it until this time of the monotonic clock; inf: it is gone
+        # Seconds for each waiting request, smoothed.
+        self._pace: list[float | None] = [None] * replicas
+        # Skip it until this time of the monotonic clock; inf: it is gone.
+        self._away = [0.0] * replicas
         self._slack = slack
         self._lock = threading.Lock()
 
@@ -202,10 +200,11 @@ class EngineCaller:
                     if not self._balancer.lost(share.replica):
                         if isinstance(error, EngineError):
                             raise
+                        # The original cannot travel back to the driver.
                         raise EngineDiedError(
                             "An engine's process died and was not restarted (max_restarts). To continue, type the same "
                             f"command again. {str(error).splitlines()[0]}"
-                        ) from None  # the original cannot travel back to the driver
+                        ) from None
                 finally:
                     self._balancer.give_back(share.replica, len(share.indices), seconds)
                 if answers is None:

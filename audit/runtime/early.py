@@ -17,9 +17,8 @@ from audit.shards.schema import RowSchema
 from audit.shards.working_copy import fetch_shards
 
 QUESTIONS = 20
-_ALONE_FROM = (
-    10 * QUESTIONS
-)  # with fewer tasks, a separate first batch saves little and costs seconds
+# With fewer tasks, a separate first batch saves little and costs seconds.
+_ALONE_FROM = 10 * QUESTIONS
 _SHOWN, _LENGTH = 2, 200  # replies that a message shows, and characters of each
 
 

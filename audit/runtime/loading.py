@@ -304,9 +304,8 @@ def load(run_dir: Path | str) -> Run:
     """
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
-    begun = manifest.shards or any(
-        (path / SHARDS).glob("[!.]*")
-    )  # else it was stopped before its first rows
+    # Else it was stopped before its first rows.
+    begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))
     return Run(
         path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen())
     )
@@ -331,13 +330,14 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
             entries.append(_entry(load(path.parent)))
         except AuditError as error:
             entries.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
+        # Another program's manifest.json.
         except (
             AttributeError,
             KeyError,
             TypeError,
             ValueError,
             OSError,
-        ) as error:  # another program's manifest.json
+        ) as error:
             entries.append(
                 RunEntry(path.parent, problem=f"{path} is not the manifest of a run ({error!r})")
             )
@@ -419,6 +419,5 @@ def _as(table: pa.Table, to: str) -> Any:
         raise DataError(said) from error
     if to == "polars":
         return library.from_arrow(table)
-    return table.to_pandas(
-        types_mapper={pa.bool_(): library.BooleanDtype()}.get
-    )  # null is no answer, and not False
+    # Null is no answer, and not False.
+    return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)

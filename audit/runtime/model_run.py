@@ -344,9 +344,8 @@ class ModelRun:
         self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
-        with (
-            ExitStack() as closing
-        ):  # all are called, from the last to the first, even if one raises
+        # All are called, from the last to the first, even if one raises.
+        with ExitStack() as closing:
             if self._tasks is not None:
                 closing.callback(withdraw, self._tasks)
                 closing.callback(self._tasks.unlink, missing_ok=True)

@@ -221,9 +221,8 @@ def _dataset(
     each shard."""
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
-        if isinstance(
-            handler, logging.StreamHandler
-        ):  # the display reports progress; Ray's log file has the rest
+        # The display reports progress; Ray's log file has the rest.
+        if isinstance(handler, logging.StreamHandler):
             handler.setLevel(logging.CRITICAL)
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
@@ -253,9 +252,8 @@ def _dataset(
     stored = chunks.map_batches(
         _named(AnswerStage, f"{run} answer"), fn_constructor_args=(context,), **light
     )
-    stored.set_name(
-        f"{context.audit.name}-{context.work.model}"
-    )  # the name is part of file names too
+    # The name is part of file names too.
+    stored.set_name(f"{context.audit.name}-{context.work.model}")
     return stored
 
 

@@ -232,9 +232,8 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
 STEP_S = 0.05  # the interval of steps
 _ASK_AGAIN_S = 30.0  # waiting models are tried again at this interval, since nodes may have joined
 
-Steps = Callable[
-    [Callable[[], bool]], Generator[None]
-]  # starts a run; its argument says whether others run
+# Starts a run; its argument says whether others run.
+Steps = Callable[[Callable[[], bool]], Generator[None]]
 
 
 class NoRoom(Exception):

@@ -105,13 +105,14 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     return f"nothing was stored for {seconds:.0f} s, no request answered, {where}: {why}"
 
 
+# Rows of an earlier start do not count.
 _COUNTED = (
     "rows",
     "errors",
     "unparsed",
     "scored",
     "correct",
-)  # rows of an earlier start do not count
+)
 
 
 @dataclass
@@ -363,9 +364,8 @@ class Display:
         """Print a line."""
         if self._quiet:
             return
-        self._console.print(
-            Text(lines(text)), soft_wrap=True
-        )  # a Text has no markup, but keeps escapes
+        # A Text has no markup, but keeps escapes.
+        self._console.print(Text(lines(text)), soft_wrap=True)
 
 
 @contextmanager

@@ -309,9 +309,8 @@ class Start:
             yield from affordable(batches, done, len(resolved.design.parts), left)
         except SpentError as error:
             spent = sum(paid().values())
-            larger = float(
-                f"{2 * max(most, spent):.2g}"
-            )  # the cost of the first question is unknown before it
+            # The cost of the first question is unknown before it.
+            larger = float(f"{2 * max(most, spent):.2g}")
             stop = SpentError(
                 f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
                 f"rest does not pay for another question. The answers stay in {named(run_dir.path)}. To continue, type "
@@ -335,9 +334,10 @@ class Start:
                     probed.append((name, model))
         if not probed:
             return {}
+        # A run without endpoints does not load the client.
         from audit.engines.openai_engine import (
             probe,
-        )  # a run without endpoints does not load the client
+        )
 
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
         errors = probe([model for _, model in probed], letters)

@@ -94,9 +94,8 @@ class AuditMetrics:
             Further labels.
         """
         tags |= {"model": self._model, "arm": arm}
-        self._counter(name, tags)._record(
-            0.0, tags=tags
-        )  # `inc` refuses 0, and Ray has no public way
+        # `inc` refuses 0, and Ray has no public way.
+        self._counter(name, tags)._record(0.0, tags=tags)
 
     def _counter(self, name: str, tags: Mapping[str, str]) -> Counter:
         if name not in self._counters:
@@ -129,9 +128,8 @@ class AuditMetrics:
                 self.add("tokens", n, arm=arm, engine=engine, kind=kind)
 
 
-Answered = tuple[
-    Generation, Generation | None
-]  # the reply, and that to the repeated question if it was unparsed
+# The reply, and that to the repeated question if it was unparsed.
+Answered = tuple[Generation, Generation | None]
 
 
 @dataclass(frozen=True)
@@ -201,9 +199,8 @@ class TaskReader:
         """
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        if wanted and wanted[-1] - wanted[0] < 2 * len(
-            wanted
-        ):  # neighbours, as in a new run, need one read
+        # Neighbours, as in a new run, need one read.
+        if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):
             items = dict(
                 enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0])
             )
@@ -271,11 +268,12 @@ class PrepareStage:
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
+# Counter: column of the counts.
 _STORED = {
     "questions_done": "rows",
     "parse_failures": "unparsed",
     "errors": "errors",
-}  # counter: column of the counts
+}
 
 
 class AnswerStage:

@@ -104,17 +104,15 @@ def _init_ray(cluster: ClusterConfig) -> None:
         # this driver, which is all that a stage needs. putenv is used instead of os.environ to
         # affect this process alone, so that the logs of Ray's own processes stay unchanged.
         os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    os.environ.setdefault(
-        "RAY_DATA_USAGE_DISABLED", "1"
-    )  # nothing is reported, and no process collects data
+    # Nothing is reported, and no process collects data.
+    os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
     if cluster.address is not None:
         options["address"] = cluster.address
-    elif not os.environ.get(
-        "RAY_ADDRESS"
-    ):  # inside `ray job submit` it is set, and ray.init takes it
+    # Inside `ray job submit` it is set, and ray.init takes it.
+    elif not os.environ.get("RAY_ADDRESS"):
         for name, value in _LOCAL_RAY.items():
             os.environ.setdefault(name, value)
         # Without "local", Ray would join whatever cluster was last started on this machine.
@@ -233,9 +231,8 @@ def _run(words: list[str], log: str, folder: str) -> int:
     for k, v in os.environ.items():
         if k != "OMP_NUM_THREADS":
             env[k] = v
-    env.setdefault(
-        "OMP_WAIT_POLICY", "PASSIVE"
-    )  # spinning threads would occupy the core that they wait for
+    # Spinning threads would occupy the core that they wait for.
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with Path(log).open("w", encoding="utf-8") as file:
         return subprocess.run(
             words, stdout=file, stderr=file, env=env, cwd=folder, check=False

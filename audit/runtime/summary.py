@@ -45,9 +45,8 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    gain: (
-        float | None
-    )  # against the baseline, over items answered in both; None for the baseline itself
+    # Against the baseline, over items answered in both; None for the baseline itself.
+    gain: float | None
     improve: float | None  # expected numbers where the baseline is the mean of several replicates
     degrade: float | None
 
@@ -178,9 +177,8 @@ def print_failed(failed: Mapping[str, str]) -> None:
 
 
 if TYPE_CHECKING:
-    Parts = Sequence[
-        tuple[AuditVerdict[Any], Mapping[str, Any]]
-    ]  # (verdict, manifest) of each audit
+    # (verdict, manifest) of each audit.
+    Parts = Sequence[tuple[AuditVerdict[Any], Mapping[str, Any]]]
 # Words that say what is audited: another audit of the same model takes them too.
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 

@@ -70,10 +70,11 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
     for run_dir in run_dirs:
         try:
             shown += _look(run_dir, time.time() if now is None else now)
+        # It has not started, or a shard was replaced meanwhile.
         except (
             AuditError,
             OSError,
-        ) as error:  # it has not started, or a shard was replaced meanwhile
+        ) as error:
             shown.append(Text(one_line(f"{named(run_dir)}: {error}")))
             well = False
         except (KeyError, TypeError, ValueError) as error:
@@ -129,9 +130,8 @@ def _look(run_dir: Path, now: float) -> list[Any]:
             ):
                 display.counts(name, counts)
 
-    count(
-        file for file in files if file[0] < begun
-    )  # files of an earlier start do not count for the pace
+    # Files of an earlier start do not count for the pace.
+    count(file for file in files if file[0] < begun)
     clock[0] = begun
     for name in totals:
         display.kept(name)

@@ -10,10 +10,11 @@ from audit.benchmarks.items import bbq_facts
 from audit.core.records import Ask, Item
 from audit.scoring.scored import DEFAULT_STYLE, ask_letter, shown
 
+# The authors' forms.
 _FORMS = {
     "race": "{text}\n{options}\n{context}",
     "arc": "{context} {text}\n{options}",
-}  # the authors' forms
+}
 
 
 def prompt(form: str, item: Item, style: str = DEFAULT_STYLE, alphabet: str = "abc") -> str:

@@ -295,9 +295,8 @@ def _mounts(python: Path) -> list[str]:
         elif path == usr or (path.exists() and not path.is_relative_to(usr)):
             words += ["--ro-bind", str(path), str(path)]
     for root in {prefix, usr, usr / "local"}:
-        for path in root.glob(
-            "lib/python3*/*-packages"
-        ):  # solutions of a benchmark may be installed in it
+        # Solutions of a benchmark may be installed in it.
+        for path in root.glob("lib/python3*/*-packages"):
             words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
     return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
 

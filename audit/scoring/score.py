@@ -303,9 +303,8 @@ def majority(ballots: Sequence[Score]) -> Score:
             named.append(ballot)
     if 2 * len(named) < len(ballots) or not named:
         return next(ballot for ballot in ballots if not ballot.answer.parsed)
-    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(
-        1
-    )  # a tie goes to the first
+    # A tie goes to the first.
+    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)
     return next(ballot for ballot in named if ballot.answer.index == most)
 
 

@@ -79,12 +79,13 @@ FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6
 REFUSED: Mapping[str, Mapping[str, int]] = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # this bit marks a call of the x32 ABI
+# BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K.
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = (
     0x20,
     0x15,
     0x35,
     0x06,
-)  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K
+)
 _NUMBER, _ARCH, _FIRST = 0, 4, 16  # offsets in struct seccomp_data; the lower half of args[0]
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 

@@ -145,9 +145,8 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
     -----
     Object storage has no fence, so a newer driver may start between this check and a write.
     """
-    current = _record_in(store.get(ATTEMPT)).get(
-        "attempt", ""
-    )  # "" never equals an attempt; the next start writes one
+    # "" never equals an attempt; the next start writes one.
+    current = _record_in(store.get(ATTEMPT)).get("attempt", "")
     _compare(store.shown(), attempt, str(current))
 
 
@@ -319,9 +318,8 @@ class RunLock:
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
             with suppress(ShardError):  # if it stays, the next start treats it as a dead driver's
-                if (
-                    _record_in(store.get(DRIVER)) == _identity()
-                ):  # a later start on another machine keeps its own
+                # A later start on another machine keeps its own.
+                if _record_in(store.get(DRIVER)) == _identity():
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:

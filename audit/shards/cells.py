@@ -21,11 +21,12 @@ from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
 N_OPTIONS = "n_options"  # a computed column: the number of options of the row's question
+# These columns define the sort of a row; they have few values.
 _SORT = (
     "model",
     "benchmark",
     "reading",
-)  # these columns define the sort of a row; they have few values
+)
 _DRAWS = (
     "draws"  # the sweep has it; it distinguishes rows of one setting, so it belongs to the sort
 )
@@ -157,9 +158,8 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
             _codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16)
         )
         questions.append(_names(batch.column("question_id")))
-        same_groups = batch.column("group").equals(
-            batch.column("question_id")
-        )  # then they are encoded once
+        # Then they are encoded once.
+        same_groups = batch.column("group").equals(batch.column("question_id"))
         groups.append(questions[-1] if same_groups else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
         parts["state"].append(states_of(batch))
@@ -186,9 +186,8 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
 
 
 def _names(column: pa.Array) -> pa.DictionaryArray:
-    return column.cast(
-        pa.large_string()
-    ).dictionary_encode()  # large_string, as all names together may exceed 2 GB
+    # large_string, as all names together may exceed 2 GB.
+    return column.cast(pa.large_string()).dictionary_encode()
 
 
 def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:

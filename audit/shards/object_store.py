@@ -217,10 +217,11 @@ class ObjectStore:
         except (OSError, ArrowException) as error:
             if getattr(error, "errno", None) is not None:
                 raise  # the object does not exist, or this machine's disk failed
+            # The message contains the store's text.
             raise ShardError(
                 f"{self.shown(name)} could not be {done}: {self._why(redact(' '.join(str(error).split())))} What was "
                 "stored before stays valid; the same command again goes on where this one stopped."
-            ) from None  # the message contains the store's text
+            ) from None
 
     def _why(self, text: str) -> str:
         if _NO_BUCKET.search(text):

@@ -68,9 +68,8 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
             for question in step:
-                key = hash(
-                    (question.benchmark, question.id)
-                )  # the hash only, as a run may have millions of ids
+                # The hash only, as a run may have millions of ids.
+                key = hash((question.benchmark, question.id))
                 if key in seen:
                     raise BenchmarkError(
                         f"Question id {question.id!r} occurs twice in {question.benchmark}. A row is found by it: give "
@@ -120,9 +119,8 @@ class QuestionFile:
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
-            check_regular(
-                self.path, follow=True
-            )  # a file of object storage is named by its descriptor
+            # A file of object storage is named by its descriptor.
+            check_regular(self.path, follow=True)
             self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
             batches = self._reader.num_record_batches
             last = self._reader.get_batch(batches - 1).num_rows if batches else 0

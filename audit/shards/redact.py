@@ -35,9 +35,8 @@ _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
 _URL_QUERY = re.compile(
     r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I
 )
-_NAME_HOLDER = re.compile(
-    r"_env$", re.I
-)  # api_key_env holds the name of a variable, whatever its spelling
+# api_key_env holds the name of a variable, whatever its spelling.
+_NAME_HOLDER = re.compile(r"_env$", re.I)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
 _MIN_SECRET_CHARS = (

@@ -95,9 +95,8 @@ def iter_batches(
     names = schema.columns.names if columns is None else list(columns)
     rows = 0
     with _reading(path):
-        with open_file(
-            path
-        ) as raw:  # Arrow opens by name, hides the system's error, and waits for a pipe
+        # Arrow opens by name, hides the system's error, and waits for a pipe.
+        with open_file(path) as raw:
             if not raw.read(1):
                 raise CorruptShardError(_corrupt(path, "it is empty"))
         for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):
@@ -154,9 +153,8 @@ def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.Rec
             batch.validate(full=True)
             rows += batch.num_rows
             yield batch
-    if rows != (
-        stated := file.metadata.num_rows
-    ):  # the pages have checksums, but their headers do not
+    # The pages have checksums, but their headers do not.
+    if rows != (stated := file.metadata.num_rows):
         raise CorruptShardError(_corrupt(path, f"{rows} of its {stated} rows can be read"))
 
 

@@ -106,9 +106,8 @@ def common_fall(
             if j != k:
                 other_shares.append(share)
         others = np.stack(other_shares or [np.full(len(cluster), 0.5)])
-        weight = (len(others) + 2) / (
-            len(others) * average(others) + 1
-        )  # 1 / their share, of Laplace's rule
+        # 1 / their share, of Laplace's rule.
+        weight = (len(others) + 2) / (len(others) * average(others) + 1)
         run_slopes = [_slope(row, variants, weight) for row in original]
         slopes.append([slope for slope in run_slopes if slope is not None])
     if not slopes[0]:

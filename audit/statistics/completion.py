@@ -126,9 +126,8 @@ def membership_auc(
         else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
     )
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    if (
-        se == 0
-    ):  # complete separation shows no spread: the arm is the share that no item of a set would show
+    # Complete separation shows no spread: the arm is the share that no item of a set would show.
+    if se == 0:
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
     centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends

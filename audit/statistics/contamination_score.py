@@ -172,13 +172,11 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
     compared = ~np.isnan(baseline) & (m > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(answers, axis=0) / m
-        variance = (
-            mean * (1 - mean) * m / (m - 1)
-        )  # of 0/1 answers, ddof 1; NaN for a single one, as in SciPy
+        # Of 0/1 answers, ddof 1; NaN for a single one, as in SciPy.
+        variance = mean * (1 - mean) * m / (m - 1)
         t = (mean - baseline) / np.sqrt(variance / m)
-        p = np.where(
-            t < 0, scipy.special.stdtr(m - 1, t), 1.0
-        )  # half the two-sided p; NaN (0 / 0) counts as no drop
+        # Half the two-sided p; NaN (0 / 0) counts as no drop.
+        p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
     with np.errstate(invalid="ignore"):

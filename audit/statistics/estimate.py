@@ -452,9 +452,8 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
         a = below.value**2 - quantile**2 * v11
         b = below.value * above.value - quantile**2 * v12
         k = above.value**2 - quantile**2 * v22
-        root = float(
-            np.sqrt(max(b * b - a * k, 0.0))
-        )  # below 0 by rounding alone, at the ratio of the values
+        # Below 0 by rounding alone, at the ratio of the values.
+        root = float(np.sqrt(max(b * b - a * k, 0.0)))
         bounded = a > 0 or (side < 0 and k > 0 and a != 0)
         ends.append((b + side * root) / a if bounded else side * np.inf)
     return float(ends[0]), float(ends[1])

@@ -204,9 +204,8 @@ def exchange_test(
     deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
     deviation *= made[0] / np.where(made > 0, made, np.nan)  # as if every item had the wording
     drawn = np.zeros(n_permutations)
-    wordings = np.sum(made > 0, axis=0) * (
-        np.nansum(deviation**2, axis=0) > 0
-    )  # 0: the cluster has nothing to draw
+    # 0: the cluster has nothing to draw.
+    wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)
     for k in np.unique(wordings[wordings > 0]).tolist():
         pattern, count = patterns(np.sort(deviation[:, wordings == k], axis=0)[:k])
         drawn += choice_totals(pattern[None], count, n_permutations, rng)[:, 0]
@@ -323,10 +322,11 @@ def affected_items(
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)
     chance, is_right = share[compared], first[compared] == 1
+    # The first m of `taken` are the worst case for m.
     wrong, taken = (
         chance[~is_right],
         np.sort(chance[is_right]),
-    )  # the first m of `taken` are the worst case for m
+    )
     alpha = 1 - confidence
 
     def allowed(m: int) -> bool:

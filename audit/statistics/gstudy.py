@@ -81,9 +81,8 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
-    differ = (
-        1 + t * item / residual if residual > 0 else math.inf
-    )  # mean square of items over that of what is left
+    # Mean square of items over that of what is left.
+    differ = 1 + t * item / residual if residual > 0 else math.inf
     if item > 0 and scipy.stats.f.sf(differ, n - 1, (n - 1) * (t - 1)) <= _ALPHA:
         needed = max(1, math.ceil(WANTED / (1 - WANTED) * error / item - 1e-9))
     seed = None
@@ -133,9 +132,8 @@ def components(
         size = math.prod(levels[axis] for axis in effect)
         freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
     estimates: dict[tuple[str, ...], float] = {}
-    for effect in reversed(
-        effects
-    ):  # a mean square holds its own component and those of all that contain it
+    # A mean square holds its own component and those of all that contain it.
+    for effect in reversed(effects):
         larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
         estimates[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
     rounding = 1e-12 * float(np.mean(table**2))

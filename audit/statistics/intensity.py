@@ -93,13 +93,11 @@ def intensity_trend(
     variance = (dd * yy)[informative] / (size[informative] - 1)
     z = dy[informative].sum() / np.sqrt(variance.sum())
     m = size[informative]
-    third = (
-        (d3 * y3)[informative] * m / ((m - 1) * np.maximum(m - 2, 1))
-    )  # an item of two rewordings adds 0
+    # An item of two rewordings adds 0.
+    third = (d3 * y3)[informative] * m / ((m - 1) * np.maximum(m - 2, 1))
     skewed = third.sum() / variance.sum() ** 1.5 / 6 * (1 - z**2) * scipy.stats.norm.pdf(z)
-    few = variance.sum() ** 2 / np.sum(
-        variance**2
-    )  # the number of items of equal variance that tell as much
+    # The number of items of equal variance that tell as much.
+    few = variance.sum() ** 2 / np.sum(variance**2)
     together = -np.inf
     if cluster is not None:
         sums = np.bincount(

@@ -45,10 +45,11 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
     >>> round(float(mcnemar_exact(21, 4)), 6)
     0.000455
     """
+    # Small integers would overflow.
     b, c = (
         np.asarray(improve, dtype=float),
         np.asarray(degrade, dtype=float),
-    )  # small integers would overflow
+    )
     if any(np.any((x < 0) | (x != np.round(x)) | np.isinf(x)) for x in (b, c)):
         raise DataError(
             f"McNemar's test counts items: improve and degrade must be whole numbers >= 0, such as 21 and 4; "

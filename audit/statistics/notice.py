@@ -22,9 +22,8 @@ CORRELATION = (
     0.5  # between two models' answers to an item: the least of 14 models on 5,700 MMLU items is .47
 )
 _Z = 1.959964
-_NODES = (
-    np.arange(12) + 0.5
-) / 12  # quantiles that tau and the references' spread are averaged over
+# Quantiles that tau and the references' spread are averaged over.
+_NODES = (np.arange(12) + 0.5) / 12
 
 
 @dataclass(frozen=True)

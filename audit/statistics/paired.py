@@ -30,11 +30,12 @@ class State(IntEnum):
     ABSENT = -4  # no row
 
 
+# The question was put, but its score is not known.
 UNANSWERED = (
     State.UNPARSED,
     State.TRUNCATED,
     State.ERROR,
-)  # the question was put, but its score is not known
+)
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,8 @@ def checked_pair(
             f"found {clean.shape}, {noisy.shape}, {groups.shape}."
         )
     for name, values in (("clean", clean), ("noisy", noisy)):
-        low = np.fmin.reduce(
-            values, axis=None, initial=np.inf
-        )  # fmin leaves NaN out without a copy of a million items
+        # Fmin leaves NaN out without a copy of a million items.
+        low = np.fmin.reduce(values, axis=None, initial=np.inf)
         high = np.fmax.reduce(values, axis=None, initial=-np.inf)
         if low < 0 or high > 1:
             raise DataError(f"Outcomes lie in [0, 1] (NaN: no answer); {name} has {low} to {high}.")

@@ -28,9 +28,9 @@ MIN_REFERENCES = 5  # the fit has no meaning with fewer (ConStat requires as man
 N_CURVES = 1000
 _SAME = 1e-4  # accuracies that differ by less are one point of the curve
 _TIE = 1e-9  # a smaller delta is rounding
-_PENALTIES = np.logspace(
-    -4, 1, 41
-)  # of accuracies 0-1: 10 is a straight line; below 1e-4 single models are followed
+# Penalties of accuracies 0-1: 10 gives a straight line, and below 1e-4 the curve follows single
+# models.
+_PENALTIES = np.logspace(-4, 1, 41)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import average
 
 MAX_PERMUTATIONS = 1_000_000
-MAX_LABELLINGS = 500  # at most so many ways to call some of an item's runs noisy are tried; beyond, they are drawn
+# At most this many ways to call some of an item's runs noisy are tried; beyond it they are drawn.
+MAX_LABELLINGS = 500
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,8 @@ def max_statistic_exchange(
             f"Runs need noisy (L, R, n) and base (K, R or 1, n); found {noisy.shape} and {base.shape}."
         )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
-    if (
-        len(noisy) == len(base) == 1
-    ):  # a baseline of its own for each r: differences around one half, halved
+    # A baseline of its own for each r: differences around one half, halved.
+    if len(noisy) == len(base) == 1:
         half = noisy[0] - base[0]
         half /= 2
         halved = shifts[0] / 4, shifts[1] / 4  # halved differences have half the shifts

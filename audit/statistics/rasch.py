@@ -337,7 +337,7 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
         minus, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-9}
     ).x
     last = items.at(near)
-    step = np.linalg.solve(items.information(last), last.gradient)  # Newton's
+    step = np.linalg.solve(items.information(last), last.gradient)  # a Newton step
     if not abs(last.gradient @ step) < _ENOUGH:
         raise DataError(
             f"The Rasch model of {x.shape[0]} models was not fitted; are there answers of every one?"

@@ -31,9 +31,8 @@ from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveRe
 from audit.statistics.priors import TauPrior
 from audit.statistics.wording_drop import equivalence, item_means
 
-Pair = tuple[
-    FloatArray, FloatArray
-]  # a model's answers to the original (K, n) and the variants (N, n)
+# A model's answers to the original (K, n) and the variants (N, n).
+Pair = tuple[FloatArray, FloatArray]
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # level of the intervals, whose lower end is the limit of the one-sided test at 5 %
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")

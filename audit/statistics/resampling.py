@@ -117,13 +117,12 @@ class Resamples:
         out = []
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
-            draws = draws[
-                np.isfinite(draws)
-            ]  # a resample without a single complete pair has no value
+            # A resample without a single complete pair has no value.
+            draws = draws[np.isfinite(draws)]
             ends, low, high, se = np.array([tail, 1 - tail]), np.nan, np.nan, np.nan
             if draws.size and np.isfinite(estimate):
                 ends = self._bca(k, draws, ends) if method == "bca" else ends
-                if np.isfinite(ends).all():  # else two units or so: the correction has no meaning
+                if np.isfinite(ends).all():  # With about two units the correction has no meaning.
                     low, high = np.quantile(draws, ends)
                     se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan
             out.append(Interval(float(estimate), float(low), float(high), confidence, method, se))
@@ -141,7 +140,7 @@ class Resamples:
         spread = float(np.sum(w * deviation**2)) if w.size else 0.0
         skew = float(np.sum(w * deviation**3) / (6 * spread**1.5)) if spread > 0 else 0.0
         z = bias + scipy.stats.norm.ppf(probabilities)
-        with np.errstate(invalid="ignore"):  # an infinite z: the caller sees the NaN
+        with np.errstate(invalid="ignore"):  # z may be infinite: the caller sees the NaN.
             return scipy.stats.norm.cdf(bias + z / (1 - skew * z))
 
 
@@ -349,9 +348,8 @@ def bootstrap_sweep(
     r = noisy.shape[0]
 
     n = clean.size
-    if (
-        np.unique(cluster).size == n
-    ):  # a block of items at a time: all their sums are many times the outcomes
+    # A block of items at a time: all their sums together are many times larger than the outcomes.
+    if np.unique(cluster).size == n:
         parts = (slice(start, start + ITEMS) for start in range(0, n, ITEMS))
         pattern, count = patterns_of(_sweep_sums(clean[part], noisy[:, part]) for part in parts)
     else:
@@ -418,9 +416,8 @@ def studentised_pvalue(
         spread = np.sqrt(np.maximum(square - total**2 / g, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (total - centre) / spread
-        at_centre = (
-            np.abs(total - centre) < 1e-12
-        )  # without any spread: nothing to tell there, and far off elsewhere
+        # Without any spread nothing can be said at the centre; everything else is far off.
+        at_centre = np.abs(total - centre) < 1e-12
         return np.where(
             spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre))
         )

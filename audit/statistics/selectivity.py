@@ -159,9 +159,8 @@ def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Es
     size, total = x.size / g, g + 2 * _ADDED
     n = x.size + 2 * _ADDED * size
     mean = float((x.sum() + _ADDED * size * (up + down)) / n)
-    large = np.sqrt(
-        (1 - 1 / total) / (1 - sizes / n)
-    )  # as in `drawing.influence`; 1 if clusters are alike
+    # As in `drawing.influence`; it is 1 if clusters are alike.
+    large = np.sqrt((1 - 1 / total) / (1 - sizes / n))
     more = np.repeat([up - mean, down - mean], _ADDED) * size
     parts = np.append(np.bincount(place, x - mean, g) * large, more) / n
     return Estimate(mean, parts, uneven=total - 1 - cluster_df(c))

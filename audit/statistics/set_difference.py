@@ -32,9 +32,8 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.references import LEVEL, Scale, answered
 from audit.statistics.wording_drop import item_means
 
-Sets = tuple[
-    ArrayLike, ArrayLike
-]  # values (n,) of the published items and (m,) of the held-out ones
+# Values (n,) of the published items and (m,) of the held-out ones.
+Sets = tuple[ArrayLike, ArrayLike]
 
 
 @dataclass(frozen=True, kw_only=True)

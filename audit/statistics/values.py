@@ -61,9 +61,8 @@ def average(values: FloatArray) -> FloatArray:
     if len(values) == 1:
         return np.asarray(values[0])
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # "Mean of empty slice": NaN is the answer we want
+        # "Mean of empty slice": NaN is the answer we want.
+        warnings.simplefilter("ignore", RuntimeWarning)
         return np.nanmean(values, axis=0)
 
 

@@ -22,7 +22,8 @@ from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.values import average
 
 FDR = 0.10
-_ALLOWED = 2.0  # a text's likelihood is lowered by as many standard deviations between clean models
+# A text's likelihood is lowered by this many standard deviations between clean models.
+_ALLOWED = 2.0
 
 
 @dataclass(frozen=True)
@@ -337,9 +338,8 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
     models = len(scaled) - 1
     allowed = _ALLOWED * np.nan_to_num(difference.tau) * np.sqrt(1 + 1 / models)
     known = beyond[1][~np.isnan(beyond[1])]
-    sd = (
-        known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")
-    )  # NaN gives no evidence
+    # NaN gives no evidence.
+    sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")
     return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (
         beyond[1] - known.mean()
     ) / sd

@@ -214,9 +214,8 @@ def volume_table(
             alone = detectable_drop(
                 n, variants, discordance, references=references, alpha=alpha, power=power
             )
-            beyond = max(
-                seen, alone
-            )  # a drop that is not seen is not seen beyond references either
+            # A drop that is not seen alone is not seen beyond the references either.
+            beyond = max(seen, alone)
             text += f", one beyond {references} reference models of {100 * beyond:.1f}"
         rows.append(VolumeRow(n * (variants + 1), variants + 1, claim, f"{text}. {item}"))
     return tuple(rows)

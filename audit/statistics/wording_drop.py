@@ -217,9 +217,8 @@ def _with_a_drop(drop: Estimate) -> Estimate:
     """
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
-    kept = drop.influence[
-        np.argsort(np.abs(drop.influence))[drop.empty :]
-    ]  # an empty unit has no influence
+    # An empty unit has no influence.
+    kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]
     return Estimate(
         drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven
     )
@@ -308,7 +307,8 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     unseen = (1 - delta) ** drop.units
     padded = _with_a_drop(drop)
     sides = []
-    for estimate in (padded.scaled(-1.0), drop):  # -drop > -delta, and drop > -delta
+    # The two tests are -drop > -delta and drop > -delta.
+    for estimate in (padded.scaled(-1.0), drop):
         p = above_pvalue(estimate, -delta) if estimate.se > 0 else float(estimate.value <= -delta)
         sides.append(max(p, unseen))
     return Equivalence(delta, sides[0], sides[1], max(sides))

@@ -31,7 +31,7 @@ from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
 
-Verdicts = Mapping[str, AuditVerdict[Any]]  # by audit
+Verdicts = Mapping[str, AuditVerdict[Any]]  # by the audit's name
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:

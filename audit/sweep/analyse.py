@@ -218,9 +218,8 @@ def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
     permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
     try:
         evidence = remeasure(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations)
-    except (
-        DataError
-    ) as error:  # an arm was not run or has no answer: the verdict is withheld and says so
+    # An arm was not run or has no answer: the verdict is withheld and says so.
+    except DataError as error:
         return _Measured(None, str(error), remeasure)
     return _Measured(evidence, "", remeasure)
 
@@ -440,9 +439,8 @@ def _slope(case: _CellAnalysis) -> Slope | None:
     slope = paper.sensitivity_slope(
         sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples
     )
-    few_groups = not can_reject(
-        np.unique(sweep.cluster).size, 1 - CONFIDENCE
-    )  # resamples understate their spread
+    # Resamples understate their spread.
+    few_groups = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)
     if few_groups:
         trend = "few_groups"
     elif slope.low > 0:
@@ -508,9 +506,8 @@ def _tested(
 ) -> Hypothesis:
     try:
         result = test(*data, **options)
-    except (
-        DataError
-    ) as error:  # with one model or one r the hypothesis cannot be tested, which the report says
+    # With one model or one r the hypothesis cannot be tested, which the report says.
+    except DataError as error:
         return Hypothesis(
             name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS)
         )

@@ -48,7 +48,9 @@ from audit.sweep.simulation import (
 )
 from audit.sweep.vocabulary import Decision, Verdict
 
-RESAMPLES = 499  # of every bootstrap and, at least, permutation test; a run has more: their level does not hang on it
+# Resamples of every bootstrap, and at least of every permutation test; a run has more, so its level
+# is no worse.
+RESAMPLES = 499
 SIMULATIONS, FEWEST = 400, 20
 _VERDICTS = {
     "excess": Verdict.EXCESS,

@@ -268,9 +268,8 @@ def _bootstrapped(
     se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + confidence) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-    elif np.isfinite(
-        mean.estimate
-    ):  # an r without a pair has no mean: no test, and Holm does not count it
+    # An r without a pair has no mean: it has no test, and Holm does not count it.
+    elif np.isfinite(mean.estimate):
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
     low, high = simultaneous(draws.gain, units, confidence)
     pointwise, upper_limits = [], []

@@ -236,9 +236,8 @@ def difference_in_differences(
     # A resample of G clusters has a variance that is too small by (G - 1) / G.
     correction = np.sqrt(df / (1 + df))
     pvalues = []
-    for (
-        interval
-    ) in intervals:  # a standard error of 0 means that neither gain varies over resamples
+    # A standard error of 0 means that neither gain varies over resamples.
+    for interval in intervals:
         one_sided = (
             scipy.stats.t.sf(interval.estimate / interval.se * correction, df)
             if interval.se > 0

@@ -202,9 +202,8 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(filter(e.controlled, routers))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    alone = (
-        e.hints is not None and not e.hints.reference_p <= level
-    )  # NaN: no gain of the reference was shown
+    # A gain of NaN means that the reference showed none.
+    alone = e.hints is not None and not e.hints.reference_p <= level
     guards = (
         Guard("controls", bool(controlled)),
         Guard("hints", bool(beyond)),
@@ -284,7 +283,7 @@ def _bounded(
         numbers = {"imputed": imputed, "aided": e.unaided is not None}
         why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
         last, open_ = because("blind"), None
-    excluded = limit <= t.effect_of_interest  # NaN clears nobody
+    excluded = limit <= t.effect_of_interest  # A limit that is NaN clears nobody.
     contrast = Contrast("gain", bound=Bound(excluded, room))
     closing = last if excluded else open_
     code = done if excluded else ask
@@ -327,9 +326,8 @@ def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Rea
     None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
-    if not (
-        fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted
-    ):  # true for NaN too
+    # The comparison is true for NaN too.
+    if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):
         return None
     return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
 

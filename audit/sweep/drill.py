@@ -42,13 +42,14 @@ TRANSITIONS = (
     "not comparable",
     "clean baseline",
 )
+# The index is 1 minus the number in `State`.
 STATES = (
     "correct",
     "wrong",
     "unparsed",
     "truncated",
     "error",
-)  # the index is 1 minus the number in `State`
+)
 ARMS = (*(arm.value for arm in Arm), DELETED)
 _REF_BYTES = 16 / 3  # size of a text number, 4 bytes in base64
 

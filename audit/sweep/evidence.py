@@ -166,9 +166,8 @@ def _side(
     )
 
 
-_SIGN = np.array(
-    [1.0, -1.0, -1.0, 1.0]
-)  # signs of tested noisy and clean, reference noisy and clean
+# Signs of tested noisy and clean, reference noisy and clean.
+_SIGN = np.array([1.0, -1.0, -1.0, 1.0])
 
 
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
@@ -405,9 +404,8 @@ def measure(
     ensemble = tuple(r for r in shared if r > 1)
     noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
-    controls = replace(
-        shifts, noisy=shifts.controls
-    )  # the ensemble control is compared with another control
+    # The ensemble control is compared with another control.
+    controls = replace(shifts, noisy=shifts.controls)
     # Every comparison draws from rng, so their order is part of the result.
     readings = {
         "without_leak": reading(without_leak, None, None) if leaks else None,

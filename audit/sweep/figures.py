@@ -84,7 +84,7 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         Panels that share both axes.
     """
     n = len(models)
-    columns = 1 if n <= 2 else min(n, 4)  # one or two models fit the width of a telephone
+    columns = 1 if n <= 2 else min(n, 4)  # One or two models fit the width of a telephone.
     rows = math.ceil(n / columns)
     width = {1: canvas.PHONE, 3: 9.4}.get(columns, 10.4)
     height = 3.4 if n == 1 else 2.05 * rows + 0.55
@@ -101,9 +101,8 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
         _router_axis(axes, every_r, label=False)
     for axes in grid.flat[n:]:
         axes.set_visible(False)
-    for axes in grid.flat[
-        max(n - columns, 0) : n
-    ]:  # only the lowest panel of a column has tick labels
+    # Only the lowest panel of a column has tick labels.
+    for axes in grid.flat[max(n - columns, 0) : n]:
         axes.tick_params(labelbottom=True)
     low, high = grid[0, 0].get_ylim()
     grid[0, 0].set_ylim(max(low, -0.02), min(high, 1.02))

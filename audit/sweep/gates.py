@@ -406,9 +406,8 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                kept = (
-                    slice(None) if answered.all() else answered
-                )  # no copy, as the self-test calls this 500 times
+                # No copy, as the self-test calls this 500 times.
+                kept = slice(None) if answered.all() else answered
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
     scores = []

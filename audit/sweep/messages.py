@@ -50,7 +50,8 @@ _STATED_AFTER = re.compile(
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
     r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
-    r"(?![)\]\"'*]*\s*(?:[,/|]|or\b|and\b)\s*(?:(?:or|and)\s+)?[(\[\"'*]*[A-HJ](?![\w'’]))"  # "A, B or C" names none
+    # "A, B or C" names no option.
+    r"(?![)\]\"'*]*\s*(?:[,/|]|or\b|and\b)\s*(?:(?:or|and)\s+)?[(\[\"'*]*[A-HJ](?![\w'’]))"
 )
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
@@ -62,18 +63,16 @@ def fold(text: str) -> str:
     >>> fold("  The answer --- is: B!")
     'the answer is b'
     """
-    if (
-        text.isascii()
-    ):  # this gives the same result four times as fast; a report reads every text of a run
+    # This gives the same result four times as fast; a report reads every text of a run.
+    if text.isascii():
         words = text.translate(_ASCII).split()
     else:
         words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return " ".join(words) or unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-normalise = lru_cache(maxsize=4096)(
-    fold
-)  # caches options and messages of the current questions; prompts use `fold`
+# Caches options and messages of the current questions; prompts use `fold`.
+normalise = lru_cache(maxsize=4096)(fold)
 
 
 def holds(message: str, part: str) -> bool:
@@ -191,9 +190,8 @@ def _stated_option(
     words = normalise(statement).split()
     best, best_length = None, 0
     skips = (0, 1, 2) if first else (0,)  # "the answer is the (option) Paris"
-    for k, option in enumerate(
-        options
-    ):  # the longest matching option counts: "red wine" does not state "red"
+    # The longest matching option counts: "red wine" does not state "red".
+    for k, option in enumerate(options):
         wanted = normalise(option).split()
         for skip in skips:
             end = skip + len(wanted)
@@ -401,7 +399,7 @@ class _Message(NamedTuple):
     """A router message of a question; pairs are the question's neighbouring words that it has
     too."""
 
-    text: str  # normalised
+    text: str  # the normalised text
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]
     stated: bool | None
@@ -426,9 +424,8 @@ class _Question:
         self.clean: _Clean | None = None
         self.waiting: list[TextRow] = []
         self.messages: dict[str, _Message] = {}
-        self.information: dict[
-            int, list[float]
-        ] = {}  # routers -> answers, and sums of what arrived and of scores
+        # Routers -> answers, and sums of what arrived and of scores.
+        self.information: dict[int, list[float]] = {}
         self.original = normalise(
             "\n".join([row.question, *(row.options if row.options_shown else ())])
         )
@@ -507,7 +504,7 @@ class _Pass:
         question.rows += 1
         first = question.first
         if (row.question, row.options, row.gold) != (first.question, first.options, first.gold):
-            tally.mixed.add(row.question_id)  # which fails a gate
+            tally.mixed.add(row.question_id)  # Mixed messages fail a gate.
         _count_leaks(row, question, tally)
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
@@ -543,7 +540,8 @@ class _Pass:
         self.close(question)
         known = sorted(question.information.items())
         counts = tuple(routers for routers, _ in known)
-        for k in (1, 2):  # the share that arrived at each router count, then the score
+        # The key 1 is the share that arrived at each router count, and 2 the score.
+        for k in (1, 2):
             means = [sums[k] / sums[0] if sums[0] else np.nan for _, sums in known]
             self.tallies[cell].information[counts].extend(means)
 
@@ -711,7 +709,8 @@ def _freeze(tally: _Tally) -> TextMeasures:
 def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     rows = []
     for routers, sums in sorted(tally.by_routers.items()):
-        if not sums["with_messages"]:  # a setting without any message is a fault, which gates name
+        # A setting without any message is a fault, and gates name it.
+        if not sums["with_messages"]:
             continue
         n, accuracy = (
             sums["presentations"],
@@ -734,7 +733,7 @@ def _slope(tally: _Tally) -> InformationSlope | None:
     if len(columns) < 2:
         return None
     table = np.array(values).reshape(-1, 2 * len(columns))
-    table = table[np.lexsort(table.T)]  # so that the order of the rows does not change the result
+    table = table[np.lexsort(table.T)]  # The order of the rows must not change the result.
     try:
         return information_slope(table[:, : len(columns)], table[:, len(columns) :])
     except DataError:

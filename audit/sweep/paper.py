@@ -433,9 +433,8 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     residual = np.stack(
         [np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]]
     )
-    covariance = (
-        residual @ residual.T / n**2 * groups / (groups - 1)
-    )  # covariance of the K means, over clusters
+    # Covariance of the K means, over clusters.
+    covariance = residual @ residual.T / n**2 * groups / (groups - 1)
     contrast = np.eye(k)[1:] - np.eye(k)[:1]
     d, v = contrast @ mean, contrast @ covariance @ contrast.T
     rank = int(np.linalg.matrix_rank(v, tol=1e-14))
@@ -532,9 +531,8 @@ def _item_trends(sweep: Sweep) -> FloatArray:
     slope_weights(sweep.routers)  # raises for a single router count
     r = np.asarray(sweep.routers, dtype=float)[:, None]
     trend: FloatArray = np.zeros(sweep.n)
-    for start in range(
-        0, sweep.n, ITEMS
-    ):  # in blocks of items, as each step makes an array of all their outcomes
+    # In blocks of items, as each step makes an array of all their outcomes.
+    for start in range(0, sweep.n, ITEMS):
         noisy = sweep.noisy[:, start : start + ITEMS]
         answered = ~np.isnan(noisy)
         centre = np.sum(r * answered, axis=0) / np.maximum(answered.sum(axis=0), 1)

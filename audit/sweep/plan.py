@@ -38,9 +38,8 @@ class Plan:
     router_counts: int
     panel: int
     minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
-    questions_needed: (
-        int | None
-    )  # to detect a gain of the smallest effect that matters; None: no number would do
+    # To detect a gain of the smallest effect that matters; None: no number would do.
+    questions_needed: int | None
 
 
 def make_plan(
@@ -159,7 +158,7 @@ def _detectable(
         f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else ""
     )
     basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
-    if mde != mde:  # NaN
+    if mde != mde:  # true for NaN alone
         return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
     needed = "no number" if plan.questions_needed is None else f"{plan.questions_needed:,}"
     lines = [
@@ -181,7 +180,8 @@ def _detectable(
         )
         if plan.questions_needed is not None and there < plan.questions_needed:
             short = f"the benchmark has {there:,} questions in all; "
-            effect = math.ceil(100 * mde) / 100  # found with the questions that are asked
+            # The effect that is found with the questions that are asked.
+            effect = math.ceil(100 * mde) / 100
             would += [
                 "take a larger benchmark",
                 f"look for larger gains (verdict.effect_of_interest={effect:g})",

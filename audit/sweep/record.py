@@ -308,7 +308,7 @@ def noise_floor(
     for a, b in pairs:
         p = paired_test(a[None], b[None], cell.cluster, rng=rng, n_permutations=n_permutations)
         rejected += p <= alpha
-    sd = float(np.sqrt(np.mean(gain**2)))  # around the expected gain of 0
+    sd = float(np.sqrt(np.mean(gain**2)))  # The spread is around the expected gain of 0.
     reason = because(
         "clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd
     )

@@ -35,10 +35,11 @@ from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.vocabulary import RunVerdict
 
 _TEXTS = TextRow._fields[:-1]  # columns of a shard; the aggregator is a property of the run
+# Columns whose values are distinct, so sharing saves nothing.
 _ALL_DIFFERENT = (
     "prompt",
     "request_sha256",
-)  # columns whose values are distinct, so sharing saves nothing
+)
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,8 @@ def read_texts(
 
 
 def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
-    shared: dict[
-        str, str
-    ] = {}  # values are shared within a batch, whose neighbouring rows have the same questions
+    # Values are shared within a batch, whose neighbouring rows have the same questions.
+    shared: dict[str, str] = {}
     columns = []
     for name in _TEXTS:
         values = batch.column(name)

@@ -117,9 +117,8 @@ def _baseline_guessed(
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in rows]
     part = replace(cell, settings=tuple(cell.settings[k] for k in rows), state=cell.state[rows])
     passed, numbers = 0, []
-    of_total: dict[
-        int, Gate
-    ] = {}  # by the number of right answers, as the gate reads the mean alone
+    # By the number of right answers, as the gate reads the mean alone.
+    of_total: dict[int, Gate] = {}
     state, guess = (
         part.state.copy(),
         np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0),

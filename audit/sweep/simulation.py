@@ -205,9 +205,8 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     """One model's outcomes under every setting, and its hint reference's: no memory, and the same
     messages."""
-    (other_rng,) = rng.spawn(
-        1
-    )  # the model's own outcomes do not hang on whether there is a reference
+    # The model's own outcomes must not depend on whether there is a reference.
+    (other_rng,) = rng.spawn(1)
     told = ranks(design.n, other_rng) < world.hints
     made = _simulate(design, world, told, rng)
     if design.reference is None:
@@ -331,9 +330,8 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
         if world.helps_weak:
             weak = theta < 0.5
             theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)
-            taken = (
-                world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
-            )  # no gain on average
+            # Strong questions lose as much, so that the gain is 0 on average.
+            taken = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
             theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
             accuracy = float(theta.mean())
     return shift(theta, gain, accuracy)

@@ -10,7 +10,8 @@ from audit.core.records import Generation, Item, Part
 from audit.shards.working_copy import local_file
 
 MESSAGES = "messages.arrow"
-KEY = ("benchmark", "question_id", "arm", "routers", "replicate")  # of a router set
+# The columns that name a router set.
+KEY = ("benchmark", "question_id", "arm", "routers", "replicate")
 Key = tuple[str, str, str, int, int]
 
 

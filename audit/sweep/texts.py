@@ -62,7 +62,7 @@ def _not_compared(controls: Sequence[str], ensemble_routers: Sequence[int]) -> s
 
 
 def _size(limit: float) -> str:
-    if not limit < 1:  # NaN: the data set no limit
+    if not limit < 1:  # NaN means that the data set no limit.
         return "a gain of any size"
     return f"a gain of up to {points(limit)}" if limit > 0 else "no gain"
 
@@ -118,7 +118,7 @@ def _headline(with_doubt: str, otherwise: str = "") -> Callable[..., str]:
 
 
 TEXTS: Texts = {
-    # Reasons of a gain
+    # >>Reasons of a gain
     "beats_controls": _beats,
     "stands_without_leaks": "It is still there without the questions whose messages state the answer.",
     "gone_without_leaks": "The gain is gone without the questions whose messages state the answer.",
@@ -144,7 +144,7 @@ TEXTS: Texts = {
     "may_beat_ensemble": "Noisy could be above them by {limit:points} (one-sided 95 % limit): the data cannot tell "
     "damage from repetition.",
     "few_questions": "It rests on {n:,} questions; nothing is found with fewer than {least:,}.",
-    # Reasons of a clearance or an open result
+    # >>Reasons of a clearance or an open result
     "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the original question: it may "
     "only win back what the clean router loses.",
     "may_beat_direct": "It could still be above the original question by {limit:points} (one-sided 95 % limit).",
@@ -156,7 +156,7 @@ TEXTS: Texts = {
     "no_room": "At a score of {score:percent} no gain of {effect:points} is possible, so none is excluded.",
     "bound": _bound,
     "blind": "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it.",
-    # Statements that follow the reasons
+    # >>Statements that follow the reasons
     "larger_on_every_scale": f"The gain is larger {_HELD_OUT} So it is on the scales of log-odds and of the share of "
     "wrong answers repaired.",
     "larger_on_one_scale": f"The gain is larger {_HELD_OUT} But not on the scales of log-odds and of the share of "
@@ -185,7 +185,7 @@ TEXTS: Texts = {
     "h2_alike": f"H2: the mean gains of {{models}} models do not differ {_H2}",
     "h3": _h3,
     "not_tested": "{name} was not tested: {error}",
-    # Advice
+    # >>Advice
     "ask_at_least": "Ask as many questions as `audit plan` names, and at least {least:,}.",
     "hold_out": "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
     "read_improved": "Read the questions that went from wrong to correct, and what the worker was shown.",
@@ -202,7 +202,7 @@ TEXTS: Texts = {
     "ask_more_of_ensemble": "To tell the two apart, ask more questions or run more replicates of the ensemble control.",
     "ask_more_of_direct": "To tell the two apart, ask more questions or run more replicates of `direct`.",
     "harder_questions": "Take questions that leave this model room to gain, such as a harder benchmark.",
-    # Headlines
+    # >>Headlines
     "headline_withheld": "No verdict on {model} and {benchmark}: {why:listed}.",
     "headline_not_comparable": "No verdict on {model} and {benchmark}: the comparison could not be made.",
     "headline_excess": f"{_HIGHEST}. Chance, the original question and repetition do not explain it: its score of "

@@ -176,9 +176,8 @@ class SweepResult(CellResult):
     reading: str
     draws: str
     sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
-    states: dict[
-        str, int
-    ]  # correct, wrong, unparsed, truncated, error, absent -> rows over all settings
+    # Correct, wrong, unparsed, truncated, error, absent -> rows over all settings.
+    states: dict[str, int]
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
                 if codes[-1] in (INTERRUPTED, TERMINATED):
                     return codes[-1]
     failed = FAILED in codes
-    if len(done) < len(panel):  # or none was asked for: edits=show
+    if len(done) < len(panel):  # Some model is unfinished, or none was asked for (edits=show).
         if failed and done:
             refused("no report of all benchmarks together: not every one has a run")
         return FAILED if failed else max(codes, default=OK)

@@ -111,7 +111,7 @@ def simulate(
     """
     spread = SPREAD if world.differ else 1e9
     p = np.repeat(rng.beta(spread * change, spread * (1 - change), clusters), world.per_cluster)
-    p = p * (1 - more) if more else p  # so that `more` can be added to all
+    p = p * (1 - more) if more else p  # So `more` can be added to every p.
     attr = (rng.random((world.attribute_edits, p.size)) < p + more).mean(axis=0)
     fmt, sem = (rng.random((2, SURFACE_EDITS, p.size)) < p).mean(axis=1)
     return attr, fmt, sem if world.wordings else np.zeros(p.size)

@@ -79,7 +79,7 @@ _LEVELS = 2**15 - 1  # largest level (int16)
 _LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
 
 Row = dict[str, Any]
-Key = tuple[str, str, str, str]  # as `KEY`
+Key = tuple[str, str, str, str]  # the columns of `KEY`
 
 
 @dataclass(frozen=True)

@@ -165,9 +165,8 @@ def _one(
     )
     checked = (check(faulty, evidence, t) for check in CHECKS)
     after = next(gate for gate in checked if gate.name == fault.check)
-    state = (
-        "caught" if after.status == Status.FAIL else "missed"
-    )  # a fault that switches its check off is missed
+    # A fault that switches its check off is missed.
+    state = "caught" if after.status == Status.FAIL else "missed"
     return result(state, after.detail)
 
 
@@ -258,9 +257,8 @@ def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
     family = next(iter(families_that_tell(cell)), None)
     if family is None:
         return None
-    order = rng.permutation(
-        cell.n
-    )  # a shift by a multiple of a period in the keys would leave every answer in place
+    # A shift by a multiple of a period in the keys would leave every answer in place.
+    order = rng.permutation(cell.n)
     return _with(cell, family, response=cell.families[family].response[:, order])
 
 

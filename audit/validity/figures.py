@@ -123,6 +123,7 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
     return figure
 
 
+# By step of section 3.
 _COLOURS = {
     1: ORANGE,
     2: VERMILLION,
@@ -131,7 +132,7 @@ _COLOURS = {
     5: MUTED,
     6: GREEN,
     7: BLUE,
-}  # by step of section 3
+}
 _FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION))
 _LEAST = 0.01  # where a logarithmic axis begins
 

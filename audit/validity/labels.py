@@ -62,9 +62,10 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
     DataError
         If the file cannot be used; the message gives the place.
     """
+    # Imported late, as a refused configuration needs no Arrow.
     from audit.benchmarks.files import (
         read_rows,
-    )  # imported late, as a refused configuration needs no Arrow
+    )
 
     labelled = []
     try:

@@ -64,7 +64,7 @@ class ReferenceMetric:
     n: int
 
 
-Statistic = Callable[[FloatArray], FloatArray]  # totals (B, K) -> (B,)
+Statistic = Callable[[FloatArray], FloatArray]  # maps totals (B, K) to statistics (B,)
 
 
 class Answers(NamedTuple):

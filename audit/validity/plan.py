@@ -96,9 +96,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
-    if (
-        scorer.lettered and scorer.benchmark == "truthfulqa"
-    ):  # whose key is published first (failure F3b)
+    # The key of these items is published first (failure F3b).
+    if scorer.lettered and scorer.benchmark == "truthfulqa":
         sampled = [shuffled(item, config.seed) for item in sampled]
     plan = build_plan(
         sampled,
@@ -117,7 +116,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     table = to_table(
         plan, scorer.name, config.templates[config.template], config.systems[config.system]
     )
-    judged = scorer.name == JUDGED  # its replies are read once they are all there
+    judged = scorer.name == JUDGED  # A judged scorer reads the replies once all of them are there.
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(
@@ -287,7 +286,8 @@ class Tolerated:
     def margin(self) -> float:
         """Return the smallest margin within which attribute edits that move as many as surface
         edits are shown to stay."""
-        level = self.false_alarms / self.cells / 2  # below one of two: Bonferroni
+        # Bonferroni: each of two tests has half of the level.
+        level = self.false_alarms / self.cells / 2
         return (
             self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
         )

@@ -54,7 +54,7 @@ def _neither(above: float | None, below: float | None) -> str:
 
 
 TEXTS: Texts = {
-    # why
+    # >>Reasons
     "nothing_to_compare": "No item has an answer to edits of content and of form: nothing can be compared.",
     "checks_not_made": "G5 or G6 could not be made here. Without them nothing is confirmed.",
     "attribute_effect": _effect,
@@ -73,16 +73,16 @@ TEXTS: Texts = {
     "follows_unless_unparsed": "Not confirmed: the lower limit is {low:percent} if unparsed answers count as not "
     "followed, and {least:percent} is needed.",
     "neither_direction": _neither,
-    # what to do
+    # >>Advice
     "read_moved_items": "Read the items whose answers moved, and which group they moved for.",
     "mend_unparsed": "Read the unparsed replies and mend what makes them so, or ask more items.",
     "ask_more": _ask_more,
     "score_may_stand": "Nothing needs mending here. Of memory this says nothing: ask the other audits.",
     "score_is_not_ability": "Do not read this score as ability. Read the items that layout or wording moved.",
-    # headlines
+    # >>Headlines
     "headline": _headline,
     "headline_withheld": _withheld,
-    # what no status rules out
+    # >>What no status rules out
     "construct_unknown": "That the benchmark measures what it names: edits show what answers react to, not what they "
     "mean.",
     "other_edits": "Anything about other edits: these are a few of many, and each kind is as good as its edits.",

@@ -159,9 +159,8 @@ def check_endpoints(config: VariantsConfig) -> None:
         for model in writer_and_judge(config)
         if model is not None and model.engine == "openai"
     ]
-    if (
-        not served or config.cluster.address is not None
-    ):  # nodes may reach other endpoints than this process
+    # Nodes may reach other endpoints than this process.
+    if not served or config.cluster.address is not None:
         return
     from audit.engines.openai_engine import probe
 

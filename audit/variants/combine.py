@@ -108,9 +108,8 @@ def merge(first: Library, second: Library, name: str) -> Library:
             f"The libraries were not judged alike ({differences}). Build one of them again."
         )
     words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    last = {
-        v.question_id: v.number for v in first.variants
-    }  # the last number of each question, as variants are sorted
+    # The last number of each question, as variants are sorted.
+    last = {v.question_id: v.number for v in first.variants}
     added = []
     for variant in second.variants:
         id_ = variant.question_id

@@ -234,9 +234,8 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
-    model: dict[str, ModelConfig] = field(
-        default_factory=dict
-    )  # the paraphraser, and the judge if it is changed
+    # The paraphraser, and the judge if it is changed.
+    model: dict[str, ModelConfig] = field(default_factory=dict)
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     store: StoreConfig = field(default_factory=StoreConfig)

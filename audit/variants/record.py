@@ -387,7 +387,7 @@ class ModelRequest:
     top_p: float = 1.0
 
 
-JUDGE_TOKENS = 512  # a judge may think first
+JUDGE_TOKENS = 512  # A judge may think before it answers.
 JUDGE_TEMPERATURE = 0.7  # votes should differ if the judge is in doubt; at 0 they would be one vote
 
 # A function that takes requests and returns their replies in order, without an engine.

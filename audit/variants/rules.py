@@ -78,9 +78,10 @@ def numbers_in(text: str) -> Counter[Fraction]:
         if "top" in groups:
             value = Fraction(int(groups["top"]), int(groups["bottom"]))
         elif "digits" in groups:
+            # "3 million".
             scale = (
                 Fraction(1, 100) if "percent" in groups else _SCALES.get(groups.get("scale", ""), 1)
-            )  # "3 million"
+            )
             value = Fraction(groups["digits"].replace(",", "")) * scale
         elif "spelt" in groups and groups["spelt"] == "one" and "part" not in groups:
             continue
@@ -328,7 +329,8 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
     State or None
         None if no gate does; only such candidates get a judge's votes.
     """
-    if not variant.text.strip():  # no text: the paraphraser failed, or it returned nothing
+    # An empty text means that the paraphraser failed or returned nothing.
+    if not variant.text.strip():
         return State.FAILED if variant.error else State.EMPTY
     if variant.same_as is not None:
         return State.NO_OP if variant.same_as == ORIGINAL else State.DUPLICATE

@@ -12,7 +12,7 @@ from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, trials
 
-_PASSED = ("pass", "success")  # today, and until 0.2
+_PASSED = ("pass", "success")  # status of passed tests: in current versions, and until version 0.2
 _NAME = re.compile(
     r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+"
 )
@@ -67,7 +67,7 @@ def _passed(result: Any, where: str) -> list[tuple[bool, bool | None]]:
     """Return (base, plus) of each solution; plus is None if its tests were not run."""
     if isinstance(result, list):
         pairs = [(one["base_status"], one.get("plus_status")) for one in result]
-    else:  # until 0.2: two lists of (status, tests)
+    else:  # Until version 0.2 the result is two lists of (status, tests).
         plus = result.get("plus") or [[None]] * len(result["base"])
         pairs = [(one[0], other[0]) for one, other in zip(result["base"], plus, strict=True)]
     if not pairs:

@@ -24,11 +24,10 @@ METRICS = (
     "exact_match",
     "quasi_exact_match",
 )
-_MODEL = re.compile(r"[,:-]model=[^,]*")  # in the name of a run
-_OF_ANSWERS = re.compile(
-    r"match|correct|equiv|accuracy|pass@|\bem\b"
-)  # names of metrics that say how many are right
-Means = dict[tuple[str, Any], Record]  # of metrics, by instance and trial
+_MODEL = re.compile(r"[,:-]model=[^,]*")  # the model in the name of a run
+# Names of metrics that say how many are right.
+_OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")
+Means = dict[tuple[str, Any], Record]  # means of the metrics by (instance, trial)
 
 
 def read_helm(path: Path, wanted: Wanted) -> Log:

@@ -53,7 +53,7 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     """Return the log of an .eval archive; one sample is in memory at a time."""
     archive = open_zip(path)
     names = archive.namelist()
-    whole = "header.json" in names  # it is written when the evaluation ends
+    whole = "header.json" in names  # Inspect writes header.json when the evaluation ends.
     header = member(archive, "header.json" if whole else "_journal/start.json")
     samples = sorted(
         name for name in names if name.startswith("samples/") and name.endswith(".json")
@@ -70,7 +70,8 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     return _log(path, header, each, len(samples), reductions, wanted)
 
 
-Samples = Callable[[], Iterator[tuple[str, Any]]]  # (where, sample), as often as they are asked for
+# Function that yields (where, sample) and can be called several times.
+Samples = Callable[[], Iterator[tuple[str, Any]]]
 Reduced = dict[str, dict[str, Any]]  # {id of a sample: {scorer: value}}
 
 
@@ -218,9 +219,8 @@ def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> s
     for where, sample in samples():
         if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
             for name, score in _scores(sample, reduced).items():
-                with suppress(
-                    DataError
-                ):  # tokens or seconds are no share of right answers: not the score to read
+                # Tokens or seconds are no share of right answers, so such a score is not read.
+                with suppress(DataError):
                     columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = (
                         _value(score, where)
                     )

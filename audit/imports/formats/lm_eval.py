@@ -32,6 +32,7 @@ from audit.imports.record import (
 )
 from audit.imports.scores import Column, check_means, differ_by_more_than_chance, mean_of, shown
 
+# The first of these metrics that a sample has is read.
 METRICS = (
     "acc",
     "exact_match",
@@ -39,13 +40,14 @@ METRICS = (
     "pass_at_1",
     "mc1",
     "em",
-)  # the first that a sample has is read
+)
+# Scores that are named if they differ.
 _COUNTS = (
     *METRICS,
     "acc_norm",
     "acc_mutual_info",
     "acc_bytes",
-)  # scores that are named where they differ
+)
 _STEMS = (
     "question",
     "problem",
@@ -59,8 +61,8 @@ _STEMS = (
     "premise",
 )
 _OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
-_SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")  # a list of places
-_INVALID = "[invalid]"  # what a filter gives for a reply in which it finds no answer
+_SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")  # a list of option numbers
+_INVALID = "[invalid]"  # a filter's value for a reply in which it finds no answer
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
 
 
@@ -154,9 +156,7 @@ def _compared(
         notes.append(f"{log} is of {part} (--limit)")
 
 
-_ROUNDED = (
-    1e-3  # nats that a certain option may lie above 0 where it was computed in half precision
-)
+_ROUNDED = 1e-3  # Half precision may put the likelihood of a certain option this many nats above 0.
 
 
 def _samples(
@@ -294,7 +294,7 @@ def _text(doc: Record, where: str) -> str | None:
     )
 
 
-@lru_cache(maxsize=64)  # the documents of a log have the same fields
+@lru_cache(maxsize=64)  # All documents of a log have the same fields.
 def _stems(names: tuple[str, ...]) -> list[str]:
     """Return the fields of a document that may hold its text, the most usual first."""
     lower = {name.casefold(): name for name in names}
@@ -329,7 +329,8 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
     """
     requests = _requests(sample)[:many] if sample.get("arguments") else []
     if many > 2 and _halves_agree(requests):
-        many //= 2  # mutual information: each option is asked with the question, then without it
+        # For mutual information, each option is scored with the question, then without it.
+        many //= 2
         requests = requests[:many]
     for value in map(doc.get, _OPTIONS):
         texts = value.get("text", value.get("choices")) if isinstance(value, dict) else value
@@ -337,7 +338,9 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
             return tuple(checked(one, where) for one in texts)
     if many < 2:
         return ()
-    for side in (1, 0):  # the continuation, or the text before one that is the same for all
+    # The options are the continuations, or the texts before a continuation that is the same for
+    # all.
+    for side in (1, 0):
         texts = [str(one[side]).strip() for one in requests if len(one) > 1]
         if len(set(texts)) == len(texts) == many:
             return tuple(checked(one, where) for one in texts)

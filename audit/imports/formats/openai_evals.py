@@ -11,7 +11,7 @@ from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, messages, rows_of, single
 from audit.imports.scores import pooled, share
 
-MATCH = "correct"  # of the events of type match
+MATCH = "correct"  # field of events of type match
 
 
 @dataclass

@@ -30,10 +30,11 @@ from audit.imports.table import read_table
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
 _GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
+# Prefixes: of a file that is being written; of an option whose likelihood was computed.
 _TMP, _LABEL = (
     "tmp_",
     "label: ",
-)  # of a file that is being written; of an option whose likelihood was computed
+)
 
 
 def is_opencompass(found: Any) -> bool:
@@ -97,7 +98,7 @@ def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
     for name, entry in entries.items():
         where = f"{path}, {name}"
         options, read = _options(entry), single(entry["prediction"])
-        if options and "pred_label" in entry:  # the prediction is a list of probabilities
+        if options and "pred_label" in entry:  # Here the prediction is a list of probabilities.
             read = dict(enumerate(options)).get(entry["pred_label"], "")
         text = messages(first_of(entry, ("origin_prompt", "prompt")), where)
         row = {
@@ -116,7 +117,7 @@ def _options(entry: Record) -> tuple[str, ...]:
     if isinstance(entry.get("choices"), list):
         return tuple(map(str, entry["choices"]))
     beside = entry.get("origin_prediction")
-    if isinstance(beside, dict):  # details
+    if isinstance(beside, dict):  # The entry has the form of the details.
         return tuple(
             name
             for name, one in beside.items()

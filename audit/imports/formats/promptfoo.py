@@ -13,9 +13,9 @@ from audit.imports.nested import at
 from audit.imports.record import Log, Record, Wanted, checked, first_of
 from audit.imports.scores import shares
 
-_ERROR = 2  # ResultFailureReason.ERROR; 1 is a failed assertion, whose reason stands in `error` too
+_ERROR = 2  # ResultFailureReason.ERROR; 1 is a failed assertion, whose reason is in `error` too
 _SCORES = ("success", "score")
-_NONE = "No assertions"  # the reason of a result that nothing was compared with
+_NONE = "No assertions"  # reason of a result that was compared with nothing
 
 
 def is_promptfoo(found: Any) -> bool:

@@ -258,7 +258,7 @@ def _frozen(value: Any) -> Any:
 
 TOKENS_FILE = "token_distances.json"
 COLUMNS = ("placebo changed", "attribute changed", "placebo span", "attribute span")
-Units = Callable[[Any], Sequence[Any]]  # an item -> its words, or its tokens
+Units = Callable[[Any], Sequence[Any]]  # splits an item into its words, or its tokens
 
 
 def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> None:

@@ -43,8 +43,9 @@ class Archetype(StrEnum):
     """Name what attribute edits should do to a benchmark's answers in one context (li2026, G5)."""
 
     DIAGNOSTIC = "diagnostic"  # every attribute edit is directional
-    INVARIANCE = "invariance"  # every one is invariant
-    MIXED = "mixed"  # some of each, so that no single number has a meaning
+    INVARIANCE = "invariance"  # every attribute edit is invariant
+    # Some attribute edits are directional and some invariant, so no single number has a meaning.
+    MIXED = "mixed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -502,4 +502,6 @@ def _print_scope(
     again = "sweep, edits" if reworded else "sweep, rewordings, edits"
     print(f"  model again ({again}). Accuracy is of the answers that could be parsed.")
     if not others and not reworded and len(judged) > 1:
-        print("No model is judged, because none is named: --judge MODEL; the others become references.")
+        print(
+            "No model is judged against the others, because none is named: --judge MODEL; the others become references."
+        )

@@ -330,4 +330,6 @@ def test_a_folder_of_runs_is_named_with_a_run_of_it(tmp_path: Path, capsys: Caps
     said = capsys.readouterr().err
     assert "2 runs" in said and f"audit gate {tmp_path / 'a'}" in said
     (tmp_path / "empty").mkdir()
-    assert main([str(tmp_path / "empty")]) == 1 and "folder of" not in capsys.readouterr().err
+    assert main([str(tmp_path / "empty")]) == 1
+    said = capsys.readouterr().err
+    assert "folder of" not in said and "is no run: it has no manifest.json" in said

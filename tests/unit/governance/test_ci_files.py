@@ -64,7 +64,8 @@ def run_script(name: str, folder: Path, word: str) -> tuple[int, str, list[str]]
     script, env = shell_lines(name)
     (folder / "fake").mkdir()
     log = folder / "called"
-    python = folder / ".venv" / "bin" / "python"
+    inside = "benchmark-audit" if name.startswith("github") else "."
+    python = folder / inside / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(
         f"""#!{sys.executable}
@@ -131,7 +132,7 @@ def test_the_lines_run_and_only_a_pass_is_green(
         assert called[0].startswith("-m audit.sweep ")
     else:
         assert called[:3] == [
-            "make install ENGINE=cpu",
+            f"make {'-C benchmark-audit ' if name == KINDS[0] else ''}install ENGINE=cpu",
             "-m audit suite demo run_dir=outputs/candidate",
             "-m audit evidence outputs/candidate -o outputs/pack.zip",
         ]
@@ -142,6 +143,33 @@ def test_the_lines_run_and_only_a_pass_is_green(
     if name.startswith("github"):
         assert f"Exit code {code}." in (tmp_path / "summary.md").read_text()
         assert "::error" in out if code else "::notice title=audit gate::decision pass" in out
+
+
+def test_the_workflow_of_logs_keeps_the_evidence_of_a_gate_that_is_red(tmp_path: Path) -> None:
+    """Four models of 40 items each: too few for a decision, so the gate ends with 5."""
+    steps = {
+        step.get("name"): step
+        for step in load("github-actions-import.yml")["jobs"]["audit"]["steps"]
+    }
+    (tmp_path / "logs").mkdir()
+    for name in ("seen", "new"):
+        lines = ["model,item,correct"]
+        for k, model in enumerate(("MODEL", "a", "b", "c")):
+            lines += [f"{model},{name}{i},{int((7 * i + k) % 4 > 1)}" for i in range(40)]
+        (tmp_path / "logs" / f"{name}.csv").write_text("\n".join(lines))
+    codes = []
+    for name in ("import", "gate", "pack"):
+        line = steps[name]["run"].replace(".venv/bin/python", shlex.quote(sys.executable))
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(["bash", "-e", "-c", line], cwd=tmp_path, env=env, timeout=300)
+        codes.append(done.returncode)
+    assert codes == [0, 5, 0] and (tmp_path / "outputs" / "pack.zip").is_file()
+    assert [name for name, step in steps.items() if step.get("if") == "always()"] == [
+        "pack",
+        "keep the evidence",
+    ]
+    files = re.findall(r"benchmark-audit/([\w./-]+)", steps["install"]["run"])
+    assert files and all((ROOT / one).is_file() for one in files)
 
 
 def test_what_the_ci_files_name_is_there_and_pinned() -> None:

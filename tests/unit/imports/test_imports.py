@@ -363,6 +363,21 @@ ABILITY = {
 }
 
 
+def test_models_of_which_none_is_named_are_told_once_how_one_is_judged(
+    tmp_path: Path, capsys: Capsys
+) -> None:
+    """Eight models and no --judge: one line, and the eight verdicts are counted."""
+    logs = [table(tmp_path / f"{name}.csv", ABILITY, 60, 1, name) for name in "ab"]
+    words = [logs[0], "--held-out", logs[1], "--benchmark", "exam"]
+    cells = imported(tmp_path / "run", *words)
+    said = capsys.readouterr().out
+    assert len(cells) == 8 and said.count("--judge MODEL; the others become references") == 1
+    n = sum(cell["verdict"] == "not_identified" for cell in cells.values())
+    assert n and f"not_identified: {n} models" in said and "It needs reference models" not in said
+    imported(tmp_path / "named", *words, "--judge", "clean")
+    assert "the others become references" not in capsys.readouterr().out
+
+
 @pytest.mark.long  # nine CPU seconds; test_reworded.py goes from two logs to a verdict
 def test_from_two_tables_to_a_gate(tmp_path: Path) -> None:
     seen = table(tmp_path / "seen.csv", ABILITY | {"spoilt": 3.0}, 300, 1, "a")

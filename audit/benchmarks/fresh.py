@@ -60,8 +60,8 @@ def check_origin(
     notes = []
     if date is None:
         notes.append(
-            f"It is not known when the newest item of {items} was written (control_benchmark.date): items that are newer than a tested "
-            "model alone make a gap without memory."
+            f"It is not known when the newest item of {items} was written (control_benchmark.date): items that "
+            "are newer than a tested model alone make a gap without memory."
         )
     if written_by is None:
         notes.append(

@@ -213,7 +213,8 @@ TEXTS: Texts = {
     "abler_references": "Take references that are as able as this model.",
     "near_references": "Take references on both sides of this model's score on held-out items.",
     "state_dates": "State when the newest held-out item was written and the models released: "
-    "control_benchmark.date=2026-05 model.NAME.released=2025-12; of an import, --held-out-date 2026-05 --released 2025-12 REFERENCE=2025-09.",
+    "control_benchmark.date=2026-05 model.NAME.released=2025-12; of an import, "
+    "--held-out-date 2026-05 --released 2025-12 REFERENCE=2025-09.",
     "other_families": "Take references of several families.",
     "mend_unparsed": "Read the unparsed replies and fix their cause, or read answers by likelihood.",
     # Headlines

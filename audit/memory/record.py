@@ -102,8 +102,9 @@ class MemoryCell:
     kind: how well words alone separate the two sets. dropped: why references were left out.
     recorded: the published order was drawn at random, and its record matches the items. undated:
     the options of the missing dates, without which the held-out items may be newer for this model
-    alone; empty if none is missing. families: of the models, if known. log_checks: of an import. partial: what the logs of this model hold of an unfinished
-    evaluation, "" if it is finished.
+    alone; empty if none is missing. families: of the models, if known. log_checks: of an
+    import. partial: what the logs of this model hold of an unfinished evaluation, "" if it is
+    finished.
     """
 
     published: ItemSet

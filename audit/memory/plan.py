@@ -8,6 +8,7 @@ from typing import Any
 
 from audit.benchmarks.fresh import check_fresh, told_families
 from audit.config.dry_run import Asked, Planned, reach
+from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.core.number_text import percent
@@ -97,7 +98,10 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
     }
     rates = nearest(table, run, limits.to_dict())
     lines += [] if rates is None else [f"  {rates.sentence}"]
-    return lines + _reach(resolved, asked, limits.power, table or {"designs": []})
+    lines += _reach(resolved, asked, limits.power, table or {"designs": []})
+    plans = [(one.planned, 1.0) for one in asked]
+    priced = any(plan.cost.money for plan, _ in plans)
+    return [*lines, f"in all: {in_one_line(plans)}"] if priced else lines
 
 
 def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:

@@ -86,6 +86,33 @@ def test_the_plan_names_the_missing_dates_and_references_of_one_family(tmp_path)
     assert told(*both, "model.ref-1.family=oak") == []
 
 
+def test_a_plan_with_prices_ends_in_the_sum_of_all_models(tmp_path):
+    held_out = fresh(fresh_file(tmp_path, ("What is new here?", "all")))
+    served = ["endpoint=http://127.0.0.1:1/v1", "model_id=mine", "references=[ref-1]"]
+    prices = [
+        f"+cost.prices.{name}={{prompt: 0, generated: 1000000}}" for name in ("mine", "ref-1")
+    ]
+
+    def told(*more: str) -> tuple[list[str], int, int]:
+        with one_call():
+            config = command_line.configured(
+                "memory", [*served, "benchmark=elementary", *held_out, *more]
+            )
+            resolved = resolve_memory(config)
+            asked = dry_run(resolved)
+            calls = sum(one.planned.calls for one in asked)
+            generated = sum(one.planned.tokens.generated for one in asked)
+            return describe(resolved, config, asked), calls, generated
+
+    lines, calls, generated = told(*prices)  # a generated token costs 1 USD
+    assert lines[-1].startswith(f"in all: about {calls:,} calls")
+    assert lines[-1].endswith(f"at most {generated:,.2f} USD")
+    plain, *_ = told()
+    assert not any(line.startswith("in all") for line in plain)
+    unknown = [line for line in plain if "+cost.prices." in line]
+    assert len(unknown) == 4 and "+cost.prices.ref-1=" in unknown[-1]  # two models, two sets
+
+
 @pytest.mark.parametrize(
     ("override", "what"),
     [

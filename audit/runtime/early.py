@@ -82,8 +82,7 @@ def check_panel(
     why = "; ".join(f"{name}: {error}" for name, error in refused.items())
     advice = f" Or leave it out of references=: {', '.join(references)}." if references else ""
     raise EngineError(
-        f"{len(refused)} of {len(asked)} models cannot be asked, so no question was. {why} Expected models that "
-        f"answer.{advice}"
+        f"{len(refused)} of {len(asked)} models cannot be asked, so no question was. {why}{advice}"
     )
 
 

@@ -410,8 +410,8 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
         if changed:
             raise SignatureError(
                 f"{path}: the stored verdict differs from the one computed from its shards "
-                f"({', '.join(changed)}). "
-                "The stored one is not of these shards, or was judged with other options or by another version (see environment.json)."
+                f"({', '.join(changed)}). The stored one is not of these shards, or was judged "
+                "with other options or by another version (see environment.json)."
             )
     return tuple(name for name in taken if name not in libraries)
 

@@ -34,7 +34,8 @@ def check_origin(
     items : str
         The name of the held-out set.
     date : str or None
-        When the items were written.
+        When the newest item was written. It counts for all items: references must be older than
+        the oldest, if the newest is newer than a tested model.
     written_by : str or None
         "people", or the family of the model that wrote them.
     tested, references : mapping
@@ -60,8 +61,8 @@ def check_origin(
     notes = []
     if date is None:
         notes.append(
-            f"It is not known when {items} was written (control_benchmark.date): items that are newer than a tested "
-            "model alone make a gap without memory."
+            f"It is not known when the newest item of {items} was written (control_benchmark.date): "
+            "items that are newer than a tested model alone make a gap without memory."
         )
     if written_by is None:
         notes.append(
@@ -156,7 +157,7 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
     Parameters
     ----------
     date : str or None
-        When the items were written.
+        When the newest item was written.
     tested : iterable of Origin
         The tested models.
 

@@ -69,12 +69,9 @@ def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
                 decisions.append(run.decision or "unfinished")
         listed = f", {len(decisions)} of the same design ({', '.join(decisions)})"
         same_design = listed if decisions else ", none of the same design"
-        lines.append(
-            (
-                "tried",
-                f"{len(ruling.tries)} earlier runs of this audit, model and benchmark{same_design}",
-            )
-        )
+        n = len(ruling.tries)
+        counted = f"{n} earlier run{'s' if n > 1 else ''}"
+        lines.append(("tried", f"{counted} of this audit, model and benchmark{same_design}"))
     return lines
 
 

@@ -114,6 +114,11 @@ class Leaderboard:
         return tuple(row for row in self.judged if row.doubtful)
 
     @property
+    def undecided(self) -> tuple[Row, ...]:
+        """Return the judged rows whose data neither show a gap nor exclude one."""
+        return tuple(row for row in self.judged if row.grade == Grade.UNDECIDED)
+
+    @property
     def spoilt(self) -> tuple[Row, ...]:
         """Return the models with a finding that served as references of others, whose memory they
         may hide.
@@ -248,22 +253,28 @@ def sentence(board: Leaderboard) -> str:
     Returns
     -------
     str
-        Names the model that falls furthest without memory if its gap stands out.
+        Names the model that falls furthest without memory if its gap stands out. If every other
+        model is a reference and most models have no decision, their number and its cause come
+        first.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
         return f"None of {len(board.rows)} models could be judged on {on}."
-    findings, open_gaps = len(board.found), len(board.doubtful)
-    if not findings and not open_gaps:
-        unsure = sum(row.grade == Grade.UNDECIDED for row in board.judged)
-        rest = f" For {unsure} of them the data are too few to exclude one." if unsure else ""
-        return (
-            f"No gap shows in {n} judged models on {on} beyond what the references explain.{rest}"
+    findings, open_gaps, unsure = len(board.found), len(board.doubtful), len(board.undecided)
+    first = ""
+    if not board.chosen and board.blind_below is not None and 2 * unsure > n:
+        first = (
+            f"No decision for {unsure} of {n} judged models on {on}: every model is a reference of the others, "
+            f"so gaps below {board.blind_below:.1f} points are hidden in half of them. --references names clean ones. "
         )
+    if not findings and not open_gaps:
+        rest = f" For {unsure} of them the data are too few to exclude one." if unsure else ""
+        none = f"No gap shows in {n} judged models on {on} beyond what the references explain."
+        return f"{first}{none}" if first else f"{none}{rest}"
     counts = [f"Of {n} judged models {findings} score higher on {on} than the references explain"]
     if open_gaps:
         counts.append(f"in {open_gaps} a gap stands out whose cause is unknown")
-    summary = f"{'; '.join(counts)}."
+    summary = f"{first}{'; '.join(counts)}."
     row = max(
         board.found or board.doubtful,
         key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)),

@@ -222,7 +222,7 @@ TEXTS: Texts = {
     "abler_references": "Take references that are as able as this model.",
     "near_references": "Take references on both sides of this model's score on held-out items.",
     "state_dates": lambda missing: (
-        "State when the held-out items were written and the models released, such as 2025-12. "
+        "State when the newest held-out item was written and the models released, such as 2025-12. "
         f"Missing: {', '.join(missing)}."
     ),
     "other_families": lambda family, references, stated: (

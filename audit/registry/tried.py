@@ -1,4 +1,4 @@
-"""Count earlier runs of the same audit, model and benchmark, in nearby folders and in the registry.
+"""Count earlier runs of the same audit, judged model and benchmark, in nearby folders and in the registry.
 
 A run that was repeated until it passed shows here.
 """
@@ -81,8 +81,11 @@ def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
 
 def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[str, str]]:
     library = verdict.library if isinstance(verdict, AuditVerdict) else None
+    judged = manifest.analysis.get("judged", manifest.models)
     hashes: dict[_Key, Mapping[str, str]] = {}
     for model, facts in manifest.models.items():
+        if model not in judged:
+            continue  # a reference: runs that share it ask another question
         for benchmark in manifest.benchmark:
             key = (model, str(facts.get("revision") or ""), benchmark)
             hashes[key] = comparable(manifest, model, benchmark, library)

@@ -269,6 +269,12 @@ def test_the_gate_counts_earlier_runs_of_the_design(
         "later": {"started": "2026-11-30T08:00:00+00:00"},
         "other_model": {"models": {"m": {"revision": "def"}}},
         "other_audit": {"audit": "memory"},
+        "other_judged": {"models": {**own.models, "m": {}}, "analysis": {"judged": ["m"]}},
+        "among_judged": {
+            "models": {**own.models, "m": {}},
+            "analysis": {"judged": [*own.models]},
+            "started": "2026-10-02T08:00:00+00:00",
+        },
     }
     for name, change in others.items():
         run = Path(shutil.copytree(run_dir, tmp_path / name))
@@ -285,15 +291,16 @@ def test_the_gate_counts_earlier_runs_of_the_design(
     tries = json.loads(capsys.readouterr().out)["tries"]
     assert {(Path(one["run"]).name, one["decision"], *one["differs"]) for one in tries} == {
         ("again", "no decision"),
+        ("among_judged", "no decision"),
         ("other_draw", "no decision", "questions"),
         ("other_prompt", "", "prompts"),
     }
     assert gated(run_dir, keys) == 5
-    assert "3 earlier runs" in capsys.readouterr().out
-    assert len(tried.tries(run_dir, place)) == 3
+    assert "4 earlier runs" in capsys.readouterr().out
+    assert len(tried.tries(run_dir, place)) == 4
     shutil.copytree(tmp_path / "again", tmp_path / "backup")
-    assert len(tried.tries(run_dir, place)) == 3  # one run, twice on the disk
-    for name in ("again", "backup"):
+    assert len(tried.tries(run_dir, place)) == 4  # one run, twice on the disk
+    for name in ("again", "among_judged", "backup"):
         shutil.rmtree(tmp_path / name)
     assert [Path(one.run).name for one in tried.tries(run_dir, place) if not one.differs] == [
         "again"

@@ -10,6 +10,7 @@ import pytest
 from commands_here import import_logs, leaderboard
 
 from audit.core.records import Item
+from audit.judging.ladder import Grade
 from audit.memory.cells import score_cells
 from audit.memory.leaderboard import Leaderboard, cautions, sentence
 from audit.memory.leaderboard import leaderboard as judged
@@ -96,14 +97,30 @@ def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_
 def test_without_memory_nobody_is_found() -> None:
     board = board_of(outcomes(0.0))
     assert not board.found and not board.doubtful and len(board.judged) == len(ABILITIES)
-    unsure = sum(one.grade == "undecided" for one in board.rows)
-    assert unsure and f"For {unsure} of them the data are too few to exclude one." in sentence(
-        board
-    )
+    unsure = len(board.undecided)
+    assert unsure == sum(one.grade == "undecided" for one in board.rows) and unsure
+    named = sentence(replace(board, chosen=True))
+    assert f"For {unsure} of them the data are too few to exclude one." in named
     assert "--references names clean ones." in cautions(board)[0]
     for row in board.rows:
         assert row.without is not None and row.score is not None
         assert row.without.low <= row.score.estimate <= row.without.high
+
+
+@pytest.mark.parametrize("planted", [0.0, 0.6])
+def test_the_headline_begins_with_the_undecided_models_if_they_are_most(planted: float) -> None:
+    board = board_of(outcomes(planted))
+    assert board.judged and board.blind_below
+    n, below = len(board.judged), f"{board.blind_below:.1f} points"
+    for least in (2, 4):  # so many are undecided, the others cleared or found
+        rows = []
+        for k, row in enumerate(sorted(board.rows, key=lambda one: one.found)):
+            grade = Grade.UNDECIDED if k < least else Grade.CLEARED
+            rows.append(row if row.found else replace(row, grade=grade))
+        made = replace(board, rows=tuple(rows))
+        first = sentence(made).startswith(f"No decision for {least} of {n} ")
+        assert first == (2 * least > n) == (below in sentence(made))
+        assert not sentence(replace(made, chosen=True)).startswith("No decision")
 
 
 def test_a_panel_without_named_references_says_which_gaps_it_does_not_see() -> None:
